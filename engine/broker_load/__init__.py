@@ -1,0 +1,1 @@
+"""Broker load: tables, readers, model and view."""

@@ -1,0 +1,1 @@
+"""Shared, view-free parsers."""

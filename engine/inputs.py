@@ -1,0 +1,57 @@
+"""What a view computes on: an immutable snapshot of all rows read so far, and which file gave which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from engine.problems import Problem
+
+FILE = "file"
+"""Name of the column (UInt32) that the store adds to every input table: the id of the file that gave the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One file that gave rows. ``id`` is unique for the life of the session and never reused: a replaced file gets a
+    new id, an appended one keeps its id and takes a higher ``version``. ``label`` is the path as an operator would
+    write it: relative to the watched root. ``stale``: the file on disk does not parse (yet); these are its last good
+    rows."""
+
+    id: int
+    path: str
+    label: str
+    kind: str
+    mtime_ms: int
+    size: int
+    version: int
+    stale: bool = False
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All rows of one view at one moment. ``version`` grows with every change; ``files`` maps file id to its info."""
+
+    version: int
+    files: Mapping[int, FileInfo]
+    problems: tuple[Problem, ...] = ()
+    _load: Callable[[str], pl.DataFrame] = field(repr=False, compare=False, default=lambda name: pl.DataFrame())
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The input table ``name`` over all files: its declared columns plus ``file``. Row order: files in the order
+        they were read, rows of a file in file order. Raises KeyError for an undeclared table."""
+        return self._load(name)
+
+    def changed_since(self, version: int) -> frozenset[int]:
+        """Ids of files that are new or have grown since ``version``.
+
+        Gone ones are the ids you knew that are no longer in ``files``.
+        """
+        return frozenset(i for i, info in self.files.items() if info.version > version)
+
+    @property
+    def newest_ms(self) -> int | None:
+        """Modification time (epoch ms) of the newest file, or None without files."""
+        return max((info.mtime_ms for info in self.files.values()), default=None)

@@ -1,0 +1,1 @@
+"""Job heuristics: tables, readers, model and view."""

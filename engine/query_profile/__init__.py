@@ -1,0 +1,1 @@
+"""Query profile: tables, readers, model and view."""

@@ -1,0 +1,70 @@
+"""What a reader is: it recognises a file by name and first bytes, and turns bytes into rows and problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from engine.problems import Problem
+from engine.tables import Rows, Table
+
+HEAD = 8192
+"""Bytes (after decompression) that recognition sees at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where bytes come from. ``path`` is absolute, ``name`` the base name without a compression ending, ``mtime_ms``
+    the file's modification time (epoch ms), ``size`` its size on disk in bytes, ``offset`` the byte (after
+    decompression) at which the data given to ``read`` begin: 0, or where the last read of an append kind stopped."""
+
+    path: str
+    name: str
+    mtime_ms: int
+    size: int
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one ``read`` gave.
+
+    ``rows``: per declared table, columns (lists or arrays of equal length) or a frame, without the ``file`` column:
+    the store adds it. ``consumed``: bytes of ``data`` that were complete records; the rest comes again, with more
+    behind it. ``state``: whatever the next ``read`` of this file needs; must survive msgspec's MessagePack (plain
+    dicts, lists, strings, numbers, bytes), since it is cached on disk. ``complete`` False: a whole-file kind that does
+    not parse *yet*: the store keeps the last good version and tries again.
+    """
+
+    rows: dict[str, Rows] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    consumed: int = 0
+    state: Any = None
+    complete: bool = True
+
+
+@runtime_checkable
+class FileKind(Protocol):
+    """One file format as one view understands it.
+
+    ``append`` True: the file grows by whole records and ``read`` is called with only the new bytes (``source.offset``
+    > 0) and the ``state`` it returned last. False: ``read`` gets the whole file each time and replaces its rows.
+    ``version`` changes whenever ``read`` would give other rows for the same bytes: it is part of the cache key.
+    ``tables``: the tables it fills. ``formats``: one line for README and the empty tab.
+    """
+
+    id: str
+    title: str
+    append: bool
+    version: int
+    tables: tuple[Table, ...]
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether a file called ``name`` (no compression ending) that begins with ``head`` is of this kind. Cheap."""
+        ...
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Bytes to rows. Never raises for bad data. ``final``: nothing will follow for now (one-shot report, or the
+        file has been quiet for some seconds), so a last record without its terminator may be taken if it parses, or
+        be called a problem. With ``final`` False an incomplete last record is simply not consumed."""
+        ...

@@ -1,0 +1,69 @@
+"""Results: frozen, complete, comparable. The dashboard, ``report`` and ``check`` show the same object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import polars as pl
+
+from engine.problems import Problem
+
+Level = Literal["", "ok", "low", "moderate", "severe", "critical"]
+LEVELS: tuple[Level, ...] = ("", "ok", "low", "moderate", "severe", "critical")
+"""From harmless to worst; ``""`` carries no judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """One number of the tab's header line: ``label``, ``value`` with its unit as ready text, and in ``basis`` its
+    window, sample count and uncertainty in words."""
+
+    label: str
+    value: str
+    basis: str = ""
+    level: Level = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of ``check``: how bad, about what, and a plain sentence with the numbers."""
+
+    level: Level
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a view makes of its inputs and parameters. Equal inputs and parameters give an equal result.
+
+    ``summary`` holds JSON scalars under snake_case names; ``tables`` one frame per declared result table that applies
+    (a table that does not apply to these parameters is absent, an empty one is present); ``notes`` the modes and
+    assumptions in force, as sentences for the tab; ``detail`` whatever frozen value the view's own screen draws
+    beyond the tables. ``newest_ms``: modification time of the newest input.
+    """
+
+    view: str
+    summary: Mapping[str, Any]
+    tables: Mapping[str, pl.DataFrame]
+    headline: tuple[Headline, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    newest_ms: int | None = None
+    at_ms: int | None = None
+    detail: Any = field(default=None, compare=False)
+
+    def same_as(self, other: Result | None) -> bool:
+        """Whether drawing ``other`` after this one would change nothing."""
+        if other is None or (self.view, self.at_ms) != (other.view, other.at_ms):
+            return False
+        plain = ("summary", "headline", "findings", "notes", "problems", "newest_ms")
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in plain)
+            and self.tables.keys() == other.tables.keys()
+            and all(frame.equals(other.tables[name]) for name, frame in self.tables.items())
+            and self.detail == other.detail
+        )

@@ -1,0 +1,1 @@
+"""Ring placement: tables, readers, model and view."""

@@ -1,0 +1,1 @@
+"""Run comparison: tables, readers, model and view."""

@@ -1,0 +1,100 @@
+"""Typed tables: what readers deliver and what results show, both described by the same ``Column`` and ``Table``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+Kind = Literal[
+    "text", "id", "count", "number", "bytes", "bytes_per_s", "ms", "s", "time_ms", "percent", "ratio", "level",
+    "flag", "json", "spark", "mb_s",
+]  # fmt: skip
+"""How a value is shown: ``ms``/``s`` durations, ``time_ms`` an epoch, ``percent`` 0-100, ``level`` a severity word,
+``json`` a JSON text that exports as an object, ``spark`` a list of floats, ``mb_s`` megabyte-seconds."""
+
+Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: stable snake_case ``name`` (everything addresses columns by it, never by position), Polars ``dtype``,
+    a sentence of ``meaning``, its ``unit``, and hints for front ends.
+
+    ``priority`` 0 is always shown; higher numbers hide first when the terminal is narrow; ``width`` 0 means a width
+    that suits ``kind``. ``hidden`` columns are exported and can be switched on, but are not shown at first.
+    """
+
+    name: str
+    dtype: Any
+    meaning: str
+    unit: str = ""
+    kind: Kind = "text"
+    title: str = ""
+    width: int = 0
+    priority: int = 1
+    hidden: bool = False
+
+    @property
+    def header(self) -> str:
+        """Short header text."""
+        return self.title or self.name.replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A declared table: its columns in order, the ``key`` columns that name a row, and its defined row ``order``
+    (column names, ``-`` in front for descending; always total, so that equal data print equally)."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Polars schema of the table."""
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    def column(self, name: str) -> Column:
+        """The column called ``name``. Raises KeyError."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"{self.name} has no column {name!r}")
+
+    def empty(self) -> pl.DataFrame:
+        """A frame of the declared schema without rows."""
+        return pl.DataFrame(schema=self.schema)
+
+    def frame(self, rows: Rows) -> pl.DataFrame:
+        """``rows`` as a frame of exactly the declared columns and dtypes.
+
+        Missing columns become nulls; unknown ones raise ValueError (a programming error, not bad data).
+        """
+        given = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
+        unknown = set(given) - set(self.schema)
+        if unknown:
+            raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
+        if isinstance(rows, pl.DataFrame):
+            frame = rows
+        else:
+            frame = pl.DataFrame({n: pl.Series(n, rows[n], dtype=self.schema[n], strict=False) for n in given})
+        return frame.select(
+            pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
+            for c in self.columns
+        )
+
+    def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """``frame`` in the declared order."""
+        if not self.order:
+            return frame
+        names = [name.removeprefix("-") for name in self.order]
+        return frame.sort(
+            names, descending=[n.startswith("-") for n in self.order], nulls_last=True, maintain_order=True
+        )

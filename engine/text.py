@@ -1,0 +1,32 @@
+"""Making text from files harmless: the one gate between bytes someone else wrote and a terminal."""
+
+from __future__ import annotations
+
+import re
+
+MAX_FIELD = 4096
+"""Longest text kept of one field, in characters. Longer ones are cut at ingest (a 1 MB job name is an attack)."""
+
+# C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, byte-order mark, lone surrogates,
+# interlinear annotation, tag characters: each can move the cursor, reorder or hide what an operator reads.
+_HOSTILE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+
+
+def clean(text: str, limit: int = MAX_FIELD) -> str:
+    """``text`` without a character that could act on a terminal (each becomes ``·``), cut to ``limit`` characters.
+
+    Cut texts end in ``…``. Idempotent: ``clean(clean(x)) == clean(x)``.
+    """
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if text.isascii() and text.isprintable():
+        return text
+    return _HOSTILE.sub("·", text)
+
+
+def decode(data: bytes) -> str:
+    """Bytes to text as UTF-8; what is not UTF-8 becomes U+FFFD. Does not clean: parse first, clean the fields."""
+    return data.decode("utf-8", errors="replace")

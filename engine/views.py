@@ -1,0 +1,76 @@
+"""The ordered list of the views. Importing it is cheap: a view's package is imported when the view is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One view by ``name``; ``module`` holds its ``VIEW`` (empty while the view is not written yet); ``reads`` says in
+    one line which files it reads, for the tab without data."""
+
+    name: str
+    title: str
+    module: str
+    reads: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether the view is written."""
+        return bool(self.module)
+
+    def load(self) -> View:
+        """Import and return the view. Raises LookupError while it is not written."""
+        if not self.module:
+            raise LookupError(f"{self.name} is not written yet")
+        view: View = importlib.import_module(self.module).VIEW
+        return view
+
+
+VIEWS: tuple[Entry, ...] = (
+    Entry(
+        "broker-load",
+        "Broker load",
+        "",
+        "JMX and node exporter scrapes, kafka-topics and kafka-log-dirs output, capacity.json, Cruise Control answers",
+    ),
+    Entry(
+        "job-heuristics",
+        "Job heuristics",
+        "",
+        "Hadoop job histories (.jhist, text or binary) with their _conf.xml, history-server REST answers as files",
+    ),
+    Entry(
+        "query-profile",
+        "Query profile",
+        "",
+        "WLR CSV, pg_stat_statements snapshots, MySQL digests and slow logs, /proc/stat, vmstat, mpstat or sadf",
+    ),
+    Entry(
+        "run-comparison",
+        "Run comparison",
+        "",
+        "ClusterLoader2 and perfdash artifacts by job folder, Go benchmarks, k6, pytest-benchmark, hyperfine, JMH, fio",
+    ),
+    Entry(
+        "ring-placement",
+        "Ring placement",
+        "",
+        "Pyroscope ring pages, memberlist keys, overrides YAML, placement rules and stats, block.bin footers",
+    ),
+)
+
+
+def entry(name: str) -> Entry:
+    """The entry called ``name`` (hyphen or underscore). Raises KeyError."""
+    wanted = name.replace("_", "-")
+    for found in VIEWS:
+        if found.name == wanted:
+            return found
+    raise KeyError(name)

@@ -1,0 +1,1 @@
+"""Broker load: sample inputs and their feeder."""

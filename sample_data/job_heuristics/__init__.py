@@ -1,0 +1,1 @@
+"""Job heuristics: sample inputs and their feeder."""

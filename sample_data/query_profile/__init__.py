@@ -1,0 +1,1 @@
+"""Query profile: sample inputs and their feeder."""

@@ -1,0 +1,1 @@
+"""Ring placement: sample inputs and their feeder."""

@@ -1,0 +1,1 @@
+"""Run comparison: sample inputs and their feeder."""

@@ -1,0 +1,1 @@
+"""The terminal: widgets draw, the engine computes."""

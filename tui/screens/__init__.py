@@ -1,0 +1,1 @@
+"""Overlays: help, columns, filter, export, problems, log."""

@@ -1,0 +1,1 @@
+"""Line-API widgets that send few bytes."""
