@@ -1,0 +1,205 @@
+"""Prometheus text exposition (0.0.4) and OpenMetrics 1.0 text: one scrape to a frame, parsed column-wise.
+
+Source: the "Exposition formats" page of the Prometheus documentation and the OpenMetrics 1.0 specification. What real
+exporters do beyond them is accepted: label lists ending in ``,}``, spaces around names, CRLF line ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from engine.problems import Problem
+from engine.text import clean, decode
+
+_PAIR = r'[^\S\n]*[a-zA-Z_][a-zA-Z0-9_.]*[^\S\n]*=[^\S\n]*"(?:[^"\\]|\\.)*"[^\S\n]*'
+_SAMPLE = (
+    r"^[^\S\n]*(?P<metric>[a-zA-Z_:][a-zA-Z0-9_:.]*)[^\S\n]*"
+    r'(?:\{(?P<labels>(?:[^"{}]|"(?:[^"\\]|\\.)*")*)\})?'
+    r"[^\S\n]*(?P<text>[^\s{}\"]+)(?:[^\S\n]+(?P<stamp>[-+0-9.eE]+))?[^\S\n]*(?:#.*)?$"
+)
+_LABELS = r"^[^\S\n]*(?:" + _PAIR + r"(?:," + _PAIR + r")*,?[^\S\n]*)?$"
+_SIMPLE = r'^[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\{[^{}#]*\})? [^\s{}"#]+$'
+_NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
+_SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
+_HEAD = re.compile(
+    rb"^\s*(?:#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:.]*\s*(?:\{[^\n]*\})?\s+[-+0-9NIni])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """One exposition as read.
+
+    ``samples`` has the columns ``metric`` (its name), one text column per asked label (null where a series lacks
+    it), ``value`` (Float64; NaN and infinities as written), ``time_ms`` (Int64, the sample's own timestamp, mostly
+    null), ``line`` (UInt32, 1-based) and ``labels`` (the raw text between the braces, ``""`` without any). Rows are in
+    file order. ``types`` maps metric family to its declared type. ``cut``: the text does not end with a line end (or,
+    in OpenMetrics, lacks ``# EOF``): the last, possibly shortened line is left out.
+    """
+
+    samples: pl.DataFrame
+    problems: tuple[Problem, ...]
+    types: dict[str, str]
+    cut: bool
+
+
+def looks_like(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is a text exposition, judged by its first two full lines."""
+    lines = [line for line in head.split(b"\n")[:40] if line.strip()][:2]
+    return bool(lines) and all(_HEAD.match(line) for line in lines)
+
+
+def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Scrape:
+    """Parse the text exposition ``data`` of file ``path``.
+
+    ``names``: regular expression a metric name must contain (Rust ``regex`` syntax); others are counted as read but
+    not returned. Label values are unescaped and cleaned. Lines that are no sample become problems of kind
+    ``bad-line``, joined per reason with the first line number and a count; they are never half used.
+    """
+    text = decode(data)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    problems: list[Problem] = []
+    lines = text.split("\n")
+    cut = lines[-1].strip() != ""
+    openmetrics = text.rstrip().endswith("# EOF")
+    if cut and openmetrics:
+        cut = False
+    if cut:
+        problems.append(Problem.at(path, "cut-file", "the last line has no line end and is left out", line=len(lines)))
+    lines.pop() if cut or lines[-1] == "" else None
+
+    frame = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).with_row_index("line", offset=1)
+    first = frame["raw"].str.strip_chars_start().str.slice(0, 1)
+    types = _types(frame.filter(first == "#")["raw"])
+    frame = frame.filter((first != "#") & (first != ""))
+    if not frame.height:
+        return Scrape(_empty(labels), tuple(problems), types, cut)
+    if names is not None:
+        # A line whose name part does not match is dropped unread, unless it is no sample line at all.
+        kept = frame["raw"].str.contains(names)
+        odd = frame.filter(~kept)
+        odd = odd.filter(~odd["raw"].str.contains(_SAMPLE))
+        if odd.height:
+            problems.append(_bad(path, odd, "not a sample line"))
+        frame = frame.filter(kept)
+    # Most lines are name{labels} value: cutting at the braces is several times cheaper than a regular expression with
+    # groups. The few others (brackets or # inside, time stamps, spaces) take the full grammar.
+    simple = frame["raw"].str.contains(_SIMPLE)
+    quick, slow = frame.filter(simple), frame.filter(~simple)
+    quick = _cut(quick)
+    if slow.height:
+        slow = slow.with_columns(pl.col("raw").str.extract_groups(_SAMPLE).alias("parts")).unnest("parts")
+        unread = slow["metric"].is_null()
+        if unread.any():
+            problems.append(_bad(path, slow.filter(unread), "not a sample line"))
+        slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
+        frame = pl.concat([quick, slow]).sort("line")
+    else:
+        frame = quick
+    if names is not None:
+        frame = frame.filter(pl.col("metric").str.contains(names))
+
+    value = pl.when(pl.col("text").str.contains(_NUMBER)).then(pl.col("text").cast(pl.Float64, strict=False))
+    lowered = pl.col("text").str.to_lowercase()
+    frame = frame.with_columns(
+        value.otherwise(lowered.replace_strict(_SPECIAL, default=None, return_dtype=pl.Float64)).alias("value"),
+        pl.col("stamp").cast(pl.Float64, strict=False).alias("time"),
+    )
+    wrong = frame["value"].is_null()
+    if wrong.any():
+        problems.append(_bad(path, frame.filter(wrong), "the value is not a number"))
+        frame = frame.filter(~wrong)
+    labelled = frame["labels"]
+    broken = ~labelled.str.contains(_LABELS)
+    if broken.any():
+        problems.append(_bad(path, frame.filter(broken), "the labels cannot be read"))
+        frame = frame.filter(~broken)
+        labelled = frame["labels"]
+    plain = (labelled.str.count_matches('="', literal=True) * 2 == labelled.str.count_matches('"', literal=True)) & (
+        ~labelled.str.contains(r"[\\\s]")
+    )
+    columns = [frame["metric"]]
+    columns += [_label(frame["labels"], plain, label) for label in labels]
+    scale = 1000.0 if openmetrics else 1.0
+    sane = pl.col("time").is_between(-9e15, 9e15)
+    stamp = frame.select(pl.when(sane).then((pl.col("time") * scale).round()).cast(pl.Int64, strict=False))["time"]
+    columns += [frame["value"], stamp.alias("time_ms"), frame["line"], frame["labels"].alias("labels")]
+    return Scrape(pl.DataFrame(columns), tuple(problems), types, cut)
+
+
+def _empty(labels: Sequence[str]) -> pl.DataFrame:
+    schema: dict[str, pl.DataType | type[pl.DataType]] = {"metric": pl.String}
+    schema |= dict.fromkeys(labels, pl.String)
+    return pl.DataFrame(
+        schema=schema | {"value": pl.Float64, "time_ms": pl.Int64, "line": pl.UInt32, "labels": pl.String}
+    )
+
+
+def _types(comments: pl.Series) -> dict[str, str]:
+    found = pl.DataFrame({"raw": comments}).select(
+        pl.col("raw").str.extract_groups(r"^\s*#\s*TYPE\s+(?P<name>[^\s]+)\s+(?P<type>[a-z]+)\s*$").alias("parts")
+    )
+    parts = found.unnest("parts").drop_nulls()
+    return dict(zip(parts["name"].to_list(), parts["type"].to_list(), strict=True))
+
+
+def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
+    return Problem.at(
+        path, "bad-line", f"{reason}: {rows['raw'][0][:120]}", line=int(rows["line"][0]), count=rows.height
+    )
+
+
+def _cut(rows: pl.DataFrame) -> pl.DataFrame:
+    """Lines of the plain shape ``name{labels} value`` or ``name value`` cut into metric, labels and text."""
+    return (
+        rows.with_columns(
+            pl.when(pl.col("raw").str.contains("{", literal=True))
+            .then(pl.col("raw").str.splitn("{", 2))
+            .otherwise(
+                pl.struct(
+                    pl.col("raw").str.splitn(" ", 2).struct.field("field_0"),
+                    pl.concat_str(pl.lit("} "), pl.col("raw").str.splitn(" ", 2).struct.field("field_1")).alias(
+                        "field_1"
+                    ),
+                )
+            )
+            .struct.rename_fields(["metric", "rest"])
+            .alias("parts")
+        )
+        .unnest("parts")
+        .with_columns(pl.col("rest").str.splitn("} ", 2).struct.rename_fields(["labels", "text"]).alias("parts"))
+        .drop("rest")
+        .unnest("parts")
+        .with_columns(pl.lit(None, pl.String).alias("stamp"))
+    )
+
+
+def _label(labels: pl.Series, plain: pl.Series, name: str) -> pl.Series:
+    """Values of label ``name``, null where absent. ``plain``: rows without escapes, spaces and ``="`` inside values,
+    which can be cut; in the others the pairs are walked from the start."""
+    values = pl.select(
+        pl.concat_str(pl.lit(","), pl.lit(labels))
+        .str.splitn(f',{name}="', 2)
+        .struct.field("field_1")
+        .str.splitn('"', 2)
+        .struct.field("field_0")
+    ).to_series()
+    if not plain.all():
+        sure = r"^(?:" + _PAIR + r",)*?\s*" + re.escape(name) + r'\s*=\s*"((?:[^"\\]|\\.)*)"'
+        walked = labels.filter(~plain).str.extract(sure, 1)
+        values = values.scatter((~plain).arg_true(), walked)
+    odd = values.str.contains(r"[\\]|[^ -~]") | (values.str.len_chars() > 4096)
+    if odd.fill_null(False).any():
+        strange = values.filter(odd).unique().to_list()
+        tidy = {text: clean(_unescape(text)) for text in strange}
+        values = values.replace(tidy)
+    return values.alias(name)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], text)
