@@ -1,0 +1,164 @@
+"""One table as text that other programs read: CSV, Markdown, JSON rows. The dashboard's export and ``report`` share it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import polars as pl
+
+from engine.result import LEVELS, Finding, Level
+from engine.tables import Table
+from engine.text import clean
+
+_BATCH = 10_000
+"""Rows turned into Python objects at a time: bounds memory and how long the interpreter lock is held."""
+
+
+def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
+    """The rows of ``frame`` as JSON-ready objects: column name to value, in the order of the frame's columns.
+
+    NaN and infinities become null, ``json`` columns become what they hold, nested lists and structs are kept.
+    """
+    documents = {c.name for c in table.columns if c.kind == "json"}
+    names = frame.columns
+    for start in range(0, frame.height, _BATCH):
+        batch = frame.slice(start, _BATCH)
+        columns: list[list[Any]] = []
+        for name in names:
+            values = batch.get_column(name).to_list()
+            if name in documents:
+                values = [None if text is None else json.loads(text) for text in values]
+            elif batch.schema[name].is_float() or batch.schema[name].is_nested():
+                values = [_finite(value) for value in values]
+            columns.append(values)
+        for row in zip(*columns, strict=True):
+            yield dict(zip(names, row, strict=True))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    return value
+
+
+def to_csv(frame: pl.DataFrame, table: Table) -> str:
+    """CSV with a header line. Nested values and documents are JSON in one field; null is empty.
+
+    A text that a spreadsheet would run as a formula (it begins with ``=``, ``+``, ``-`` or ``@``) gets a leading apostrophe.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(frame.columns)
+    for row in rows(frame, table):
+        writer.writerow([_field(value) for value in row.values()])
+    return out.getvalue()
+
+
+def _field(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
+        return "'" + value
+    return value
+
+
+def to_markdown(frame: pl.DataFrame, table: Table) -> str:
+    """A Markdown table; numbers are right-aligned, ``|`` is escaped."""
+    numeric = [frame.schema[name].is_numeric() for name in frame.columns]
+    lines = [
+        "| " + " | ".join(frame.columns) + " |",
+        "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
+    ]
+    lines.extend(
+        "| " + " | ".join(_plain(value).replace("|", "\\|") for value in row.values()) + " |"
+        for row in rows(frame, table)
+    )
+    return "\n".join(lines) + "\n"
+
+
+def to_text(frame: pl.DataFrame, table: Table) -> str:
+    """Aligned columns for a human without a dashboard: units in the header, every row, nothing cut."""
+    header = []
+    for name in frame.columns:
+        unit = next((c.unit for c in table.columns if c.name == name), "")
+        header.append(f"{name} ({unit})" if unit else name)
+    body = [[_plain(value) for value in row.values()] for row in rows(frame, table)]
+    right = [frame.schema[name].is_numeric() for name in frame.columns]
+    widths = [max([len(title), *(len(line[i]) for line in body)]) for i, title in enumerate(header)]
+
+    def line(cells: list[str]) -> str:
+        return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)).rstrip()
+
+    return "\n".join([line(header), line(["-" * width for width in widths]), *(line(cells) for cells in body)]) + "\n"
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_plain(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return " ".join(_plain(part) for part in value)
+    return clean(str(value))
+
+
+def to_json(frame: pl.DataFrame, table: Table) -> str:
+    """A JSON list of row objects."""
+    return json.dumps(list(rows(frame, table)), ensure_ascii=False, indent=1) + "\n"
+
+
+FORMATS = {"csv": to_csv, "markdown": to_markdown, "json": to_json, "text": to_text}
+"""Formats of one table by name."""
+
+
+def worst(findings: tuple[Finding, ...]) -> Level:
+    """The worst level among ``findings``, ``""`` without any."""
+    return max((f.level for f in findings), key=LEVELS.index, default="")
+
+
+def at_least(findings: tuple[Finding, ...], level: Level) -> tuple[Finding, ...]:
+    """Those of ``findings`` that are as bad as ``level`` or worse, in their order."""
+    return tuple(f for f in findings if LEVELS.index(f.level) >= LEVELS.index(level))
+
+
+def to_junit(view: str, findings: tuple[Finding, ...], failing: Level) -> str:
+    """JUnit XML with one test case per finding; those at or above ``failing`` are failures. Never an empty suite."""
+    failed = set(at_least(findings, failing))
+    cases = []
+    for finding in findings:
+        name = quoteattr(finding.subject)
+        if finding in failed:
+            text = escape(finding.text)
+            cases.append(
+                f'  <testcase classname="loadlens.{view}" name={name}>\n'
+                f'    <failure type="{finding.level}" message={quoteattr(finding.text)}>{text}</failure>\n  </testcase>'
+            )
+        else:
+            cases.append(f'  <testcase classname="loadlens.{view}" name={name}/>')
+    if not cases:
+        cases.append(f'  <testcase classname="loadlens.{view}" name="no findings"/>')
+    total = len(cases)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuite name="loadlens {view}" tests="{total}" failures="{len(failed)}" errors="0" skipped="0">\n'
+        + "\n".join(cases)
+        + "\n</testsuite>\n"
+    )

@@ -1,0 +1,35 @@
+"""Choices of the live path. Free of Polars, so that settings can be read before anything heavy is loaded."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from engine.parameters import Parameters, option
+
+
+class LiveSettings(Parameters, frozen=True, kw_only=True):
+    """Section ``[live]``: how files are found, followed and cached."""
+
+    poll: Annotated[
+        bool | None,
+        option("Look on a timer instead of relying on file events; not set: decided per root by its file system"),
+    ] = None
+    scan_interval_s: Annotated[
+        float, option("Look at every root at least this often, whatever events say", unit="s", low=0.05, high=3600)
+    ] = 2.0
+    debounce_ms: Annotated[int, option("Longest wait for a burst of events to end", unit="ms", low=1, high=10_000)] = 50
+    step_ms: Annotated[int, option("Quiet time that ends a burst of events", unit="ms", low=1, high=10_000)] = 10
+    settle_s: Annotated[
+        float, option("A file this long unchanged is taken as it is, half-written or not", unit="s", low=0.0, high=3600)
+    ] = 3.0
+    follow_symlinks: Annotated[bool, option("Follow symbolic links; loops are noticed")] = True
+    ignore: Annotated[tuple[str, ...], option("Name patterns to leave out, beside temporary and dot files")] = ()
+    max_file_mb: Annotated[int, option("Documents larger than this are not read", unit="MB", low=1)] = 4096
+    max_unpacked_mb: Annotated[int, option("A compressed file is unpacked to at most this size", unit="MB", low=1)] = (
+        2048
+    )
+    cache: Annotated[
+        bool, option("Keep parsed files on disk, so that a second start costs little more than a scan")
+    ] = True
+    cache_dir: Annotated[str, option("Folder of that cache; empty is the usual one")] = ""
+    cache_max_mb: Annotated[int, option("Size of that cache; the oldest entries go first", unit="MB", low=0)] = 1024

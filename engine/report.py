@@ -1,0 +1,98 @@
+"""``report``: a result as the JSON contract that scripts rely on, or as text."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import msgspec
+
+from engine import __version__, export
+from engine.parameters import Attachment, Parameters, options
+from engine.problems import Problem
+from engine.result import Result
+from engine.view import View
+
+
+def iso(ms: int) -> str:
+    """Epoch milliseconds as ISO 8601 in UTC with milliseconds."""
+    moment = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def instant(text: str) -> int:
+    """An instant given on the command line, in epoch milliseconds.
+
+    ISO 8601 (without a zone: UTC), or epoch seconds or milliseconds (from 10^11 on they are milliseconds). Raises ValueError.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        moment = datetime.datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return round(moment.timestamp() * 1000)
+    if not math.isfinite(number) or abs(number) >= 1e15:
+        raise ValueError(f"{text} is not a time")
+    return round(number if abs(number) >= 1e11 else number * 1000)
+
+
+def settings(parameters: Parameters) -> dict[str, Any]:
+    """Parameters as the report's ``settings`` object: option key to plain value; an attached file is its name."""
+    shown: dict[str, Any] = {}
+    for found in options(type(parameters)):
+        value = getattr(parameters, found.field)
+        shown[found.key] = value.name if isinstance(value, Attachment) else msgspec.to_builtins(value)
+    return shown
+
+
+def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> dict[str, Any]:
+    """The whole report as one JSON-ready object. ``at_ms``: the instant it speaks of. ``only``: leave out other tables.
+
+    Raises KeyError if ``only`` is not a table of the result.
+    """
+    declared = {table.name: table for table in view.tables}
+    chosen = {only: result.tables[only]} if only is not None else result.tables
+    return {
+        "loadlens": __version__,
+        "view": view.name,
+        "at": iso(at_ms),
+        "settings": settings(parameters),
+        "summary": export._finite(dict(result.summary)),
+        "notes": list(result.notes),
+        "tables": {name: list(export.rows(frame, declared[name])) for name, frame in chosen.items()},
+        "problems": [problem.as_row() for problem in result.problems],
+    }
+
+
+def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> bytes:
+    """The report as UTF-8 JSON, one line per top-level table row being left to the reader's tools."""
+    return msgspec.json.format(msgspec.json.encode(envelope(view, result, parameters, at_ms, only)), indent=1) + b"\n"
+
+
+def to_text(view: View, result: Result, only: str | None = None) -> str:
+    """The report for a human (and for a screen reader): headline, notes, tables, problems."""
+    declared = {table.name: table for table in view.tables}
+    parts = [f"{view.title}\n{'=' * len(view.title)}\n"]
+    for line in result.headline:
+        basis = f" ({line.basis})" if line.basis else ""
+        level = f" [{line.level.upper()}]" if line.level not in ("", "ok") else ""
+        parts.append(f"{line.label}: {line.value}{level}{basis}\n")
+    parts.extend(f"note: {note}\n" for note in result.notes)
+    for name, frame in result.tables.items():
+        if only is None or name == only:
+            parts.append(f"\n{name}: {declared[name].meaning}\n\n{export.to_text(frame, declared[name])}")
+    parts.append("\n" + problems_text(result.problems) if result.problems else "\nno problems\n")
+    return "".join(parts)
+
+
+def problems_text(problems: tuple[Problem, ...]) -> str:
+    """One line per problem: place, kind, reason, how often."""
+    lines = [f"{len(problems)} problem{'s' if len(problems) != 1 else ''}:"]
+    for problem in problems:
+        row = problem.as_row()
+        place = f"{problem.path}:{problem.line}" if problem.line is not None else problem.path
+        times = f" ({problem.count} times)" if problem.count > 1 else ""
+        lines.append(f"  {place}: {problem.kind}: {row['reason']}{times}")
+    return "\n".join(lines) + "\n"

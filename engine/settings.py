@@ -1,0 +1,228 @@
+"""The user's settings file and the state file: where they lie, what they may say, what is wrong with them.
+
+The settings file is the user's: it is read, never written. What the dashboard itself wants to remember (open tab, sort,
+columns, filters) goes to a state file beside the log. Neither can stop the program: a value that cannot be taken becomes a
+problem and the default stands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from engine.live.options import LiveSettings
+from engine.parameters import BadOption, Parameters, option, options, parse
+from engine.problems import Problem
+
+CONFIG_VARIABLE = "LOADLENS_CONFIG"
+"""Environment variable that names another settings file."""
+
+
+class UiSettings(Parameters, frozen=True, kw_only=True):
+    """Section ``[ui]``: how the dashboard looks and behaves."""
+
+    theme: Annotated[
+        str, option("Colour theme; auto picks dark, or the terminal's own 16 colours where it has no more")
+    ] = "auto"
+    glyphs: Annotated[
+        str,
+        option("Characters for plots and bars; auto picks by locale", choices=("auto", "braille", "block", "ascii")),
+    ] = "auto"
+    mouse: Annotated[
+        str,
+        option(
+            "Mouse capture; auto is off over SSH, where it costs bytes and blocks selection",
+            choices=("auto", "on", "off"),
+        ),
+    ] = "auto"
+    frames_per_second: Annotated[
+        int, option("Most redraws in a second; 0 picks 15 locally and 4 over SSH", unit="1/s", low=0, high=60)
+    ] = 0
+    tab: Annotated[str, option("View shown first; empty is the last one used, or the first with data")] = ""
+    time_zone: Annotated[str, option("Time zone of shown times: local or UTC", choices=("local", "UTC"))] = "local"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything the settings file said, over the defaults. ``views`` holds the raw sections of the views: they are
+    checked by ``view_parameters`` once a view is loaded, so that reading settings imports no view."""
+
+    path: Path
+    ui: UiSettings = field(default_factory=UiSettings)
+    live: LiveSettings = field(default_factory=LiveSettings)
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+SECTIONS: Mapping[str, type[Parameters]] = {"ui": UiSettings, "live": LiveSettings}
+
+
+def folders() -> dict[str, Path]:
+    """Where things lie on this machine: ``config`` file, ``state`` file, ``log`` file, ``cache`` folder.
+
+    Follows ``LOADLENS_CONFIG`` and the XDG variables.
+    """
+    import platformdirs
+
+    config = os.environ.get(CONFIG_VARIABLE)
+    state = Path(platformdirs.user_state_dir("loadlens", appauthor=False))
+    return {
+        "config": Path(config)
+        if config
+        else Path(platformdirs.user_config_dir("loadlens", appauthor=False)) / "config.toml",
+        "state": state / "state.toml",
+        "log": state / "loadlens.log",
+        "cache": Path(platformdirs.user_cache_dir("loadlens", appauthor=False)),
+    }
+
+
+def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
+    """Read the settings file (``path``, or the usual place). Never raises for what the file says.
+
+    ``views``: names whose sections are known; another section is a problem. A missing file is fine unless ``path`` was
+    given.
+    """
+    wanted = path if path is not None else folders()["config"]
+    try:
+        text = wanted.read_bytes().decode("utf-8")
+        data = tomllib.loads(text)
+    except FileNotFoundError:
+        missing = () if path is None else (Problem.at(str(wanted), "settings", "no such file"),)
+        return Settings(wanted, problems=missing)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        place = re.search(r"line (\d+)", str(error))
+        line = int(place.group(1)) if place else None
+        return Settings(wanted, problems=(Problem.at(str(wanted), "settings", str(error), line=line),))
+
+    problems: list[Problem] = []
+
+    def complain(reason: str) -> None:
+        problems.append(Problem.at(str(wanted), "settings", reason))
+
+    sections: dict[str, Parameters] = {}
+    for name, kind in SECTIONS.items():
+        sections[name] = _section(kind, name, data.pop(name, {}), complain)
+    keys: dict[str, tuple[str, ...]] = {}
+    for action, value in _mapping(data.pop("keys", {}), "keys", complain).items():
+        if isinstance(value, str):
+            keys[action] = tuple(part.strip() for part in value.split(",") if part.strip())
+        elif isinstance(value, list) and all(isinstance(part, str) for part in value):
+            keys[action] = tuple(value)
+        else:
+            complain(f"[keys] {action}: a key or a list of keys is wanted")
+    found: dict[str, Mapping[str, Any]] = {}
+    for name, value in data.items():
+        if name in views or not views:
+            found[name] = _mapping(value, name, complain)
+        else:
+            complain(f"unknown section [{name}]; known: {', '.join((*SECTIONS, 'keys', *views))}")
+    ui, live = sections["ui"], sections["live"]
+    assert isinstance(ui, UiSettings) and isinstance(live, LiveSettings)
+    return Settings(wanted, ui, live, keys, found, tuple(problems))
+
+
+def view_parameters(settings: Settings, name: str, kind: type[Parameters]) -> tuple[Any, tuple[Problem, ...]]:
+    """Parameters of the view ``name`` as the settings file has them, and what was wrong with its section."""
+    problems: list[Problem] = []
+    parameters = _section(
+        kind,
+        name,
+        settings.views.get(name, {}),
+        lambda reason: problems.append(Problem.at(str(settings.path), "settings", reason)),
+    )
+    return parameters, tuple(problems)
+
+
+def _mapping(value: Any, name: str, complain: Callable[[str], None]) -> Mapping[str, Any]:
+    if isinstance(value, dict):
+        return value
+    complain(f"[{name}] is not a section")
+    return {}
+
+
+def _section(kind: type[Parameters], name: str, value: Any, complain: Callable[[str], None]) -> Parameters:
+    """One section, key by key, so that one bad value leaves the others standing."""
+    taken: Parameters = kind()
+    for key, given in _mapping(value, name, complain).items():
+        try:
+            taken = parse(kind, [(key, tuple(given) if isinstance(given, list) else given)], taken)
+        except BadOption as error:
+            complain(f"[{name}] {error}")
+    return taken
+
+
+def documentation(sections: Mapping[str, type[Parameters]]) -> str:
+    """A Markdown table of every key of ``sections``: section, key, default, unit, sentence. README holds it."""
+    lines = ["| section | key | default | unit | meaning |", "|---|---|---|---|---|"]
+    for name, kind in sections.items():
+        for found in options(kind):
+            default = found.default
+            if default is None:
+                shown = "not set"
+            elif isinstance(default, bool):
+                shown = f"`{str(default).lower()}`"
+            elif isinstance(default, tuple):
+                shown = "`" + ", ".join(str(part) for part in default) + "`" if default else "empty"
+            else:
+                shown = f"`{default}`" if default != "" else "empty"
+            choice = f" ({', '.join(found.choices)})" if found.choices else ""
+            cells = (name, f"`{found.key}`", shown, found.unit, f"{found.sentence}{choice}")
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+class State:
+    """What the dashboard remembers between runs: nested plain values under string keys, in a TOML file of its own.
+
+    Unreadable or damaged: starts empty. Saving is atomic and never raises for a full or read-only disk: it returns whether
+    it worked.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.values: dict[str, Any] = {}
+        try:
+            self.values = tomllib.loads(path.read_bytes().decode("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            pass
+
+    def get(self, *keys: str, default: Any = None) -> Any:
+        """The value at the nested ``keys``, or ``default``."""
+        here: Any = self.values
+        for key in keys:
+            if not isinstance(here, dict) or key not in here:
+                return default
+            here = here[key]
+        return here
+
+    def set(self, *keys: str, value: Any) -> None:
+        """Put ``value`` at the nested ``keys``; None removes it."""
+        here = self.values
+        for key in keys[:-1]:
+            inner = here.get(key)
+            if not isinstance(inner, dict):
+                inner = here[key] = {}
+            here = inner
+        if value is None:
+            here.pop(keys[-1], None)
+        else:
+            here[keys[-1]] = value
+
+    def save(self) -> bool:
+        """Write the file atomically; whether that worked."""
+        import tomli_w
+
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+            temporary.write_text(tomli_w.dumps(self.values), encoding="utf-8")
+            temporary.replace(self.path)
+        except (OSError, TypeError, ValueError):
+            return False
+        return True

@@ -1,0 +1,348 @@
+"""The command line. It imports nothing heavy: Textual only for a screen, Polars only for a computation."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from engine import __version__
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from engine.problems import Problem
+    from engine.result import Result
+    from engine.settings import Settings
+    from engine.view import View
+
+FINE, FINDING, USAGE, NO_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: nothing to say, a finding, wrong usage, no usable input, Ctrl+C."""
+
+COMMANDS = ("demo", "report", "check", "paths")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; returns its exit code. A broken pipe (``| head``) ends quietly."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in (["--version"], ["-V"]):
+        print(f"loadlens {__version__}")
+        return FINE
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python would complain once more when it flushes at exit.
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FINE
+
+
+def _dispatch(words: list[str]) -> int:
+    command = words[0] if words and words[0] in COMMANDS else ""
+    arguments = _parser(command).parse_args(words[1:] if command else words)
+    if command == "paths":
+        return _paths()
+    if command == "report":
+        return _report(arguments)
+    if command == "check":
+        return _check(arguments)
+    return _dashboard(arguments, demo=command == "demo")
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
+    import argparse
+
+    from engine.views import VIEWS
+
+    names = [entry.name for entry in VIEWS]
+    raw = argparse.RawDescriptionHelpFormatter
+    if command in ("report", "check"):
+        about = {
+            "report": "Compute one view once and print it. Nothing but data on standard output.",
+            "check": "Compute one view once; exit 1 with a line per finding at or above a level.",
+        }[command]
+        parser = argparse.ArgumentParser(f"loadlens {command}", description=about, allow_abbrev=False)
+        parser.add_argument("view", choices=names, metavar="VIEW", help=", ".join(names))
+        parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders, any number, read recursively")
+        parser.add_argument(
+            "-o",
+            "--option",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="a choice of the view; -o help lists them",
+        )
+        parser.add_argument("--at", metavar="TIME", help="look at the data as they were then (ISO 8601 or epoch)")
+        if command == "report":
+            parser.add_argument("--table", metavar="NAME", help="only this table")
+            parser.add_argument("--format", default="json", choices=("json", "csv", "markdown", "text", "upstream"))
+        else:
+            parser.add_argument("--fail-on", metavar="LEVEL", choices=("low", "moderate", "severe", "critical"),
+                                help="exit 1 from this level on: low, moderate, severe, critical")  # fmt: skip
+            parser.add_argument("--junit", metavar="FILE", help="also write the findings as JUnit XML")
+        parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed files")
+        parser.add_argument("--config", metavar="FILE", help="settings file instead of the usual one")
+        return parser
+    if command == "paths":
+        return argparse.ArgumentParser("loadlens paths", description="Print where settings, state, log and cache lie.")
+    epilog = """commands:
+  loadlens [PATH ...]            the dashboard on files and folders, live (this folder if none is named)
+  loadlens demo                  the dashboard on sample data that moves
+  loadlens report VIEW PATH ...  one view computed once: json, csv, markdown, text, upstream
+  loadlens check VIEW PATH ...   exit 1 with one line per finding, for cron and CI
+  loadlens paths                 where settings, state, log and cache lie
+
+exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
+    name = "loadlens demo" if command == "demo" else "loadlens"
+    parser = argparse.ArgumentParser(
+        name,
+        description="Where does the load come from, and what happens if a node dies?",
+        epilog=None if command else epilog,
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    if not command:
+        parser.add_argument("--version", "-V", action="version", version=f"loadlens {__version__}")
+        parser.add_argument("paths", nargs="*", metavar="PATH", help="files or folders to watch (default: this folder)")
+    else:
+        parser.add_argument(
+            "--speed", type=float, default=1.0, metavar="X", help="play the sample data X times as fast"
+        )
+    parser.add_argument("--view", choices=names, metavar="VIEW", help=f"show this view first: {', '.join(names)}")
+    parser.add_argument("--theme", metavar="NAME", help="dark, light, ansi-dark, ansi-light or a Textual theme")
+    parser.add_argument("--glyphs", choices=("auto", "braille", "block", "ascii"), help="characters for plots")
+    parser.add_argument("--poll", action="store_true", help="never rely on file events, look every few seconds")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed files")
+    parser.add_argument("--config", metavar="FILE", help="settings file instead of the usual one")
+    return parser
+
+
+def _say(text: str) -> None:
+    print(text.rstrip("\n"), file=sys.stderr)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    import dataclasses
+    from pathlib import Path
+
+    import msgspec
+
+    from engine import settings
+    from engine.views import VIEWS
+
+    found = settings.load(Path(arguments.config) if arguments.config else None, tuple(e.name for e in VIEWS))
+    ui = {k: v for k in ("theme", "glyphs") if (v := getattr(arguments, k, None)) is not None}
+    live: dict[str, Any] = {}
+    if getattr(arguments, "poll", False):
+        live["poll"] = True
+    if arguments.no_cache:
+        live["cache"] = False
+    return dataclasses.replace(
+        found, ui=msgspec.structs.replace(found.ui, **ui), live=msgspec.structs.replace(found.live, **live)
+    )
+
+
+def _paths() -> int:
+    from engine.settings import folders
+
+    for name, path in folders().items():
+        print(f"{name:7} {path}{'' if path.exists() else '  (not there yet)'}")
+    return FINE
+
+
+def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
+    from pathlib import Path
+
+    refusal = _not_a_terminal()
+    if refusal:
+        _say(refusal)
+        return USAGE
+    if demo:
+        from sample_data.feed import playing
+
+        with playing(arguments.speed) as folder:
+            return _show([folder], arguments, demo=True)
+    return _show([Path(path) for path in arguments.paths or ["."]], arguments, demo=False)
+
+
+def _not_a_terminal() -> str:
+    import os
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "loadlens: the dashboard needs a terminal; for scripts: loadlens report VIEW PATH"
+    if os.environ.get("TERM") == "dumb":
+        return "loadlens: TERM=dumb cannot show the dashboard; use: loadlens report VIEW PATH --format text"
+    return ""
+
+
+def _show(roots: list[Path], arguments: argparse.Namespace, *, demo: bool) -> int:
+    settings = _settings(arguments)
+    from tui.app import run
+
+    return run(roots, settings, view=arguments.view, demo=demo)
+
+
+def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
+    """Read and compute once: view, parameters, result (None without usable input), problems, instant, reason."""
+    import time
+
+    from engine.live.session import Session
+
+    from engine import report
+    from engine.parameters import BadOption, parse
+    from engine.problems import fold
+    from engine.settings import view_parameters
+    from engine.view import NoInput
+    from engine.views import entry
+
+    try:
+        view = entry(arguments.view).load()
+    except LookupError as error:
+        raise _Usage(str(error)) from error
+    settings = _settings(arguments)
+    parameters, wrong = view_parameters(settings, view.name, view.parameters)
+    if arguments.option in (["help"], ["list"]):
+        raise _Usage(_option_help(view), code=FINE)
+    try:
+        pairs = []
+        for pair in arguments.option:
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise BadOption(f"-o {pair}: wanted KEY=VALUE")
+            pairs.append((key, value))
+        parameters = parse(view.parameters, pairs, parameters)
+    except BadOption as error:
+        raise _Usage(str(error)) from error
+    try:
+        at_ms = report.instant(arguments.at) if arguments.at else None
+    except (ValueError, OverflowError) as error:
+        raise _Usage(f"--at {arguments.at}: {error}") from error
+    for problem in (*settings.problems, *wrong):
+        _say(f"loadlens: {problem.path}: {problem.reason}")
+
+    now_ms = time.time_ns() // 1_000_000
+    session = Session(arguments.paths, [view], settings=settings.live)
+    try:
+        session.scan(final=True)
+        instant = now_ms if at_ms is None else at_ms
+        try:
+            result = session.compute(view.name, parameters, at_ms=at_ms, now_ms=now_ms)
+        except NoInput as error:
+            problems = fold((*session.problems, *session.inputs(view.name).problems))
+            return view, parameters, None, problems, instant, str(error)
+        return view, parameters, result, result.problems, instant, ""
+    finally:
+        session.close()
+
+
+class _Usage(Exception):
+    """Ends the program with a message: wrong usage, or help that was asked for."""
+
+    def __init__(self, text: str, code: int = USAGE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def _option_help(view: View) -> str:
+    from engine.parameters import options
+
+    lines = [f"options of {view.name} (-o KEY=VALUE):"]
+    for found in options(view.parameters):
+        unit = f" [{found.unit}]" if found.unit else ""
+        choices = f" ({'|'.join(found.choices)})" if found.choices else ""
+        default = ",".join(map(str, found.default)) if isinstance(found.default, tuple) else found.default
+        shown = (
+            ""
+            if default in (None, "")
+            else f" (default {str(default).lower() if isinstance(default, bool) else default})"
+        )
+        lines.append(f"  {found.key}{unit}{choices}: {found.sentence}{shown}")
+    return "\n".join(lines)
+
+
+def _usage(error: _Usage) -> int:
+    if error.code == FINE:
+        print(error)
+    else:
+        _say(f"loadlens: {error}")
+    return error.code
+
+
+def _no_input(arguments: argparse.Namespace, reason: str, problems: tuple[Problem, ...]) -> int:
+    from engine import report
+    from engine.views import entry
+
+    _say(f"loadlens: {reason or 'no usable input'} in {', '.join(arguments.paths)}")
+    _say(f"loadlens: {arguments.view} reads {entry(arguments.view).reads}")
+    if problems:
+        _say(report.problems_text(problems))
+    return NO_INPUT
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from engine import export, report
+
+    try:
+        view, parameters, result, problems, instant, reason = _compute(arguments)
+    except _Usage as error:
+        return _usage(error)
+    if result is None:
+        return _no_input(arguments, reason, problems)
+    declared = {table.name: table for table in view.tables}
+    only = arguments.table
+    if only is not None and only not in result.tables:
+        why = "needs other options" if only in declared else "does not exist"
+        return _usage(_Usage(f"table {only!r} {why}; there are: {', '.join(result.tables)}"))
+    if arguments.format == "json":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(report.to_json(view, result, parameters, instant, only))
+        return FINE
+    if arguments.format == "upstream":
+        text = view.upstream(result, parameters)
+        if text is None:
+            return _usage(_Usage(f"what {view.name} re-implements prints nothing for these options"))
+    elif arguments.format == "text":
+        text = report.to_text(view, result, only)
+    else:
+        name = only or view.tables[0].name
+        text = export.FORMATS[arguments.format](result.tables[name], declared[name])
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    sys.stdout.write(text)
+    if arguments.format != "text" and problems:
+        _say(report.problems_text(problems))
+    return FINE
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from engine import export
+
+    try:
+        view, parameters, result, problems, _instant, reason = _compute(arguments)
+    except _Usage as error:
+        return _usage(error)
+    if result is None:
+        return _no_input(arguments, reason, problems)
+    level = arguments.fail_on or view.fail_on
+    bad = export.at_least(result.findings, level)
+    if arguments.junit:
+        own = getattr(view, "junit", None)
+        text = own(result, parameters) if own else export.to_junit(view.name, result.findings, level)
+        Path(arguments.junit).write_text(text, encoding="utf-8")
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    for finding in bad:
+        print(f"{finding.level.upper()} {finding.subject}: {finding.text}")
+    if problems:
+        _say(f"loadlens: {len(problems)} problems in the input; loadlens report {view.name} lists them")
+    return FINDING if bad else FINE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
