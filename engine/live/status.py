@@ -1,0 +1,58 @@
+"""What the live path is doing, as one frozen value for a status line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Mode = Literal["events", "polling", "missing", "idle"]
+"""How changes below a root are noticed: by events (and a scan), by scans alone, not at all while the root is missing,
+or only on request (nobody watches)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RootStatus:
+    """One watched root: its path as given and how it is watched."""
+
+    path: str
+    mode: Mode
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """One file that is not read, and why, in a few words."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The live path at one moment.
+
+    ``files``: regular files seen; ``recognised``: files per view; ``ignored``: the first few that are not read,
+    ``ignored_count`` how many there are; ``bytes``: bytes on disk of the recognised files; ``bytes_read``: bytes read
+    since the session began (after decompression); ``cached``: files whose rows came from the cache; ``scans``,
+    ``last_scan_ms`` (epoch ms, None before the first) and ``last_scan_took_ms``; ``pending``: files that wait to settle;
+    ``newest_ms``: modification time of the newest recognised file, from which a front end tells the age of the data.
+    """
+
+    roots: tuple[RootStatus, ...] = ()
+    files: int = 0
+    recognised: Mapping[str, int] = field(default_factory=dict)
+    ignored: tuple[Ignored, ...] = ()
+    ignored_count: int = 0
+    bytes: int = 0
+    bytes_read: int = 0
+    cached: int = 0
+    scans: int = 0
+    last_scan_ms: int | None = None
+    last_scan_took_ms: float = 0.0
+    pending: int = 0
+    newest_ms: int | None = None
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """Milliseconds since the newest recognised file was modified, None without one. Never negative."""
+        return None if self.newest_ms is None else max(0, now_ms - self.newest_ms)
