@@ -8,9 +8,9 @@ import msgspec
 class LiveSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Choices of the live path; every field has a default that suits a local disk and up to some 10,000 files.
 
-    ``poll``: None decides per root (network mounts are polled), True always scans on a timer, False trusts events (and
-    still scans every ``scan_interval_s`` seconds, since events get lost). ``debounce_ms`` and ``step_ms`` bound how long
-    events are gathered. ``settle_s``: a file quiet for so long is taken to be finished for now: its last record without
+    ``poll``: None decides per root (network mounts are polled), True always scans on a timer, False trusts events
+    (and still scans every ``scan_interval_s`` seconds, since events get lost). ``debounce_ms`` and ``step_ms`` bound how
+    long events are gathered. ``settle_s``: a file quiet for so long is taken to be finished for now: its last record without
     a line end is read, a document that does not parse becomes a problem. ``block_mb``: logs are read in pieces of this
     size. ``max_unpacked_mb`` and ``max_ratio`` stop decompression bombs; ``max_document_mb`` bounds files that must be
     in memory at once; ``max_record_mb`` one record of a log. ``ignore``: further shell patterns of file and directory

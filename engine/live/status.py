@@ -35,8 +35,8 @@ class Status:
     ``files``: regular files seen; ``recognised``: files per view; ``ignored``: the first few that are not read,
     ``ignored_count`` how many there are; ``bytes``: bytes on disk of the recognised files; ``bytes_read``: bytes read
     since the session began (after decompression); ``cached``: files whose rows came from the cache; ``scans``,
-    ``last_scan_ms`` (epoch ms, None before the first) and ``last_scan_took_ms``; ``pending``: files that wait to settle;
-    ``newest_ms``: modification time of the newest recognised file, from which a front end tells the age of the data.
+    ``last_scan_ms`` (epoch ms, None before the first) and ``last_scan_took_ms``; ``pending``: files that wait to
+    settle; ``newest_ms``: modification time of the newest recognised file, from which a front end tells the age of the data.
     """
 
     roots: tuple[RootStatus, ...] = ()
