@@ -192,9 +192,8 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
     """Read and compute once: view, parameters, result (None without usable input), problems, instant, reason."""
     import time
 
-    from engine.live.session import Session
-
     from engine import report
+    from engine.live.session import Session
     from engine.parameters import BadOption, parse
     from engine.problems import fold
     from engine.settings import view_parameters

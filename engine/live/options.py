@@ -24,12 +24,13 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
     ] = 3.0
     follow_symlinks: Annotated[bool, option("Follow symbolic links; loops are noticed")] = True
     ignore: Annotated[tuple[str, ...], option("Name patterns to leave out, beside temporary and dot files")] = ()
-    max_file_mb: Annotated[int, option("Documents larger than this are not read", unit="MB", low=1)] = 4096
+    max_file_mb: Annotated[int, option("Documents larger than this are not read", unit="MB", low=1)] = 1024
     max_unpacked_mb: Annotated[int, option("A compressed file is unpacked to at most this size", unit="MB", low=1)] = (
-        2048
+        1024
     )
     cache: Annotated[
         bool, option("Keep parsed files on disk, so that a second start costs little more than a scan")
     ] = True
     cache_dir: Annotated[str, option("Folder of that cache; empty is the usual one")] = ""
     cache_max_mb: Annotated[int, option("Size of that cache; the oldest entries go first", unit="MB", low=0)] = 1024
+    cache_min_mb: Annotated[float, option("Inputs smaller than this are not cached", unit="MB", low=0.0)] = 5.0

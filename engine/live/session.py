@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from engine.inputs import FILE, FileInfo, Inputs
-from engine.live.settings import LiveSettings
+from engine.live.options import LiveSettings
 from engine.live.status import RootStatus, Status
 from engine.problems import Problem, fold
 from engine.reading import HEAD, Source
