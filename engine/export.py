@@ -54,7 +54,7 @@ def _finite(value: Any) -> Any:
 def to_csv(frame: pl.DataFrame, table: Table) -> str:
     """CSV with a header line. Nested values and documents are JSON in one field; null is empty.
 
-    A text that a spreadsheet would run as a formula (it begins with ``=``, ``+``, ``-`` or ``@``) gets a leading apostrophe.
+    Texts stand as they are (cleaned at ingest): a script must get back the name it knows.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -71,8 +71,6 @@ def _field(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
-        return "'" + value
     return value
 
 
