@@ -1,0 +1,330 @@
+"""Skew beyond upstream's split: an exact natural break, inequality measures, and what makes slow tasks slow.
+
+Upstream divides task values at the *difference* of two group means. Here: the split into two groups that leaves the
+least variance (Fisher 1958; Jenks' natural break for two classes), the Gini index and shares of the largest tasks, and
+a robust line of run time on bytes whose residuals tell big inputs from slow nodes from costly records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SCALE = 1.4826
+"""Median absolute deviation to standard deviation of a normal sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Values in two groups: ``low_n`` values below ``at`` with mean ``low_mean``, ``high_n`` from it on.
+
+    ``fit`` 0-1 is the share of the variance that the split explains (1: two points); 0 without a split.
+    """
+
+    at: float
+    low_n: int
+    low_mean: float
+    high_n: int
+    high_mean: float
+    fit: float = 0.0
+
+    @property
+    def factor(self) -> float:
+        """How many times larger the high group's mean is; infinite above a mean of 0, 1 without two groups."""
+        if not self.low_n or not self.high_n:
+            return 1.0
+        return self.high_mean / self.low_mean if self.low_mean > 0 else float("inf")
+
+
+def natural_break(values: Floats) -> Split:
+    """The split of ``values`` (any order, finite) into two groups with the least within-group sum of squares.
+
+    Exact: in one dimension the best groups are contiguous, so one sort and prefix sums visit every candidate,
+    O(n log n). Equal values stay together. Fewer than two different values: everything is in the high group.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    n = len(ordered)
+    if n == 0:
+        return Split(0.0, 0, 0.0, 0, 0.0)
+    origin = ordered[n // 2]
+    shifted = ordered - origin
+    width = max(-shifted[0], shifted[-1])
+    if width <= 0:
+        return Split(float(ordered[0]), 0, 0.0, n, float(ordered[0]))
+    shifted = shifted / width
+    sums = np.cumsum(shifted)
+    total = sums[-1]
+    low_n = np.arange(1, n)
+    low_sum = sums[:-1]
+    # Between-group sum of squares; the within part is the total minus this, so the largest is best.
+    between = low_sum**2 / low_n + (total - low_sum) ** 2 / (n - low_n) - total**2 / n
+    between[ordered[1:] == ordered[:-1]] = -1.0
+    best = int(np.argmax(between))
+    spread = float(np.sum((shifted - total / n) ** 2))
+    low = best + 1
+    return Split(
+        at=float(ordered[low]),
+        low_n=low,
+        low_mean=float(low_sum[best] / low * width + origin),
+        high_n=n - low,
+        high_mean=float((total - low_sum[best]) / (n - low) * width + origin),
+        fit=min(1.0, max(0.0, float(between[best]) / spread)) if spread > 0 else 0.0,
+    )
+
+
+def upstream_split(values: NDArray[np.int64]) -> Split:
+    """Upstream's three splits (mean, then twice the difference of the group means) as shown beside the natural one.
+
+    Group means are truncated integers, as upstream prints them (``Statistics.findTwoGroups``, fact sheet 5.1).
+    """
+    values = np.asarray(values, dtype=np.int64)
+    if not len(values):
+        return Split(0.0, 0, 0.0, 0, 0.0)
+    middle = _truncated_mean(values)
+    low = values < middle
+    for _ in range(2):
+        middle = _truncated_mean(values[~low]) - _truncated_mean(values[low])
+        low = values < middle
+    spread = float(np.sum((values - values.mean()) ** 2))
+    a, b = values[low], values[~low]
+    within = sum(float(np.sum((part - part.mean()) ** 2)) for part in (a, b) if len(part))
+    return Split(
+        at=float(middle),
+        low_n=len(a),
+        low_mean=float(_truncated_mean(a)),
+        high_n=len(b),
+        high_mean=float(_truncated_mean(b)),
+        fit=max(0.0, 1 - within / spread) if spread > 0 and len(a) and len(b) else 0.0,
+    )
+
+
+def _truncated_mean(values: NDArray[np.int64]) -> int:
+    return int(values.sum(dtype=np.float64) / len(values)) if len(values) else 0
+
+
+def gini(values: Floats) -> float:
+    """Gini index 0-1 of non-negative ``values``: 0 all equal, towards 1 one task has everything; 0 if all are 0.
+
+    Half the relative mean absolute difference, from ranks (Gini 1912), O(n log n).
+    """
+    ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))
+    n, total = len(ordered), float(ordered.sum())
+    if n == 0 or total <= 0:
+        return 0.0
+    ranks = np.arange(1, n + 1)
+    return max(0.0, float(2 * np.sum(ranks * (ordered / total)) / n - (n + 1) / n))
+
+
+def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
+    """The largest ``share`` of tasks (at least one): how many, and what part 0-1 of the sum they hold."""
+    ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))[::-1]
+    if not len(ordered):
+        return 0, 0.0
+    k = max(1, int(np.ceil(len(ordered) * share)))
+    total = float(ordered.sum())
+    return k, float(ordered[:k].sum()) / total if total > 0 else 0.0
+
+
+def lorenz(values: Floats, points: int = 33) -> Floats:
+    """Lorenz curve: ``points`` cumulated shares 0-1 of the sum at equal steps of the tasks sorted ascending."""
+    ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))
+    total = float(ordered.sum())
+    if not len(ordered) or total <= 0:
+        return np.linspace(0, 1, points)
+    curve = np.concatenate([[0.0], np.cumsum(ordered) / total])
+    result: Floats = np.interp(np.linspace(0, 1, points), np.linspace(0, 1, len(curve)), curve)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A robust line ``y = intercept + slope x``; ``spread`` is the robust standard deviation of the residuals,
+    ``explained`` 0-1 the share of y's robust variance that goes with x."""
+
+    intercept: float
+    slope: float
+    spread: float
+    explained: float
+
+    def at(self, x: Floats) -> Floats:
+        """The line at ``x``."""
+        result: Floats = self.intercept + self.slope * x
+        return result
+
+
+def robust_line(x: Floats, y: Floats, rounds: int = 30) -> Line:
+    """Huber's M-estimate of ``y`` on ``x`` by iteratively reweighted least squares, scale from the median absolute
+    residual, started at a line through thirds of x (so that a few hot tasks cannot pull it). Without spread in x: the
+    median. Huber (1981), tuning constant 1.345."""
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if len(x) == 0:
+        return Line(0.0, 0.0, 0.0, 0.0)
+    middle = float(np.median(y))
+    flat_spread = SCALE * float(np.median(np.abs(y - middle)))
+    reach = float(x.max() - x.min())
+    if len(x) < 3 or reach <= 0:
+        return Line(middle, 0.0, flat_spread, 0.0)
+    scaled = (x - x.min()) / reach
+    slope, intercept = _line_through_thirds(scaled, y)
+    for _ in range(rounds):
+        off = y - intercept - slope * scaled
+        scale = SCALE * float(np.median(np.abs(off)))
+        if scale <= 1e-12 * (1 + abs(middle)):
+            break
+        weight = 1.0 / np.maximum(1.0, np.abs(off) / (1.345 * scale))
+        before = (slope, intercept)
+        slope, intercept = _weighted_line(scaled, y, weight)
+        if abs(slope - before[0]) + abs(intercept - before[1]) < 1e-9 * (1 + abs(slope) + abs(intercept)):
+            break
+    off = y - intercept - slope * scaled
+    spread = SCALE * float(np.median(np.abs(off)))
+    explained = 1 - (spread / flat_spread) ** 2 if flat_spread > 0 else 0.0
+    true_slope = slope / reach
+    return Line(intercept - true_slope * float(x.min()), true_slope, spread, min(1.0, max(0.0, explained)))
+
+
+def _line_through_thirds(x: Floats, y: Floats) -> tuple[float, float]:
+    order = np.argsort(x, kind="stable")
+    third = max(1, len(x) // 3)
+    left, right = order[:third], order[-third:]
+    run = float(np.median(x[right]) - np.median(x[left]))
+    slope = float(np.median(y[right]) - np.median(y[left])) / run if run > 1e-9 else 0.0
+    return slope, float(np.median(y - slope * x))
+
+
+def _weighted_line(x: Floats, y: Floats, w: Floats) -> tuple[float, float]:
+    total = w.sum()
+    mx, my = (w @ x) / total, (w @ y) / total
+    sxx = w @ (x - mx) ** 2
+    if sxx <= 1e-15 * total:
+        return 0.0, float(my)
+    slope = float((w @ ((x - mx) * (y - my))) / sxx)
+    return slope, float(my - slope * mx)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlier:
+    """A node or rack whose tasks ran longer than their bytes explain: ``ratio`` is the median of actual over expected
+    run time of its ``tasks``, ``lost_ms`` what they took beyond expectation, ``z`` how far off in robust deviations of
+    a group median."""
+
+    name: str
+    tasks: int
+    ratio: float
+    lost_ms: float
+    z: float
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """What made this side's long tasks long. Counts of long tasks by cause add up to ``long``; ``words`` says it."""
+
+    line: Line
+    long: int
+    data: int
+    node: int
+    cpu: int
+    other: int
+    nodes: tuple[Outlier, ...]
+    racks: tuple[Outlier, ...]
+    words: str
+
+
+def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], racks: list[str]) -> Causes:
+    """Why the long tasks of one side are long (arrays of equal length n, one entry per task with times).
+
+    A task is long if it is in the high group of the natural break of run times, that break explains most of the
+    variance and the group is at least 1.5 times longer. Long tasks are attributed in this order: *data* if the robust
+    line of time on bytes predicts a long task from its bytes; *node* if its host is an outlier; *cpu* if it used more
+    CPU than the line of CPU on bytes allows by the same measure; else *other* (waiting: disk, network, locks).
+    """
+    total_ms, size = np.asarray(total_ms, dtype=np.float64), np.asarray(size, dtype=np.float64)
+    cpu_ms = np.asarray(cpu_ms, dtype=np.float64)
+    line = robust_line(size, total_ms)
+    expected = np.maximum(line.at(size), 1.0)
+    nodes = _outliers(total_ms, expected, hosts)
+    rack_outliers = _outliers(total_ms, expected, racks)
+    split = natural_break(total_ms)
+    if not split.low_n or split.fit < 0.5 or split.factor < 1.5:
+        return Causes(line, 0, 0, 0, 0, 0, nodes, rack_outliers, _words_even(total_ms, nodes))
+    long = total_ms >= split.at
+    by_data = long & (expected >= (split.low_mean + split.high_mean) / 2)
+    slow = {outlier.name for outlier in nodes}
+    on_slow = np.fromiter((host in slow for host in hosts), dtype=bool, count=len(hosts))
+    by_node = long & ~by_data & on_slow
+    cpu_line = robust_line(size, cpu_ms)
+    extra_cpu = cpu_ms - cpu_line.at(size)
+    extra_time = total_ms - expected
+    by_cpu = long & ~by_data & ~by_node & (extra_time > 0) & (extra_cpu >= 0.5 * extra_time)
+    counts = [int(mask.sum()) for mask in (long, by_data, by_node, by_cpu)]
+    other = counts[0] - sum(counts[1:])
+    return Causes(
+        line, counts[0], counts[1], counts[2], counts[3], other, nodes, rack_outliers,
+        _words(split, counts, other, nodes),
+    )  # fmt: skip
+
+
+def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int = 3) -> tuple[Outlier, ...]:
+    """Groups of at least ``least`` tasks whose median actual-over-expected ratio is 1.25 or more and more than 3.5
+    robust deviations above the median group, worst first. Needs three groups, so that there is a normal one."""
+    if not names:
+        return ()
+    found, index = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
+    if len(found) < 3:
+        return ()
+    ratio = total_ms / expected
+    order = np.argsort(index, kind="stable")
+    starts = np.searchsorted(index[order], np.arange(len(found) + 1))
+    groups = [order[starts[i] : starts[i + 1]] for i in range(len(found))]
+    medians = np.array([float(np.median(ratio[g])) for g in groups])
+    big = np.array([len(g) >= least for g in groups])
+    if big.sum() < 3:
+        return ()
+    middle = float(np.median(medians[big]))
+    # The floor keeps identical synthetic nodes from making every deviation infinite.
+    spread = max(SCALE * float(np.median(np.abs(medians[big] - middle))), 0.02 * middle, 1e-9)
+    result = [
+        Outlier(
+            name=str(found[i]),
+            tasks=len(groups[i]),
+            ratio=float(medians[i]),
+            lost_ms=float(np.sum(np.maximum(0.0, total_ms[groups[i]] - expected[groups[i]]))),
+            z=float((medians[i] - middle) / spread),
+        )
+        for i in np.flatnonzero(big)
+        if found[i] and medians[i] >= 1.25 * middle and (medians[i] - middle) / spread > 3.5
+    ]
+    return tuple(sorted(result, key=lambda o: (-o.lost_ms, o.name)))
+
+
+def _words_even(total_ms: Floats, nodes: tuple[Outlier, ...]) -> str:
+    if not len(total_ms):
+        return "No task with times."
+    if nodes:
+        return f"Run times form one group, but {_node_words(nodes)}."
+    return "Run times form one group: no skew to explain."
+
+
+def _node_words(nodes: tuple[Outlier, ...]) -> str:
+    first = nodes[0]
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    return f"{first.name}{more} took {first.ratio:.1f} times what the bytes of its {first.tasks} tasks explain"
+
+
+def _words(split: Split, counts: list[int], other: int, nodes: tuple[Outlier, ...]) -> str:
+    long, data, node, cpu = counts
+    head = f"{long} of {split.low_n + split.high_n} tasks form a group {split.factor:.1f} times longer"
+    parts = []
+    if data:
+        parts.append(f"{data} because they got more bytes (data skew)")
+    if node:
+        parts.append(f"{node} because of slow nodes ({_node_words(nodes)})")
+    if cpu:
+        parts.append(f"{cpu} because each byte cost them more CPU (costly keys or records)")
+    if other:
+        parts.append(f"{other} without more bytes, a slow node or more CPU (waiting for disk, network or a service)")
+    return f"{head}: {'; '.join(parts)}."
