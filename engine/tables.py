@@ -81,6 +81,8 @@ class Table:
         unknown = set(given) - set(self.schema)
         if unknown:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
+        if not given:
+            return self.empty()  # a select of nothing but literals would give one row of nulls
         if isinstance(rows, pl.DataFrame):
             frame = rows
         else:
