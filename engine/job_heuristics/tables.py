@@ -267,7 +267,8 @@ TASK_MODEL = Table(
     (
         *_MODEL_TASK,
         Column("attempt_id", TEXT, "chosen attempt, null: none", kind="id"),
-        Column("timed", FLAG, "whether upstream finds times for the task (its T and B)"),
+        Column("timed", FLAG, "whether start and finish of that attempt are known (upstream's T and B)"),
+        Column("fallback", FLAG, "whether the attempt is our choice, since the file names none and upstream stops"),
         *_times(
             ("scheduled_ms", "task scheduled"),
             ("start_ms", "chosen attempt started"),

@@ -1,0 +1,629 @@
+"""The events of a job history as typed records, and the collector that turns them into input rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from engine.job_heuristics.tables import (
+    COUNTER_COLUMNS,
+    FILE_COUNTER_NAMES,
+    TASK_COUNTER_NAMES,
+)
+from engine.problems import Problem
+from engine.reading import Reading
+from engine.text import MAX_FIELD, clean
+
+NAMESPACE = "org.apache.hadoop.mapreduce.jobhistory."
+LONG_MAX = 2**63 - 1
+
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=LONG_MAX)]
+"""A Java long: what does not fit is a bad record, never a wrapped number."""
+Time = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+"""Epoch ms; -1 is Hadoop's word for unset. The bound keeps differences exact."""
+
+
+class _Record(msgspec.Struct, gc=False):
+    pass
+
+
+class Union(_Record):
+    """Avro's JSON form of a nullable string."""
+
+    string: str | None = None
+
+
+Text = str | Union | None
+
+
+class Counter(_Record):
+    """One counter."""
+
+    name: str
+    value: Long
+
+
+class Group(_Record):
+    """A group of counters. Hadoop's own name is ``name``."""
+
+    name: str
+    counts: list[Counter]
+
+
+class Counters(_Record):
+    """Counters, plain or in the wrapping of a union."""
+
+    groups: list[Group] | None = None
+    wrapped: Counters | None = msgspec.field(default=None, name=NAMESPACE + "JhCounters")
+
+
+class AMStarted(_Record):
+    """An application master began."""
+
+    startTime: Time
+    applicationAttemptId: Text = None
+    containerId: Text = None
+    nodeManagerHost: Text = None
+
+
+class JobSubmitted(_Record):
+    """The job was submitted."""
+
+    jobid: str
+    submitTime: Time
+    jobName: Text = None
+    userName: Text = None
+    jobQueueName: Text = None
+    workflowId: Text = None
+    workflowName: Text = None
+    workflowNodeName: Text = None
+
+
+class JobQueueChange(_Record):
+    """The job moved to a queue."""
+
+    jobid: str
+    jobQueueName: Text = None
+
+
+class JobInited(_Record):
+    """The application master knows the splits."""
+
+    jobid: str
+    launchTime: Time
+    totalMaps: Long
+    totalReduces: Long
+    uberized: bool | None = None
+
+
+class JobInfoChange(_Record):
+    """Corrected times of the job."""
+
+    jobid: str
+    submitTime: Time
+    launchTime: Time
+
+
+class JobFinished(_Record):
+    """The job succeeded."""
+
+    jobid: str
+    finishTime: Time
+    finishedMaps: Long
+    finishedReduces: Long
+
+
+class JobUnsuccessfulCompletion(_Record):
+    """The job failed or was killed."""
+
+    jobid: str
+    finishTime: Time
+    jobStatus: Text = None
+    finishedMaps: Long = 0
+    finishedReduces: Long = 0
+    diagnostics: Text = None
+
+
+class TaskStarted(_Record):
+    """A task was scheduled."""
+
+    taskid: str
+    startTime: Time
+    taskType: str = ""
+    splitLocations: Text = None
+
+
+class TaskAttemptStarted(_Record):
+    """A container began to work for a task."""
+
+    taskid: str
+    attemptId: str
+    startTime: Time
+    taskType: str = ""
+    trackerName: Text = None
+    containerId: Text = None
+    locality: Text = None
+    avataar: Text = None
+
+
+class MapAttemptFinished(_Record):
+    """An attempt of a map ended well. Its counters stand again in the task's own event and are not decoded here."""
+
+    taskid: str
+    attemptId: str
+    finishTime: Time
+    taskType: str = ""
+    taskStatus: str = "SUCCEEDED"
+    mapFinishTime: Time | None = None
+    shuffleFinishTime: Time | None = None
+    sortFinishTime: Time | None = None
+    hostname: Text = None
+    rackname: Text = None
+    state: Text = None
+    clockSplits: msgspec.Raw = msgspec.Raw(b"")
+    cpuUsages: msgspec.Raw = msgspec.Raw(b"")
+    vMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+    physMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+
+
+class TaskAttemptUnsuccessfulCompletion(_Record):
+    """An attempt failed or was killed."""
+
+    taskid: str
+    attemptId: str
+    finishTime: Time
+    taskType: str = ""
+    status: str = "FAILED"
+    hostname: Text = None
+    rackname: Text = None
+    error: Text = None
+    counters: Counters | None = None
+    clockSplits: msgspec.Raw = msgspec.Raw(b"")
+    cpuUsages: msgspec.Raw = msgspec.Raw(b"")
+    vMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+    physMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+
+
+class TaskFinished(_Record):
+    """A task ended well."""
+
+    taskid: str
+    finishTime: Time
+    taskType: str = ""
+    status: str = "SUCCEEDED"
+    counters: Counters | None = None
+    successfulAttemptId: Text = None
+
+
+class TaskFailed(_Record):
+    """A task failed or was killed."""
+
+    taskid: str
+    finishTime: Time
+    taskType: str = ""
+    error: Text = None
+    failedDueToAttempt: Text = None
+    status: str = "FAILED"
+    counters: Counters | None = None
+
+
+RECORDS: dict[str, tuple[str, type[_Record]]] = {
+    "AM_STARTED": ("AMStarted", AMStarted),
+    "JOB_SUBMITTED": ("JobSubmitted", JobSubmitted),
+    "JOB_QUEUE_CHANGED": ("JobQueueChange", JobQueueChange),
+    "JOB_INITED": ("JobInited", JobInited),
+    "JOB_INFO_CHANGED": ("JobInfoChange", JobInfoChange),
+    "JOB_FINISHED": ("JobFinished", JobFinished),
+    "JOB_FAILED": ("JobUnsuccessfulCompletion", JobUnsuccessfulCompletion),
+    "JOB_KILLED": ("JobUnsuccessfulCompletion", JobUnsuccessfulCompletion),
+    "JOB_ERROR": ("JobUnsuccessfulCompletion", JobUnsuccessfulCompletion),
+    "TASK_STARTED": ("TaskStarted", TaskStarted),
+    "TASK_FINISHED": ("TaskFinished", TaskFinished),
+    "TASK_FAILED": ("TaskFailed", TaskFailed),
+    "MAP_ATTEMPT_FINISHED": ("MapAttemptFinished", MapAttemptFinished),
+    "REDUCE_ATTEMPT_FINISHED": ("ReduceAttemptFinished", MapAttemptFinished),
+    "SETUP_ATTEMPT_FINISHED": ("TaskAttemptFinished", MapAttemptFinished),
+    "CLEANUP_ATTEMPT_FINISHED": ("TaskAttemptFinished", MapAttemptFinished),
+    **{f"{side}_ATTEMPT_STARTED": ("TaskAttemptStarted", TaskAttemptStarted)
+       for side in ("MAP", "REDUCE", "SETUP", "CLEANUP")},
+    **{f"{side}_ATTEMPT_{how}": ("TaskAttemptUnsuccessfulCompletion", TaskAttemptUnsuccessfulCompletion)
+       for side in ("MAP", "REDUCE", "SETUP", "CLEANUP") for how in ("FAILED", "KILLED")},
+}  # fmt: skip
+"""Event type → name of its Avro record and our reading of it."""
+
+IGNORED = frozenset({"TASK_UPDATED", "NORMALIZED_RESOURCE", "JOB_PRIORITY_CHANGED", "JOB_STATUS_CHANGED"})
+"""Event types without a fact this view uses."""
+
+_NEEDS = {
+    "JobSubmitted": ("jobid", "jobName", "userName", "submitTime", "jobConfPath", "acls", "jobQueueName"),
+    "JobInited": ("jobid", "launchTime", "totalMaps", "totalReduces", "jobStatus", "uberized"),
+    "AMStarted": ("applicationAttemptId", "startTime", "containerId", "nodeManagerHost", "nodeManagerPort",
+                  "nodeManagerHttpPort"),
+    "TaskStarted": ("taskid", "taskType", "startTime", "splitLocations"),
+    "TaskAttemptStarted": ("taskid", "taskType", "attemptId", "startTime", "trackerName", "httpPort", "shufflePort",
+                           "containerId"),
+    "TaskFinished": ("taskid", "taskType", "finishTime", "status", "counters"),
+    "TaskFailed": ("taskid", "taskType", "finishTime", "error", "failedDueToAttempt", "status"),
+}  # fmt: skip
+
+
+def missing_fields(schema: Any) -> dict[str, str]:
+    """What Hadoop 2.7.3 would say about each record of the writer's ``schema`` that lacks a field it needs.
+
+    ``schema`` is the decoded second line of a history; anything else gives nothing. Record name → message.
+    """
+    said: dict[str, str] = {}
+    try:
+        records = next(f["type"] for f in schema["fields"] if f["name"] == "event")
+        for record in records:
+            name = record["name"]
+            has = {f["name"] for f in record["fields"]}
+            for needed in _NEEDS.get(name, ()):
+                if needed not in has:
+                    full = NAMESPACE + name
+                    said[name] = (
+                        f"org.apache.avro.AvroTypeException: Found {full}, expecting {full}, "
+                        f"missing required field {needed}"
+                    )
+                    break
+    except (TypeError, KeyError, StopIteration, AttributeError):
+        return {}
+    return said
+
+
+# --- counters --------------------------------------------------------------------------------------------------------
+
+_WIDTH = len(COUNTER_COLUMNS)
+_EMPTY: tuple[None, ...] = (None,) * _WIDTH
+_TASK_INDEX = {name: COUNTER_COLUMNS.index(column) for name, column in TASK_COUNTER_NAMES.items()}
+_FILE_INDEX = {name: COUNTER_COLUMNS.index(column) for name, column in FILE_COUNTER_NAMES.items()}
+OFFICIAL: dict[str, dict[str, int]] = {
+    "org.apache.hadoop.mapreduce.TaskCounter": _TASK_INDEX,
+    "org.apache.hadoop.mapred.Task$Counter": _TASK_INDEX,
+    "org.apache.hadoop.mapreduce.FileSystemCounter": _FILE_INDEX,
+    "FileSystemCounters": _FILE_INDEX,
+}
+"""Counter group → counter → index of its column."""
+# Upstream looks a counter up by name in whatever group comes first. We use the proper group, and another one only
+# where the proper group does not have the counter.
+ANYWHERE = {
+    name: _TASK_INDEX.get(name, _FILE_INDEX.get(name, -1))
+    for name in (
+        "CPU_MILLISECONDS", "GC_TIME_MILLIS", "PHYSICAL_MEMORY_BYTES", "VIRTUAL_MEMORY_BYTES", "SPILLED_RECORDS",
+        "MAP_OUTPUT_RECORDS", "REDUCE_SHUFFLE_BYTES", "HDFS_BYTES_READ", "S3_BYTES_READ", "S3A_BYTES_READ",
+        "S3N_BYTES_READ",
+    )
+}  # fmt: skip
+
+
+def counter_row(counters: Counters | None) -> Sequence[int | None]:
+    """The counter columns of one record (same order as COUNTER_COLUMNS)."""
+    if counters is None:
+        return _EMPTY
+    if counters.wrapped is not None:
+        counters = counters.wrapped
+    groups = counters.groups
+    if not groups:
+        return _EMPTY
+    row: list[int | None] = [None] * _WIDTH
+    others = None
+    for group in groups:
+        index = OFFICIAL.get(group.name)
+        if index is None:
+            if others is None:
+                others = [group]
+            else:
+                others.append(group)
+            continue
+        for counter in group.counts:
+            at = index.get(counter.name)
+            if at is not None:
+                row[at] = counter.value
+    if others is not None:
+        for group in others:
+            for counter in group.counts:
+                at = ANYWHERE.get(counter.name)
+                if at is not None and row[at] is None:
+                    row[at] = counter.value
+    return row
+
+
+def plain(text: Text) -> str | None:
+    """A nullable string in either of Avro's forms."""
+    return text.string if isinstance(text, Union) else text
+
+
+def job_of(some_id: str) -> str | None:
+    """The job id inside a task, attempt, container or application id, None where there is none."""
+    parts = some_id.split("_")
+    if len(parts) >= 3 and parts[0] in {"task", "attempt", "job", "application", "appattempt"}:
+        cluster, sequence = parts[1], parts[2]
+        # Local runs name the cluster ``local123``; everything else is digits.
+        if sequence.isdigit() and cluster.removeprefix("local").isdigit():
+            return f"job_{cluster}_{sequence}"
+    return None
+
+
+def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str | None]:
+    """``values`` cleaned; one look at all of them together when they are harmless, as they almost always are."""
+    joined = "".join([v for v in values if v])
+    if (
+        joined.isascii()
+        and joined.isprintable()
+        and (not values or max(map(len, filter(None, values)), default=0) <= limit)
+    ):
+        return values
+    return [None if v is None else clean(v, limit) for v in values]
+
+
+class Collector:
+    """Gathers rows of the input tables while a file is read."""
+
+    def __init__(self, path: str, source: str = "history", job: str | None = None) -> None:
+        self.path = path
+        self.source = source
+        self.job = job
+        self.problems: list[Problem] = []
+        self.broken: dict[str, str] = {}
+        self.jobs: list[dict[str, Any]] = []
+        self.task_starts: list[tuple[Any, ...]] = []
+        self.task_ends: list[tuple[Any, ...]] = []
+        self.task_counters: list[Sequence[int | None]] = []
+        self.attempt_starts: list[tuple[Any, ...]] = []
+        self.attempt_ends: list[tuple[Any, ...]] = []
+        self.attempt_counters: list[Sequence[int | None]] = []
+        self.conf: list[tuple[str | None, str, str | None, str | None]] = []
+
+    # -- facts --
+
+    def problem(self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None) -> None:
+        """Note one problem of this file."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
+
+    def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
+        """Add a job-level row."""
+        if job is not None:
+            self.job = job
+        self.jobs.append({"seq": seq, "event": event, "job_id": job, **facts})
+
+    def says(self, seq: int, message: str) -> None:
+        """Note what Hadoop's or upstream's parser would throw at this place of the file."""
+        self.job_event(seq, "BROKEN", broken=message)
+
+    # -- the end --
+
+    def _task_job(self, ids: list[str]) -> list[str | None]:
+        known: dict[str, str | None] = {}
+        if self.job is not None:
+            head = "task_" + self.job[4:] + "_"
+            if all(i.startswith(head) for i in ids):
+                return [self.job] * len(ids)
+        found: list[str | None] = []
+        for i in ids:
+            key = i.rsplit("_", 2)[0]
+            if key not in known:
+                known[key] = job_of(i) or self.job
+            found.append(known[key])
+        return found
+
+    def _table(
+        self,
+        names: tuple[str, ...],
+        rows: list[tuple[Any, ...]],
+        counters: list[Sequence[int | None]] | None = None,
+        *,
+        raw: tuple[str, ...] = (),
+    ) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+            column = list(values)
+            if (name not in raw and any(isinstance(v, str) for v in column[:64])) or name in _TEXTS:
+                column = clean_column(column)
+            columns[name] = column
+        columns["job_id"] = self._task_job(columns["task_id"])
+        if counters is not None:
+            for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=True):
+                columns[name] = list(values)
+        return columns
+
+    def reading(self, consumed: int, state: Any = None) -> Reading:
+        """Everything gathered, as one ``Reading``."""
+        rows: dict[str, Any] = {}
+        if self.task_starts:
+            rows["task_starts"] = self._table(("seq", "task_id", "type", "scheduled_ms", "locations"), self.task_starts)
+        if self.task_ends:
+            rows["task_ends"] = self._table(
+                ("seq", "task_id", "type", "state", "scheduled_ms", "finish_ms", "chosen_id", "has_counters", "error"),
+                self.task_ends,
+                self.task_counters,
+            )
+        if self.attempt_starts:
+            rows["attempt_starts"] = self._table(
+                ("seq", "task_id", "attempt_id", "type", "start_ms", "host", "container", "locality", "avataar"),
+                self.attempt_starts,
+            )
+        if self.attempt_ends:
+            rows["attempt_ends"] = self._table(
+                (
+                    "seq", "task_id", "attempt_id", "type", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms",
+                    "sort_finish_ms", "host", "rack", "error", "split", "progress", "counted",
+                ),
+                self.attempt_ends,
+                self.attempt_counters,
+                raw=("progress",),
+            )  # fmt: skip
+        if self.jobs:
+            rows["job_events"] = self._job_rows()
+        if self.conf:
+            job, key, value, origin = zip(*self.conf, strict=True)
+            rows["conf"] = {
+                "job_id": list(job),
+                "key": clean_column(list(key)),
+                "value": clean_column(list(value)),
+                "origin": clean_column(list(origin)),
+            }
+        return Reading(rows=rows, problems=self.problems, consumed=consumed, state=state)
+
+    def _job_rows(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {name: [] for name in _JOB_COLUMNS}
+        for row in self.jobs:
+            row.setdefault("source", self.source)
+            if row["job_id"] is None:
+                row["job_id"] = self.job
+            for name, column in columns.items():
+                value = row.get(name)
+                if isinstance(value, str):
+                    value = clean_text(value) if name == "diagnostics" else clean(value)
+                column.append(value)
+        return columns
+
+
+def clean_text(text: str, limit: int = MAX_FIELD) -> str:
+    """Like ``clean`` for a text of several lines: line breaks and tabs stay."""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
+
+
+_TEXTS = frozenset({"error", "host", "rack", "locations", "container", "locality", "avataar", "split", "chosen_id"})
+_JOB_COLUMNS = (
+    "seq", "job_id", "event", "source", "time_ms", "submit_ms", "launch_ms", "finish_ms", "am_start_ms", "name",
+    "user", "queue", "state", "maps", "reduces", "maps_finished", "reduces_finished", "attempts_running", "uberized",
+    "am_host", "am_container", "workflow", "diagnostics", "broken",
+)  # fmt: skip
+
+
+# --- one event at a time ---------------------------------------------------------------------------------------------
+
+
+def _progress(event: MapAttemptFinished | TaskAttemptUnsuccessfulCompletion) -> bytes | None:
+    clock = bytes(event.clockSplits)
+    if len(clock) < 3:
+        return None
+    if clock.startswith(b"avro:"):
+        return clock
+    return b";".join((clock, bytes(event.cpuUsages), bytes(event.vMemKbytes), bytes(event.physMemKbytes)))
+
+
+def _am_started(to: Collector, seq: int, kind: str, e: AMStarted) -> None:
+    job = job_of(plain(e.applicationAttemptId) or "")
+    to.job_event(
+        seq, kind, job, time_ms=e.startTime, am_start_ms=e.startTime, am_host=plain(e.nodeManagerHost),
+        am_container=plain(e.containerId),
+    )  # fmt: skip
+
+
+def _submitted(to: Collector, seq: int, kind: str, e: JobSubmitted) -> None:
+    workflow = "/".join(filter(None, (plain(e.workflowId), plain(e.workflowName), plain(e.workflowNodeName))))
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.submitTime, submit_ms=e.submitTime, name=plain(e.jobName),
+        user=plain(e.userName), queue=plain(e.jobQueueName), workflow=workflow or None,
+    )  # fmt: skip
+
+
+def _queue(to: Collector, seq: int, kind: str, e: JobQueueChange) -> None:
+    to.job_event(seq, kind, e.jobid, queue=plain(e.jobQueueName))
+
+
+def _inited(to: Collector, seq: int, kind: str, e: JobInited) -> None:
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.launchTime, launch_ms=e.launchTime, maps=e.totalMaps, reduces=e.totalReduces,
+        uberized=e.uberized,
+    )  # fmt: skip
+
+
+def _info(to: Collector, seq: int, kind: str, e: JobInfoChange) -> None:
+    to.job_event(seq, kind, e.jobid, submit_ms=e.submitTime, launch_ms=e.launchTime)
+
+
+def _finished(to: Collector, seq: int, kind: str, e: JobFinished) -> None:
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.finishTime, finish_ms=e.finishTime, state="SUCCEEDED",
+        maps_finished=e.finishedMaps, reduces_finished=e.finishedReduces,
+    )  # fmt: skip
+
+
+def _unsuccessful(to: Collector, seq: int, kind: str, e: JobUnsuccessfulCompletion) -> None:
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.finishTime, finish_ms=e.finishTime,
+        state=plain(e.jobStatus) or kind.removeprefix("JOB_"), maps_finished=e.finishedMaps,
+        reduces_finished=e.finishedReduces, diagnostics=plain(e.diagnostics),
+    )  # fmt: skip
+
+
+def _task_started(to: Collector, seq: int, kind: str, e: TaskStarted) -> None:
+    to.task_starts.append((seq, e.taskid, e.taskType, e.startTime, plain(e.splitLocations)))
+
+
+def _attempt_started(to: Collector, seq: int, kind: str, e: TaskAttemptStarted) -> None:
+    locality, avataar = e.locality, e.avataar
+    to.attempt_starts.append(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.startTime, plain(e.trackerName),
+            plain(e.containerId),
+            locality.string if isinstance(locality, Union) else locality,
+            avataar.string if isinstance(avataar, Union) else avataar,
+        )
+    )  # fmt: skip
+
+
+def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished) -> None:
+    to.attempt_ends.append(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.taskStatus, e.finishTime,
+            e.mapFinishTime, e.shuffleFinishTime, e.sortFinishTime, plain(e.hostname), plain(e.rackname), None,
+            plain(e.state), _progress(e), False,
+        )
+    )  # fmt: skip
+    to.attempt_counters.append(_EMPTY)
+
+
+def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
+    to.attempt_ends.append(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.status, e.finishTime, None, None,
+            None, plain(e.hostname), plain(e.rackname), plain(e.error), None, _progress(e), e.counters is not None,
+        )
+    )  # fmt: skip
+    to.attempt_counters.append(counter_row(e.counters))
+
+
+def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
+    chosen = e.successfulAttemptId
+    to.task_ends.append(
+        (
+            seq, e.taskid, e.taskType, e.status, None, e.finishTime,
+            chosen.string if isinstance(chosen, Union) else chosen, e.counters is not None, None,
+        )
+    )  # fmt: skip
+    to.task_counters.append(counter_row(e.counters))
+
+
+def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
+    to.task_ends.append(
+        (
+            seq, e.taskid, e.taskType, e.status, None, e.finishTime, plain(e.failedDueToAttempt),
+            e.counters is not None, plain(e.error),
+        )
+    )  # fmt: skip
+    to.task_counters.append(counter_row(e.counters))
+
+
+HANDLERS: dict[type[_Record], Callable[[Collector, int, str, Any], None]] = {
+    AMStarted: _am_started,
+    JobSubmitted: _submitted,
+    JobQueueChange: _queue,
+    JobInited: _inited,
+    JobInfoChange: _info,
+    JobFinished: _finished,
+    JobUnsuccessfulCompletion: _unsuccessful,
+    TaskStarted: _task_started,
+    TaskAttemptStarted: _attempt_started,
+    MapAttemptFinished: _attempt_finished,
+    TaskAttemptUnsuccessfulCompletion: _attempt_unsuccessful,
+    TaskFinished: _task_finished,
+    TaskFailed: _task_failed,
+}
+"""What to do with each kind of record."""

@@ -1,0 +1,48 @@
+"""The four 12-bucket arrays of an attempt: wall ms, CPU ms, virtual and physical kB per twelfth of its progress."""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.formats.avro_binary import BadRecord, length, varint
+
+NAMES = ("clock_ms", "cpu_ms", "virtual_kb", "physical_kb")
+"""What the four arrays are."""
+_AVRO = b"avro:"
+
+
+def decode(progress: bytes | None) -> tuple[list[int], list[int], list[int], list[int]] | None:
+    """The four arrays behind a value of column ``progress``; None where there are none or they are damaged."""
+    if not progress:
+        return None
+    if progress.startswith(_AVRO):
+        return _decode_avro(progress.removeprefix(_AVRO))
+    try:
+        parts = [msgspec.json.decode(part, type=list[int]) if part else [] for part in progress.split(b";")]
+    except msgspec.DecodeError:
+        return None
+    return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else None
+
+
+def _decode_avro(data: bytes) -> tuple[list[int], list[int], list[int], list[int]] | None:
+    arrays: list[list[int]] = []
+    at = 0
+    try:
+        for _ in range(4):
+            values: list[int] = []
+            while True:
+                count, at = varint(data, at)
+                if count == 0:
+                    break
+                if count < 0:
+                    count = -count
+                    _, at = length(data, at)
+                if count > len(data):
+                    return None
+                for _ in range(count):
+                    value, at = varint(data, at)
+                    values.append(value)
+            arrays.append(values)
+    except (IndexError, BadRecord):
+        return None
+    return arrays[0], arrays[1], arrays[2], arrays[3]

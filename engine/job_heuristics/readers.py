@@ -1,0 +1,167 @@
+"""The file kinds of job heuristics: how each is recognised and read into the input tables."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.formats.avro_binary import BadSchema
+from engine.job_heuristics import history_binary, history_text
+from engine.job_heuristics.conf import JobConf
+from engine.job_heuristics.events import Collector
+from engine.job_heuristics.rest import RestAnswer
+from engine.job_heuristics.rumen import RumenTrace, Summary
+from engine.job_heuristics.tables import (
+    ATTEMPT_ENDS,
+    ATTEMPT_STARTS,
+    JOB_EVENTS,
+    TASK_ENDS,
+    TASK_STARTS,
+)
+from engine.reading import FileKind, Reading, Source
+from engine.tables import Table
+from engine.text import decode
+
+_HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
+_LONGEST_PREFACE = 2**20
+"""Bytes of foreign text in front of the header that are looked through."""
+
+
+class History:
+    """Job histories (``.jhist``): Avro-Json and Avro-Binary of Hadoop 0.23 to 3.x."""
+
+    id = "jhist"
+    title = "Job history"
+    append = True
+    version = 1
+    tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
+    formats = "Hadoop job histories, *.jhist, as text (Avro-Json) or binary (Avro-Binary), finished or growing"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By its header line within the first bytes, or by its name."""
+        return name.endswith((".jhist", ".jhist_tmp")) or _HEADER.search(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """New bytes of a history. ``state``: form, number of the last line, the schema (binary), what is known."""
+        state = dict(state) if isinstance(state, dict) else {"form": "", "line": 0, "says": {}, "job": None}
+        to = Collector(source.path, job=state.get("job"))
+        at = 0
+        if not state["form"]:
+            at = self._begin(source, data, state, final, to)
+            if at < 0:
+                return to.reading(0, None)
+        if state["form"] == "json":
+            at = self._text(data, at, state, final, to)
+        elif state["form"] == "binary":
+            at = self._binary(source, data, at, state, final, to)
+        else:
+            at = len(data)
+        state["job"] = to.job
+        return to.reading(at, state)
+
+    def _begin(self, source: Source, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
+        """Find header and schema. Returns where the events begin, -1: not yet there."""
+        header = _HEADER.search(data, 0, _LONGEST_PREFACE)
+        if header is None or data.find(b"\n", header.end() - 1) < 0:
+            if data.lstrip()[:9] == b'{"type":"' and b"\n" in data:
+                to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
+                to.says(0, "java.io.IOException: Incompatible event log version: " + decode(data[:40]))
+                state["form"] = "json"
+                return 0
+            if len(data) < _LONGEST_PREFACE and not final:
+                return -1
+            if not data:
+                return -1
+            if header is not None or b"\n" not in data:
+                to.problem("cut-file", "the file ends before its first event", line=1)
+            else:
+                to.problem("no-header", "no line says Avro-Json or Avro-Binary", line=1)
+            if len(data) >= _LONGEST_PREFACE:
+                state["form"] = "none"
+                return len(data)
+            return -1
+        start = data.find(b"\n", header.end() - 1) + 1
+        end = data.find(b"\n", start)
+        if end < 0:
+            if final:
+                to.problem("cut-file", "the file ends inside its schema", line=data.count(b"\n") + 1)
+            return -1
+        preface = data[: header.start()].count(b"\n")
+        if preface:
+            to.problem("text-before-header", f"{preface} line(s) of other text before the header", line=1)
+            first = decode(data[: data.find(b"\n")])
+            to.says(0, f"java.io.IOException: Incompatible event log version: {first}")
+        line = preface + 2
+        schema = data[start:end].strip()
+        form = header.group(1).decode().lower()
+        if form == "json":
+            says = history_text.schema_problems(schema)
+            if says is None:
+                to.problem("bad-schema", "the second line is no Avro schema", line=line)
+                to.says(line, "org.apache.avro.SchemaParseException: the second line is no Avro schema")
+                says = {}
+                if schema.startswith(b'{"type":"'):
+                    end = start - 1
+                    line -= 1
+            state.update(form="json", line=line, says=says)
+            return end + 1
+        try:
+            decoder = history_binary.decoder(schema)
+        except (BadSchema, RecursionError) as error:
+            to.problem("bad-schema", f"the second line is no usable Avro schema: {error}", line=line)
+            to.says(line, f"org.apache.avro.SchemaParseException: {error}")
+            state["form"] = "none"
+            return len(data)
+        state.update(form="binary", schema=schema, says=dict(decoder.says))
+        return end + 1
+
+    @staticmethod
+    def _text(data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector) -> int:
+        end = data.rfind(b"\n", at) + 1
+        line = state["line"]
+        says = dict(state.get("says") or {})
+        if end > at:
+            lines = data[at:end].split(b"\n")
+            lines.pop()
+            line = history_text.read_events(lines, line, says, to)
+            at = end
+        tail = data[at:]
+        if final and tail and not tail.isspace():
+            mark = (line, len(tail))
+            if list(mark) != state.get("cut"):
+                trial = Collector(to.path, job=to.job)
+                history_text.read_events([tail], line, says, trial)
+                if trial.problems:
+                    to.problem("cut-file", "the file ends inside its last record", line=line + 1)
+                    to.job_event(line + 1, "CUT", broken=history_text.cannot_parse(to.path, "Unexpected end-of-input"))
+                    state["cut"] = list(mark)
+                else:
+                    line = history_text.read_events([tail], line, says, to) - 1
+                    at = len(data)
+        state.update(line=line, says=says)
+        return at
+
+    @staticmethod
+    def _binary(source: Source, data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector) -> int:
+        try:
+            decoder = history_binary.decoder(bytes(state["schema"]))
+        except BadSchema:
+            state["form"] = "none"
+            return len(data)
+        says = dict(state.get("says") or {})
+        at, bad = decoder.read(data, at, source.offset, says, to)
+        state["says"] = says
+        if bad is not None:
+            to.problem("bad-record", f"unreadable from here on: {bad}", byte=source.offset + at)
+            to.says(source.offset + at, f"org.apache.avro.AvroRuntimeException: Malformed data: {bad}")
+            state["form"] = "none"
+            return len(data)
+        if final and at < len(data) and state.get("cut") != len(data) - at:
+            to.problem("cut-file", "the file ends inside its last record", byte=source.offset + at)
+            state["cut"] = len(data) - at
+        return at
+
+
+HISTORY = History()
+KINDS: tuple[FileKind, ...] = (HISTORY, JobConf(), RestAnswer(), RumenTrace(), Summary())
+"""All file kinds, in the order of recognition."""

@@ -1,0 +1,106 @@
+"""Reads files into Inputs the way the store does, but at once and in the test's own process."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from engine.inputs import FILE, FileInfo, Inputs
+from engine.job_heuristics.readers import KINDS
+from engine.job_heuristics.tables import INPUTS
+from engine.problems import Problem
+from engine.reading import Source
+
+
+class Store:
+    """A tiny stand-in for the live store: files by name, versions, all rows."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.infos: dict[int, FileInfo] = {}
+        self.rows: dict[str, list[tuple[int, pl.DataFrame]]] = {t.name: [] for t in INPUTS}
+        self.problems: list[Problem] = []
+        self.ids: dict[str, int] = {}
+        self.states: dict[int, Any] = {}
+        self.taken: dict[int, int] = {}
+        self.next = 1
+
+    def put(self, path: str, data: bytes, *, mtime_ms: int = 0, final: bool = True) -> None:
+        """A file appeared, was replaced, or (append kinds, longer than before) grew."""
+        name = path.rsplit("/", 1)[-1]
+        kind = next((k for k in KINDS if k.recognise(name, data[:8192])), None)
+        if kind is None:
+            return
+        self.version += 1
+        old = self.ids.get(path)
+        offset = 0
+        state = None
+        if old is not None and kind.append and len(data) >= self.taken[old]:
+            file, offset, state = old, self.taken[old], self.states[old]
+        else:
+            if old is not None:
+                self.drop(path)
+            file = self.next
+            self.next += 1
+            self.ids[path] = file
+        reading = kind.read(Source(path, name, mtime_ms, len(data), offset), data[offset:], state, final)
+        self.taken[file] = offset + reading.consumed
+        self.states[file] = reading.state
+        self.problems += reading.problems
+        for table in kind.tables:
+            if table.name in reading.rows:
+                frame = table.frame(reading.rows[table.name])
+                frame = frame.with_columns(pl.lit(file, dtype=pl.UInt32).alias(FILE))
+                self.rows[table.name].append((file, frame))
+        self.infos[file] = FileInfo(file, path, path, kind.id, mtime_ms, len(data), self.version)
+
+    def drop(self, path: str) -> None:
+        """A file went away."""
+        self.version += 1
+        file = self.ids.pop(path)
+        del self.infos[file]
+        self.rows = {n: [(f, frame) for f, frame in rows if f != file] for n, rows in self.rows.items()}
+
+    def inputs(self) -> Inputs:
+        """The snapshot."""
+        tables = {
+            t.name: pl.concat(
+                [
+                    t.empty().with_columns(pl.lit(0, dtype=pl.UInt32).alias(FILE)).clear(),
+                    *(f for _, f in self.rows[t.name]),
+                ]
+            )
+            for t in INPUTS
+        }
+        return Inputs(self.version, dict(self.infos), tuple(self.problems), tables.__getitem__)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, unpacked."""
+    data = path.read_bytes()
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def inputs_of(files: Mapping[str, bytes], *, final: bool = True) -> Inputs:
+    """Inputs of files given by path."""
+    store = Store()
+    for path, data in files.items():
+        store.put(path, data, final=final)
+    return store.inputs()
+
+
+def inputs_below(*roots: Path, final: bool = True) -> Inputs:
+    """Inputs of all files below some folders."""
+    return inputs_of({str(p).removesuffix(".gz"): read_bytes(p) for p in files_below(roots)}, final=final)
+
+
+def files_below(roots: Iterable[Path]) -> list[Path]:
+    """All files below some folders (or the files themselves), sorted."""
+    found: list[Path] = []
+    for root in roots:
+        found += [root] if root.is_file() else [p for p in root.rglob("*") if p.is_file()]
+    return sorted(found)
