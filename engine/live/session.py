@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import polars as pl
-
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.inputs import Inputs
+from engine.live.follow import File, Follower
 from engine.live.options import LiveSettings
-from engine.live.status import RootStatus, Status
+from engine.live.scan import Changes, Scanner
+from engine.live.status import Ignored, RootStatus, Status
+from engine.live.store import Store
+from engine.live.watch import Watcher
 from engine.problems import Problem, fold
-from engine.reading import HEAD, Source
 from engine.result import Result
+from engine.text import clean
 from engine.view import Context, View
 
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
+
+IGNORED = 200
+"""Ignored files that ``status`` names; the rest are counted."""
+BATCH_FILES = 1000
+BATCH_ROWS = 500_000
 
 
 def wall_clock() -> int:
@@ -30,7 +40,8 @@ class Session:
     """What is below some roots, as the inputs of some views, kept up to date.
 
     ``scan`` looks once; ``watch`` keeps looking until told to stop. Both may run in another thread than ``inputs`` and
-    ``compute``: snapshots are immutable. The views are given; this module knows none.
+    ``compute``: snapshots are immutable. The views are given; this module knows none. ``strict`` lets a reader's
+    programming error through instead of making it a problem (tests).
     """
 
     def __init__(
@@ -40,27 +51,37 @@ class Session:
         *,
         settings: LiveSettings | None = None,
         now_ms: Callable[[], int] = wall_clock,
+        strict: bool = False,
     ) -> None:
-        self.roots = tuple(Path(root).expanduser().absolute() for root in roots)
+        self.roots = tuple(dict.fromkeys(os.path.abspath(Path(root).expanduser()) for root in roots))
         self.views = {view.name: view for view in views}
+        if len(self.views) != len(views):
+            raise ValueError("two views have the same name")
         self.settings = settings or LiveSettings()
         self._now_ms = now_ms
-        self._inputs = {name: self._empty(view) for name, view in self.views.items()}
-        self._seen: object = None
+        self._scanner = Scanner(self.roots, ignore=self.settings.ignore, follow_symlinks=self.settings.follow_symlinks)
+        self._stores = {
+            name: Store(table for kind in view.kinds for table in kind.tables) for name, view in self.views.items()
+        }
+        kinds = [(view.name, kind) for view in views for kind in view.kinds]
+        self._follower = Follower(kinds, self._stores, self.settings, now_ms, strict=strict)
+        self._files: dict[tuple[int, int], File] = {}
+        self._by_path: dict[str, File] = {}
+        self._waiting: set[File] = set()
+        self._troubled: set[File] = set()
+        self._general: tuple[Problem, ...] = ()
+        self._troubles: tuple[Problem, ...] = ()
+        self._last: tuple[int | None, float] = (None, 0.0)
         self._lock = threading.RLock()
         self._compute_locks = {name: threading.Lock() for name in self.views}
         self._memos: dict[str, dict[Any, Any]] = {name: {} for name in self.views}
+        self._inputs = {name: Inputs(0, MappingProxyType({}), (), self._stores[name].snapshot()) for name in self.views}
+        self._watcher = Watcher(self.roots, self.settings, self)
+        self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
         self._scans = 0
-        self._ids = 0
+        self._closed = False
 
-    @staticmethod
-    def _empty(view: View) -> Inputs:
-        frames = {
-            table.name: table.empty().with_columns(pl.lit(None, dtype=pl.UInt32).alias(FILE))
-            for kind in view.kinds
-            for table in kind.tables
-        }
-        return Inputs(0, {}, (), frames.__getitem__)
+    # -- looking -----------------------------------------------------------------------------------------------
 
     def scan(self, *, final: bool = False, progress: Callable[[float, str], None] | None = None) -> frozenset[str]:
         """Look at all roots once and read what is new; returns the names of the views whose inputs changed.
@@ -68,60 +89,165 @@ class Session:
         ``final``: a one-shot report: nothing will follow, so last records without a line end are taken at once.
         ``progress`` is told a fraction 0-1 and what is being read.
         """
-        with self._lock:
-            paths = sorted(
-                p
-                for root in self.roots
-                for p in ([root] if root.is_file() else root.rglob("*"))
-                if p.is_file() and not p.name.startswith(".")
-            )
-            seen = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in paths]
-            self._scans += 1
-            if seen == self._seen:
-                return frozenset()
-            self._seen = seen
-            for name, view in self.views.items():
-                files: dict[int, FileInfo] = {}
-                problems: list[Problem] = []
-                parts: dict[str, list[pl.DataFrame]] = {}
-                version = self._inputs[name].version + 1
-                for path in paths:
-                    data = path.read_bytes()
-                    stat = path.stat()
-                    source = Source(str(path), path.name, stat.st_mtime_ns // 1_000_000, stat.st_size)
-                    for kind in view.kinds:
-                        for table in kind.tables:
-                            parts.setdefault(
-                                table.name,
-                                [table.empty().with_columns(pl.lit(None, dtype=pl.UInt32).alias(FILE))],
-                            )
-                        if not kind.recognise(path.name, data[:HEAD]):
-                            continue
-                        reading = kind.read(source, data, None, True)
-                        self._ids += 1
-                        problems += reading.problems
-                        root = next((r for r in self.roots if path.is_relative_to(r)), path.parent)
-                        files[self._ids] = FileInfo(
-                            self._ids, str(path), str(path.relative_to(root)) or path.name, kind.id, source.mtime_ms,
-                            source.size, version,
-                        )  # fmt: skip
-                        tables = {table.name: table for table in kind.tables}
-                        for key, rows in reading.rows.items():
-                            frame = tables[key].frame(rows)
-                            parts[key].append(frame.with_columns(pl.lit(self._ids, dtype=pl.UInt32).alias(FILE)))
-                frames = {key: pl.concat(many) for key, many in parts.items()}
-                self._inputs[name] = Inputs(version, files, fold(problems), frames.__getitem__)
-            return frozenset(self.views)
+        return self._look(None, final=final, progress=progress)
+
+    def look(self, hints: set[str] | None) -> frozenset[str]:
+        """Look at some paths (None: everything) and at the files that are due; as ``scan``."""
+        return self._look(hints)
+
+    def due(self) -> float | None:
+        """Monotonic time at which some file must be looked at again, None if none waits."""
+        return min((file.due for file in tuple(self._waiting) if file.due is not None), default=None)
+
+    def identities(self) -> dict[str, tuple[int, int] | None]:
+        """Device and inode of each root as last seen, None for a missing one."""
+        return dict(self._scanner.root_identities)
 
     def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
         """Keep the inputs up to date until ``stop`` is set; blocks, so run it in a thread. Never raises.
 
         ``changed`` is called (in this thread) with the names of the views whose inputs changed.
         """
-        while not stop.wait(self.settings.scan_interval_s):
-            names = self.scan()
-            if names:
-                changed(names)
+        self._watcher.run(changed, stop)
+
+    def _look(
+        self,
+        hints: set[str] | None,
+        *,
+        final: bool = False,
+        progress: Callable[[float, str], None] | None = None,
+    ) -> frozenset[str]:
+        with self._lock:
+            if self._closed:
+                return frozenset()
+            begin = time.perf_counter()
+            changes = self._scanner.look(hints) if hints is not None else None
+            if changes is None:
+                changes = self._scanner.scan()
+                self._scans += 1
+            enabled = gc.isenabled()
+            gc.disable()  # millions of short-lived values per batch: collections would take a third of the time
+            try:
+                todo = self._apply(changes)
+                now = time.monotonic()
+                for file in self._waiting:
+                    if file.due is not None and (final or file.due <= now):
+                        todo.setdefault(file, False)
+                self._visit(todo, final, progress)
+            finally:
+                if enabled:
+                    gc.enable()
+            names = self._publish()
+            self._last = (self._now_ms(), (time.perf_counter() - begin) * 1000)
+            return names
+
+    def _apply(self, changes: Changes) -> dict[File, bool]:
+        """Bring the book of files up to date; the files to visit, and whether only because of a sibling."""
+        touched: dict[File, None] = {}
+        lost: list[tuple[str, File]] = []
+        for path in changes.gone:
+            file = self._by_path.pop(path, None)
+            if file is not None:
+                file.paths.discard(path)
+                touched[file] = None
+                lost.append((path, file))
+        for path, stat in changes.changed.items():
+            identity = stat[:2]
+            old = self._by_path.get(path)
+            if old is not None and old.identity != identity:
+                old.paths.discard(path)
+                touched[old] = None
+                lost.append((path, old))
+            file = self._files.get(identity)
+            if file is None:
+                file = self._files[identity] = File(identity)
+            file.paths.add(path)
+            self._by_path[path] = file
+            touched[file] = None
+        todo: dict[File, bool] = {}
+        groups = set()
+        for file in touched:
+            groups.add(file.group)
+            if file.paths:
+                path = self._best(file.paths)
+                self._follower.place(file, path, self.roots[self._scanner.root_of(path)])
+                groups.add(file.group)
+                todo[file] = False
+        for path, file in lost:
+            heir = self._by_path.get(path)
+            if not file.paths and heir is not None and heir is not file:
+                self._follower.inherit(heir, file)
+        for file in touched:
+            if not file.paths:
+                self._follower.drop(file)
+                self._follower.leave(file)
+                self._waiting.discard(file)
+                self._troubled.discard(file)
+                if self._files.get(file.identity) is file:
+                    del self._files[file.identity]
+        for file in list(todo):
+            for sibling in self._follower.packed_siblings(file):
+                todo.setdefault(sibling, True)
+        for group in groups:
+            for sibling in self._follower.groups.get(group, ()):
+                if sibling.packing:
+                    todo.setdefault(sibling, True)
+        return todo
+
+    @staticmethod
+    def _best(paths: set[str]) -> str:
+        """The path a file with several names is known by: a real one rather than a link, then the first."""
+        if len(paths) == 1:
+            return next(iter(paths))
+        return min(paths, key=lambda path: (os.path.islink(path), os.path.realpath(path) != path, path))
+
+    def _visit(self, todo: dict[File, bool], final: bool, progress: Callable[[float, str], None] | None) -> None:
+        follower = self._follower
+        # Plain files first: a packed copy beside one is then known as such.
+        order = sorted(todo, key=lambda file: (file.path.endswith(_PACKED), file.path)) if len(todo) > 1 else list(todo)
+        total = len(order)
+        for count, file in enumerate(order):
+            follower.visit(file, final=final, force=todo[file])
+            (self._waiting.add if file.due is not None else self._waiting.discard)(file)
+            (self._troubled.add if file.problems else self._troubled.discard)(file)
+            if count % BATCH_FILES == BATCH_FILES - 1:
+                for name, store in self._stores.items():
+                    if store.gathered:
+                        follower.flush(name)
+            if progress is not None and (count % 64 == 0 or count == total - 1):
+                progress((count + 1) / total, clean(os.path.basename(file.path)))
+
+    def _publish(self) -> frozenset[str]:
+        """Make new snapshots of the views that were touched."""
+        follower = self._follower
+        general = tuple(self._scanner.problems[path] for path in sorted(self._scanner.problems))
+        names = set(follower.touched)
+        if general != self._general:
+            self._general = general
+            names.update(self.views)
+        follower.touched = set()
+        for name in names:
+            follower.flush(name)
+            found: list[Problem] = list(general)
+            infos = {}
+            for number, feed in follower.feeds[name].items():
+                if feed.info is not None:
+                    infos[number] = feed.info
+                if feed.problems or feed.late:
+                    found += feed.problems
+                    found += feed.late
+            for file in self._troubled:
+                if not file.feeds or any(feed.view == name for feed in file.feeds):
+                    found += file.problems
+            follower.versions[name] += 1
+            self._inputs[name] = Inputs(
+                follower.versions[name], MappingProxyType(infos), fold(found), self._stores[name].snapshot()
+            )
+        follower.touched = set()
+        self._troubles = (*general, *(problem for file in self._troubled for problem in file.problems))
+        return frozenset(names)
+
+    # -- asking ------------------------------------------------------------------------------------------------
 
     def inputs(self, view: str) -> Inputs:
         """The newest snapshot of ``view``'s inputs. Raises KeyError for a view the session does not have."""
@@ -156,22 +282,63 @@ class Session:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the live path itself: unreadable files, missing roots, a failing watch."""
-        return tuple(
-            Problem.at(str(root), "missing-root", "there is no such file or folder")
-            for root in self.roots
-            if not root.exists()
-        )
+        """What is wrong with the live path itself: unreadable files and folders, missing roots, bombs, a failing watch."""
+        found = list(self._troubles)
+        if self._watcher.problem is not None:
+            found.append(self._watcher.problem)
+        return fold(found)
 
     @property
     def status(self) -> Status:
-        """What the live path is doing, for a status line."""
+        """What the live path is doing, for a status line. Never waits: during a long scan it is the last known one."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._status = self._describe()
+            finally:
+                self._lock.release()
+        return self._status
+
+    def _describe(self) -> Status:
+        recognised = {
+            name: sum(1 for feed in feeds.values() if feed.info is not None)
+            for name, feeds in self._follower.feeds.items()
+        }
+        ignored: list[Ignored] = []
+        count = len(self._scanner.skipped)
+        size = 0
+        newest = -1
+        for file in self._files.values():
+            if file.feeds and not file.twin:
+                if file.stat is not None:
+                    size += file.stat[0]
+                    newest = max(newest, file.stat[1])
+            else:
+                count += 1
+                if len(ignored) < IGNORED:
+                    ignored.append(Ignored(clean(file.path, 4096), file.reason))
+        for path, reason in self._scanner.skipped.items():
+            if len(ignored) >= IGNORED:
+                break
+            ignored.append(Ignored(clean(path, 4096), reason))
         return Status(
-            roots=tuple(RootStatus(str(root), "polling") for root in self.roots),
-            files=len(self._seen) if isinstance(self._seen, list) else 0,
-            recognised={name: len(inputs.files) for name, inputs in self._inputs.items()},
+            roots=self._watcher.modes(),
+            files=self._scanner.count,
+            recognised=MappingProxyType(recognised),
+            ignored=tuple(sorted(ignored, key=lambda item: item.path)),
+            ignored_count=count,
+            bytes=size,
+            bytes_read=self._follower.bytes_read,
             scans=self._scans,
+            last_scan_ms=self._last[0],
+            last_scan_took_ms=self._last[1],
+            pending=len(self._waiting),
+            newest_ms=newest // 1_000_000 if newest >= 0 else None,
         )
 
     def close(self) -> None:
         """End background work. The snapshots stay usable."""
+        with self._lock:
+            self._closed = True
+
+
+_PACKED = (".gz", ".gzip", ".zst", ".zstd")

@@ -1,0 +1,649 @@
+"""Following one file: what it is to which readers, what of it has been read, and what to do when it changed."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import xxhash
+
+from engine.inputs import FileInfo
+from engine.live.options import LiveSettings
+from engine.live.scan import label
+from engine.live.store import BadRows, Store
+from engine.live.tail import MARK, MAX_RECORD, Content, NotRegular, fingerprint
+from engine.live.unpack import Damaged, Packing, TooBig, stem
+from engine.problems import Problem, fold
+from engine.reading import HEAD, FileKind, Reading, Source
+from engine.text import clean
+
+log = logging.getLogger(__name__)
+
+RACY_S = 2.0
+"""A file modified so recently when it was read is looked at once more: a write within the same tick of the file
+system's clock leaves no trace in its modification time."""
+PER_FILE = 200
+"""Distinct problems kept of one file; further ones are counted."""
+_VERIFY_WHOLE = 16 << 20
+_ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})?)$")
+
+
+@dataclass(slots=True, eq=False)
+class Feed:
+    """One file as one reader of one view sees it. ``id`` names its rows; ``consumed`` and ``state`` say where to go on;
+    ``mark`` and ``digest`` fingerprint what was read; ``late`` are problems of a reading that growth would undo."""
+
+    view: str
+    kind: FileKind
+    name: str
+    id: int = 0
+    version: int = 0
+    consumed: int = 0
+    state: Any = None
+    mark: int = 0
+    hasher: Any = None
+    digest: int | None = None
+    problems: tuple[Problem, ...] = ()
+    late: tuple[Problem, ...] = ()
+    provisional: bool = False
+    rest: bool = False
+    stale: bool = False
+    tried_final: bool = False
+    held: bool = False
+    info: FileInfo | None = None
+    cached_consumed: int = -1
+
+
+@dataclass(slots=True, eq=False)
+class File:
+    """One regular file by device and inode, under every path it was found at. ``path`` is the one it is read by,
+    ``stat`` (size, mtime, ctime) belongs to what was read last, None if never."""
+
+    identity: tuple[int, int]
+    path: str = ""
+    root: str = ""
+    paths: set[str] = field(default_factory=set)
+    read_path: str = ""
+    stat: tuple[int, int, int] | None = None
+    noted: tuple[int, int, int] | None = None
+    noted_at: float = 0.0
+    head_length: int = -1
+    head_mark: int = 0
+    packing: Packing = ""
+    feeds: list[Feed] = field(default_factory=list)
+    problems: tuple[Problem, ...] = ()
+    head_problems: tuple[Problem, ...] = ()
+    damage: Damaged | None = None
+    reason: str = "not recognised"
+    twin: bool = False
+    measure: tuple[int, bytes] | None = None
+    due: float | None = None
+    verify: bool = False
+    group: tuple[str, str] = ("", "")
+
+
+def group_of(path: str) -> tuple[str, str]:
+    """Folder and bare name (no compression, no rotation ending) that a file shares with its packed copies."""
+    folder, name = os.path.split(path)
+    bare = stem(name, "gzip")
+    return folder, _ROTATED.sub("", bare)
+
+
+class Follower:
+    """Reads files into stores. Knows the views' readers, nothing of directories or threads."""
+
+    def __init__(
+        self,
+        kinds: Sequence[tuple[str, FileKind]],
+        stores: dict[str, Store],
+        settings: LiveSettings,
+        now_ms: Callable[[], int],
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.kinds = tuple(kinds)
+        self.stores = stores
+        self.settings = settings
+        self.now_ms = now_ms
+        self.strict = strict
+        self.groups: dict[tuple[str, str], set[File]] = {}
+        self.versions = dict.fromkeys(stores, 0)
+        self.touched: set[str] = set()
+        self.feeds: dict[str, dict[int, Feed]] = {name: {} for name in stores}
+        self.bytes_read = 0
+        self._ids = 0
+
+    # -- paths -------------------------------------------------------------------------------------------------
+
+    def place(self, file: File, path: str, root: str) -> None:
+        """Read ``file`` by this path from now on; it keeps what was read of it."""
+        if path == file.path:
+            return
+        self.leave(file)
+        file.path, file.root, file.group = path, root, group_of(path)
+        self.groups.setdefault(file.group, set()).add(file)
+
+    def leave(self, file: File) -> None:
+        """Take ``file`` out of its group."""
+        members = self.groups.get(file.group)
+        if members is not None:
+            members.discard(file)
+            if not members:
+                del self.groups[file.group]
+
+    def packed_siblings(self, file: File) -> list[File]:
+        """Compressed files that may be copies of this one."""
+        members = self.groups.get(file.group, set())
+        return [other for other in members if other is not file and (other.packing or other.path.endswith(_PACKED))]
+
+    def drop(self, file: File) -> None:
+        """Forget everything that was read of ``file``."""
+        for feed in file.feeds:
+            self._drop_feed(feed)
+        file.feeds = []
+        file.problems = ()
+
+    def inherit(self, file: File, old: File) -> None:
+        """``file`` has replaced ``old`` at its path: documents keep their last good rows until it has been read."""
+        documents = [feed for feed in old.feeds if not feed.kind.append]
+        old.feeds = [feed for feed in old.feeds if feed.kind.append]
+        taken = {(feed.view, feed.kind.id) for feed in file.feeds}
+        for feed in documents:
+            if (feed.view, feed.kind.id) in taken:
+                self._drop_feed(feed)
+            else:
+                file.feeds.append(feed)
+
+    def _drop_feed(self, feed: Feed) -> None:
+        if feed.id:
+            self.stores[feed.view].forget([feed.id])
+            self.feeds[feed.view].pop(feed.id, None)
+        self.touched.add(feed.view)
+
+    def _new_id(self, feed: Feed) -> None:
+        if feed.id:
+            self._drop_feed(feed)
+        self._ids += 1
+        feed.id = self._ids
+        self.feeds[feed.view][feed.id] = feed
+
+    def adopt(self, feed: Feed) -> None:
+        """Give a feed made elsewhere (from the cache) its id."""
+        self._new_id(feed)
+
+    # -- visiting ----------------------------------------------------------------------------------------------
+
+    def quiet_in(self, file: File, now: float) -> float:
+        """Seconds until ``file`` counts as finished for now; 0 when it does."""
+        assert file.noted is not None
+        still = max(self.now_ms() / 1000 - file.noted[1] / 1e9, now - file.noted_at)
+        return max(0.0, self.settings.settle_s - still)
+
+    def visit(self, file: File, *, final: bool = False, force: bool = False) -> None:
+        """Bring the stores up to date with one file. Never raises for what is on disk."""
+        due, file.due = file.due, None
+        limits = {
+            "max_unpacked": self.settings.max_unpacked_mb << 20,
+            "max_document": self.settings.max_file_mb << 20,
+        }
+        try:
+            content = Content(file.path, **limits)
+        except NotRegular:
+            self.drop(file)
+            file.reason = "not a regular file"
+            return
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                return  # gone since the scan: the next one will say so
+            self._unreadable(file, error)
+            return
+        with content:
+            status = content.status
+            if (status.st_dev, status.st_ino) != file.identity:
+                return  # replaced since the scan
+            try:
+                if not self._visit(file, content, final, force):
+                    file.due = due
+            except OSError as error:
+                self._unreadable(file, error)
+            finally:
+                self.bytes_read += content.bytes_read
+
+    def _unreadable(self, file: File, error: OSError) -> None:
+        before = file.problems
+        file.problems = (Problem.at(file.path, "unreadable", error.strerror or str(error)),)
+        file.reason = "unreadable"
+        file.due = time.monotonic() + max(self.settings.scan_interval_s, 0.05)
+        file.stat = None
+        for feed in file.feeds:
+            feed.stale = True
+            self._describe(file, feed, changed=False)
+        if file.problems != before:
+            self.touched.update((feed.view for feed in file.feeds) if file.feeds else self.stores)
+
+    def _visit(self, file: File, content: Content, final: bool, force: bool) -> bool:
+        """Read what is new. Returns False if there was nothing to look at: what was due stays due."""
+        now = time.monotonic()
+        status = content.status
+        stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if stat != file.noted:
+            file.noted, file.noted_at = stat, now
+        quiet = final or self.quiet_in(file, now) == 0.0
+        same = stat == file.stat and file.path == file.read_path
+        length = len(content.raw_head)
+        known = file.head_length
+        rewritten = known >= 0 and (length < known or fingerprint(content.raw_head[:known]) != file.head_mark)
+        content.packing = content.packing if length else ""
+        file.packing = content.packing
+        if self._is_twin(file, content):
+            if not file.twin:
+                self.drop(file)
+            file.twin, file.stat, file.read_path = True, stat, file.path
+            self._mark_head(file, content)
+            return True
+        if file.twin:
+            file.twin, same = False, False
+            known = -1
+        elif force and same and not file.verify and file.stat is not None and not any(f.rest for f in file.feeds):
+            return False
+        before, file.problems = file.problems, ()
+        if not (same and length == known) or rewritten or not file.feeds or any(feed.held for feed in file.feeds):
+            self._recognise(file, content, quiet)
+            file.head_problems, file.problems = file.problems, ()
+        verify = self._verify(file, stat, rewritten)
+        waiting = False
+        for feed in list(file.feeds):
+            if feed.held:
+                feed.stale, waiting = True, True
+                self._describe(file, feed, changed=False)
+                continue
+            try:
+                if feed.kind.append:
+                    waiting |= self._read_log(file, feed, content, quiet, same, verify)
+                else:
+                    waiting |= self._read_document(file, feed, content, quiet)
+            except TooBig as error:
+                self._refuse(file, feed, str(error))
+        waiting |= self._damaged(file, content, quiet)
+        file.problems = (*file.head_problems, *file.problems)
+        if file.problems != before:
+            self.touched.update((feed.view for feed in file.feeds) if file.feeds else self.stores)
+        self._mark_head(file, content)
+        racy = 0 <= self.now_ms() / 1000 - stat[1] / 1e9 < RACY_S
+        file.stat, file.read_path, file.verify = stat, file.path, False
+        if final:
+            return True
+        if waiting and not quiet:
+            file.due = now + max(0.005, self.quiet_in(file, now))
+        if racy and file.feeds:
+            later = now + RACY_S - (self.now_ms() / 1000 - stat[1] / 1e9)
+            file.verify = True
+            file.due = later if file.due is None else min(file.due, later)
+        return True
+
+    def _mark_head(self, file: File, content: Content) -> None:
+        file.head_length = len(content.raw_head)
+        file.head_mark = fingerprint(content.raw_head)
+
+    @staticmethod
+    def _verify(file: File, stat: tuple[int, int, int], rewritten: bool) -> str:
+        """How much of what was read must be proven unchanged: ``marks`` or ``whole``."""
+        if rewritten:
+            return "restart"
+        if file.stat is not None and stat[0] == file.stat[0] and stat != file.stat:
+            # Touched, renamed, linked, restored or rewritten in place: sizes do not tell.
+            if stat[1] != file.stat[1] or stat[0] <= _VERIFY_WHOLE:
+                return "whole"
+        elif file.verify and stat == file.stat and stat[0] <= _VERIFY_WHOLE:
+            return "whole"
+        return "marks"
+
+    # -- recognition -------------------------------------------------------------------------------------------
+
+    def _recognise(self, file: File, content: Content, quiet: bool) -> None:
+        head = content.head()
+        name = stem(os.path.basename(file.path), content.packing)
+        found = self._ask(file, name, head, self.kinds) if head else []
+        bare = _ROTATED.sub("", name)
+        if head and not found and bare and bare != name:
+            found = self._ask(file, bare, head, [pair for pair in self.kinds if pair[1].append])
+        existing = {(feed.view, feed.kind.id): feed for feed in file.feeds}
+        feeds = []
+        for view, kind, known_as in found:
+            feed = existing.pop((view, kind.id), None)
+            if feed is None:
+                feed = Feed(view, kind, known_as)
+            elif feed.name != known_as:
+                feed.name = known_as
+                feed.tried_final = False
+                if not kind.append:
+                    feed.digest = None
+            feed.held = False
+            feeds.append(feed)
+        for feed in existing.values():
+            if not feed.kind.append and not quiet and feed.info is not None:
+                feed.held = True
+                feeds.append(feed)  # being rewritten: its last good rows stay until it has settled
+            else:
+                self._drop_feed(feed)
+        file.feeds = feeds
+        file.reason = "" if feeds else ("not recognised" if head else "empty")
+
+    def _ask(
+        self, file: File, name: str, head: bytes, kinds: Iterable[tuple[str, FileKind]]
+    ) -> list[tuple[str, FileKind, str]]:
+        found = []
+        shown = clean(name)
+        for view, kind in kinds:
+            try:
+                if kind.recognise(shown, head):
+                    found.append((view, kind, shown))
+            except Exception as error:
+                self._failed(file, view, kind, error)
+        return found
+
+    def _failed(self, file: File, view: str, kind: FileKind, error: Exception) -> Problem:
+        if self.strict:
+            raise error
+        log.error("%s: reader %s of %s failed", clean(file.path), kind.id, view, exc_info=error)
+        problem = Problem.at(
+            file.path, "reader-error", f"the reader {kind.id} failed ({type(error).__name__}: {error}): please report"
+        )
+        file.problems = (*file.problems, problem)
+        return problem
+
+    # -- logs --------------------------------------------------------------------------------------------------
+
+    def _read_log(self, file: File, feed: Feed, content: Content, quiet: bool, same: bool, verify: str) -> bool:
+        """Read what is new of a growing file. Returns whether something is left that waits for more."""
+        store = self.stores[feed.view]
+        if feed.consumed and self._rewritten(feed, content, verify):
+            self._restart(feed)
+        elif feed.id and same and (feed.provisional or not feed.rest or not quiet) and not feed.stale:
+            return feed.rest and not feed.provisional
+        changed = not feed.id
+        if not feed.id:
+            self._new_id(feed)
+            feed.hasher = xxhash.xxh3_64()
+        if feed.provisional:
+            store.forget_provisional(feed.id)
+            feed.provisional = False
+            changed = True
+        if feed.late:
+            feed.late = ()
+            changed = True
+        feed.stale = False
+        carry = b""
+        for block in content.blocks(feed.consumed):
+            data = carry + block if carry else block
+            reading = self._call(file, feed, content, data, feed.state, False)
+            if reading is None:
+                feed.stale = True
+                carry = b""
+                break
+            used = reading.consumed
+            if used:
+                changed = True
+                store.put(feed.id, reading.rows)
+                feed.state = reading.state
+                feed.problems = _bounded(file, (*feed.problems, *reading.problems))
+                self._advance(feed, data, used)
+            carry = data[used:] if used else data
+            if len(carry) > MAX_RECORD:
+                raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
+            if store.gathered > 500_000:
+                self.flush(feed.view)
+        feed.rest = bool(carry)
+        if carry and quiet and content.damage is None:
+            state = _copied(feed.state)
+            reading = self._call(file, feed, content, carry, state, True)
+            feed.provisional = True
+            changed = True
+            if reading is not None:
+                store.put(feed.id, reading.rows, provisional=True)
+                feed.late = _bounded(file, tuple(reading.problems))
+        self._describe(file, feed, changed=changed, content=content)
+        return feed.rest and not feed.provisional
+
+    def _rewritten(self, feed: Feed, content: Content, verify: str) -> bool:
+        if verify == "restart":
+            return True
+        if content.packing or verify == "whole":
+            if not content.packing and content.size < feed.consumed:
+                return True
+            digest = feed.hasher.intdigest() if feed.hasher is not None else feed.digest
+            return digest is None or content.prefix(feed.consumed) != (digest, feed.consumed)
+        return content.size < feed.consumed or content.mark(feed.consumed) != feed.mark
+
+    def _restart(self, feed: Feed) -> None:
+        self._drop_feed(feed)
+        fresh = Feed(feed.view, feed.kind, feed.name)
+        for name in ("id", "consumed", "state", "mark", "hasher", "digest", "problems", "late", "provisional", "rest"):
+            setattr(feed, name, getattr(fresh, name))
+        feed.info = None
+        feed.cached_consumed = -1
+
+    @staticmethod
+    def _advance(feed: Feed, data: bytes, used: int) -> None:
+        taken = data if used == len(data) else data[:used]
+        if feed.hasher is not None:
+            feed.hasher.update(taken)
+        feed.digest = None
+        begin = max(0, used - MARK)
+        if used >= MARK or feed.consumed == 0:
+            feed.mark = fingerprint(taken[begin:])
+        else:
+            feed.mark = -1  # spans the earlier part: taken from the file when it is described
+        feed.consumed += used
+
+    # -- documents ---------------------------------------------------------------------------------------------
+
+    def _read_document(self, file: File, feed: Feed, content: Content, quiet: bool) -> bool:
+        """Read a whole file anew if it differs. Returns whether it does not parse yet."""
+        data = content.whole()
+        digest = fingerprint(data)
+        ended = content.damage is None and data.endswith(b"\n")
+        if digest == feed.digest and (feed.tried_final or not quiet or not feed.rest) and not file_failed(feed):
+            moved = file.read_path not in ("", file.path) or (feed.info is not None and feed.info.path != shown(file))
+            if not moved:
+                if feed.info is not None and not feed.rest:
+                    feed.stale = False
+                self._describe(file, feed, changed=False, content=content)
+                return feed.rest and not feed.tried_final
+        reading = self._call(file, feed, content, data, None, quiet)
+        feed.digest = digest
+        feed.tried_final = quiet
+        feed.late = ()
+        if reading is None:
+            feed.stale, feed.rest = True, False
+        elif reading.complete:
+            self._new_id(feed)
+            feed.info = None
+            feed.stale, feed.late = False, ()
+            feed.problems = _bounded(file, tuple(reading.problems))
+            self.stores[feed.view].put(feed.id, reading.rows)
+            feed.consumed = len(data)
+            feed.rest = not ended and not quiet
+            self._describe(file, feed, changed=True, content=content)
+            return feed.rest
+        else:
+            feed.stale, feed.rest = True, True
+            if feed.info is not None and feed.info.path != shown(file) and content.size != feed.info.size:
+                self._restart(feed)  # another file that was given the same inode: those rows are not its last good ones
+                feed.digest, feed.tried_final, feed.stale, feed.rest = digest, quiet, True, True
+            if quiet:
+                incomplete = Problem.at(file.path, "incomplete", "does not parse: the last good version is shown")
+                if feed.info is None:
+                    incomplete = Problem.at(file.path, "incomplete", "does not parse")
+                feed.late = _bounded(file, (*reading.problems, *(() if reading.problems else (incomplete,))))
+        self._describe(file, feed, changed=False, content=content)
+        self.touched.add(feed.view)
+        if feed.id == 0 and feed.late:
+            self._new_id(feed)  # so that its problems are found; it has no rows
+        return feed.rest and not quiet
+
+    # -- shared ------------------------------------------------------------------------------------------------
+
+    def _call(self, file: File, feed: Feed, content: Content, data: bytes, state: Any, final: bool) -> Reading | None:
+        """Ask the reader; None if it failed. Its rows are checked here, so that a mistake is its own."""
+        source = Source(
+            shown(file),
+            feed.name,
+            content.status.st_mtime_ns // 1_000_000,
+            content.size,
+            feed.consumed if feed.kind.append else 0,
+        )
+        try:
+            reading = feed.kind.read(source, data, state, final)
+            rows = self.stores[feed.view].check(reading.rows)
+            if feed.kind.append:
+                if not 0 <= reading.consumed <= len(data):
+                    raise BadRows(f"consumed {reading.consumed} of {len(data)} bytes")
+                if rows and not reading.consumed and not final:
+                    raise BadRows("rows without consuming their bytes")
+            return reading
+        except Exception as error:
+            self._failed(file, feed.view, feed.kind, error)
+            return None
+
+    def _describe(self, file: File, feed: Feed, *, changed: bool, content: Content | None = None) -> None:
+        """Bring the feed's info up to date."""
+        if changed:
+            feed.version = self.versions[feed.view] + 1
+            self.touched.add(feed.view)
+        if feed.kind.append and feed.mark == -1 and content is not None:
+            feed.mark = content.mark(feed.consumed) if not content.packing else 0
+        if not changed and feed.info is None:
+            return
+        old = feed.info
+        mtime_ms = old.mtime_ms if old is not None else 0
+        size = old.size if old is not None else 0
+        if content is not None and not (feed.stale and old is not None and not feed.kind.append):
+            mtime_ms, size = content.status.st_mtime_ns // 1_000_000, content.size
+        feed.info = FileInfo(
+            feed.id, shown(file), label(file.path, file.root), feed.kind.id, mtime_ms, size, feed.version, feed.stale
+        )
+        if feed.info != old:
+            self.touched.add(feed.view)
+
+    def _refuse(self, file: File, feed: Feed, reason: str) -> None:
+        """Give a file up: no rows of it, and a problem that says why."""
+        self._restart(feed)
+        feed.stale = False
+        feed.digest = None
+        file.problems = (*file.problems, Problem.at(file.path, "too-big", reason))
+        self.touched.add(feed.view)
+
+    def _damaged(self, file: File, content: Content, quiet: bool) -> bool:
+        if content.damage is not None or content.unpacked_all:
+            file.damage = content.damage
+        damage = file.damage if content.packing else None
+        if damage is None:
+            return False
+        if damage.cut and not quiet:
+            return True
+        kind = "cut-file" if damage.cut else "damaged-archive"
+        file.problems = (*file.problems, Problem.at(file.path, kind, str(damage)))
+        return False
+
+    def flush(self, view: str) -> None:
+        """Make frames of what was gathered; files whose rows cannot be taken become problems."""
+        for number, error in self.stores[view].flush().items():
+            feed = self.feeds[view].get(number)
+            if feed is None:
+                continue
+            if self.strict:
+                raise error
+            log.error("rows of reader %s of %s cannot be taken", feed.kind.id, view, exc_info=error)
+            path = feed.info.path if feed.info is not None else feed.name
+            reason = f"the reader {feed.kind.id} gave rows that do not fit its tables ({error}): please report"
+            feed.problems = (*feed.problems, Problem.at(path, "reader-error", reason))
+
+    # -- packed copies -----------------------------------------------------------------------------------------
+
+    def _is_twin(self, file: File, content: Content) -> bool:
+        """Whether this packed file is a copy of a file beside it that is read already (rotation with compression)."""
+        if not content.packing:
+            return False
+        head: bytes | None = None
+        others = sorted(self.groups.get(file.group, set()) - {file}, key=lambda other: other.path)
+        for other in others:
+            if other.twin or (other.packing and other.path > file.path):
+                continue
+            if head is None:
+                head = content.head()
+            if head and self._holds(other, file, content, head):
+                file.reason = f"packed copy of {clean(os.path.basename(other.path), 200)}"
+                return True
+        return False
+
+    def _holds(self, other: File, file: File, content: Content, head: bytes) -> bool:
+        limits = {"max_unpacked": self.settings.max_unpacked_mb << 20, "max_document": 1 << 62}
+        try:
+            with Content(other.path, **limits) as beside:
+                front = beside.head()[: len(head)]
+                if front != head:
+                    return False
+                length, tail = self._measured(file, content)
+                if not beside.packing:
+                    return beside.size >= length and beside.raw(length - len(tail), len(tail)) == tail
+                return self._measured(other, beside) == (length, tail)
+        except (OSError, TooBig):
+            return False
+
+    @staticmethod
+    def _measured(file: File, content: Content) -> tuple[int, bytes]:
+        """Unpacked length and last bytes of a packed file."""
+        status = content.status
+        stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if file.measure is None or file.stat != stat:
+            length, tail = 0, b""
+            for block in content.blocks(0):
+                length += len(block)
+                tail = (tail + block[-MARK:])[-MARK:]
+            file.measure = (length, tail)
+        return file.measure
+
+
+_PACKED = (".gz", ".gzip", ".zst", ".zstd")
+
+
+def shown(file: File) -> str:
+    """The path of a file as text that can be stored and shown."""
+    return clean(file.path, 4096)
+
+
+def file_failed(feed: Feed) -> bool:
+    """Whether the last reading failed by a mistake of the reader, so that another try is due."""
+    return feed.stale and not feed.rest
+
+
+def _bounded(file: File, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """The problems of a file, equal ones joined, not more than PER_FILE of them."""
+    if len(problems) < 2:
+        return problems
+    folded = fold(problems)
+    if len(folded) <= PER_FILE:
+        return folded
+    rest = sum(problem.count for problem in folded[PER_FILE - 1 :])
+    more = Problem.at(shown(file), "more-problems", "further problems in this file are counted only", count=rest)
+    kept = [problem for problem in folded[: PER_FILE - 1] if problem.kind != "more-problems"]
+    return (*kept, more)
+
+
+def _copied(state: Any) -> Any:
+    """A copy of a reader's state that the reader may change without harm."""
+    try:
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
+    except (TypeError, OverflowError, ValueError):
+        return state
+
+
+assert HEAD >= MARK

@@ -1,0 +1,272 @@
+"""Which file gave which rows: many files glued into a few frames per table, cheap to append to and to forget from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+
+from engine.inputs import FILE
+from engine.tables import Rows, Table
+
+MERGE_ROWS = 2_000_000
+"""Chunks are not merged beyond this many rows: a merge copies, and must not be felt on the live path."""
+MERGE_CHUNKS = 64
+"""More chunks than this slow queries down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows of some files, in reading order. ``files`` may name files that gave no row."""
+
+    frame: pl.DataFrame
+    files: frozenset[int]
+
+
+class BadRows(ValueError):
+    """A reader returned rows that its tables do not declare: a programming error of the reader."""
+
+
+class Store:
+    """The rows of one view.
+
+    ``put`` gathers, ``flush`` makes frames of what was gathered, ``frames`` is the state as immutable tuples. Rows put
+    as ``provisional`` (a last record without its end) can be forgotten alone.
+    """
+
+    def __init__(self, tables: Iterable[Table]) -> None:
+        self.tables: dict[str, Table] = {}
+        for table in tables:
+            known = self.tables.setdefault(table.name, table)
+            if known.schema != table.schema:
+                raise ValueError(f"two tables are called {table.name} and differ")
+            if FILE in table.schema:
+                raise ValueError(f"table {table.name} declares {FILE!r}, which the store adds")
+        self._names = {name: frozenset(table.schema) for name, table in self.tables.items()}
+        self._firm: dict[str, list[Chunk]] = {name: [] for name in self.tables}
+        self._loose: dict[str, list[Chunk]] = {name: [] for name in self.tables}
+        self._new: list[tuple[int, Mapping[str, Rows], bool]] = []
+        self._gone: set[int] = set()
+        self._gone_loose: set[int] = set()
+        self._empty = {name: _with_file(table.empty(), 0) for name, table in self.tables.items()}
+        self.gathered = 0
+
+    def check(self, rows: Mapping[str, Rows]) -> int:
+        """Number of rows in ``rows``. Raises BadRows for undeclared tables or columns and columns of unequal length."""
+        total = 0
+        for name, given in rows.items():
+            declared = self._names.get(name)
+            if declared is None:
+                raise BadRows(f"rows of an undeclared table {name!r}")
+            if isinstance(given, pl.DataFrame):
+                unknown = set(given.columns) - declared
+                height = given.height
+            else:
+                unknown = given.keys() - declared
+                lengths = {len(column) for column in given.values()}
+                if len(lengths) > 1:
+                    raise BadRows(f"columns of {name!r} have unequal lengths {sorted(lengths)}")
+                height = lengths.pop() if lengths else 0
+            if unknown:
+                raise BadRows(f"table {name!r} does not declare {sorted(unknown)}")
+            total += height
+        return total
+
+    def put(self, file: int, rows: Mapping[str, Rows], *, provisional: bool = False) -> None:
+        """Gather rows of a file. Raises BadRows as ``check``."""
+        count = self.check(rows)
+        if count:
+            self._new.append((file, rows, provisional))
+            self.gathered += count
+
+    def put_frame(self, name: str, frame: pl.DataFrame, files: frozenset[int]) -> None:
+        """Add a ready frame (declared columns and ``file``) of several files at once: rows from the cache."""
+        self.flush()
+        self._add(self._firm[name], Chunk(frame.select(self._empty[name].columns), files))
+
+    def forget(self, files: Iterable[int]) -> None:
+        """Drop all rows of these files."""
+        gone = set(files)
+        if gone:
+            self._gone |= gone
+            self._new = [item for item in self._new if item[0] not in gone]
+
+    def forget_provisional(self, file: int) -> None:
+        """Drop the provisional rows of this file."""
+        self._gone_loose.add(file)
+        self._new = [item for item in self._new if not (item[2] and item[0] == file)]
+
+    def flush(self) -> dict[int, Exception]:
+        """Bring the frames up to date. Returns the files whose rows no frame could be made of, with the reason."""
+        if self._gone or self._gone_loose:
+            loose = self._gone | self._gone_loose
+            for name in self.tables:
+                self._firm[name] = _without(self._firm[name], self._gone)
+                self._loose[name] = _without(self._loose[name], loose)
+            self._gone = set()
+            self._gone_loose = set()
+        failed: dict[int, Exception] = {}
+        if self._new:
+            new, self._new, self.gathered = self._new, [], 0
+            for provisional, chunks in ((False, self._firm), (True, self._loose)):
+                for name, table in self.tables.items():
+                    pieces = [(f, rows[name]) for f, rows, loose_ in new if loose_ is provisional and name in rows]
+                    if pieces:
+                        frame = _frame(table, pieces, failed)
+                        self._add(chunks[name], Chunk(frame, frozenset(f for f, _ in pieces)))
+            if failed:
+                self.forget(failed)
+                self.flush()
+        return failed
+
+    @staticmethod
+    def _add(chunks: list[Chunk], chunk: Chunk) -> None:
+        if chunk.frame.height == 0:
+            return
+        chunks.append(chunk)
+        while len(chunks) > 1:
+            last, before = chunks[-1], chunks[-2]
+            rows = last.frame.height + before.frame.height
+            if rows > MERGE_ROWS or before.frame.height > 2 * last.frame.height:
+                break
+            chunks[-2:] = [_merge([before, last])]
+        if len(chunks) > MERGE_CHUNKS:
+            chunks[:] = _packed(chunks)
+
+    def frames(self) -> dict[str, tuple[pl.DataFrame, ...]]:
+        """Per table the frames that make it up, oldest rows first. Frames are never changed."""
+        return {
+            name: tuple(chunk.frame for chunk in (*self._firm[name], *self._loose[name])) or (self._empty[name],)
+            for name in self.tables
+        }
+
+    def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
+        """The rows of ``files`` in one table without provisional ones."""
+        frames = []
+        for chunk in self._firm[name]:
+            if chunk.files <= files:
+                frames.append(chunk.frame)
+            elif not chunk.files.isdisjoint(files):
+                wanted = pl.Series(sorted(chunk.files & files), dtype=pl.UInt32)
+                frames.append(chunk.frame.filter(pl.col(FILE).is_in(wanted.implode())))
+        return pl.concat(frames) if frames else self._empty[name]
+
+    def snapshot(self) -> Callable[[str], pl.DataFrame]:
+        """A function from table name to its frame as of now, whatever happens later. Raises KeyError."""
+        frames = self.frames()
+        glued: dict[str, pl.DataFrame] = {}
+
+        def load(name: str) -> pl.DataFrame:
+            found = glued.get(name)
+            if found is None:
+                parts = frames[name]
+                found = glued[name] = parts[0] if len(parts) == 1 else pl.concat(parts)
+            # A caller that renames columns in place gets its own frame object; the columns are shared.
+            return found.clone()
+
+        return load
+
+
+def _with_file(frame: pl.DataFrame, file: int) -> pl.DataFrame:
+    return frame.with_columns(pl.lit(file, dtype=pl.UInt32).alias(FILE))
+
+
+def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
+    kept = []
+    for chunk in chunks:
+        hit = chunk.files & gone
+        if hit:
+            files = chunk.files - hit
+            if not files:
+                continue
+            unwanted = pl.Series(sorted(hit), dtype=pl.UInt32)
+            chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(unwanted.implode())), files)
+            if chunk.frame.height == 0:
+                continue
+        kept.append(chunk)
+    return kept
+
+
+def _merge(chunks: list[Chunk]) -> Chunk:
+    return Chunk(
+        pl.concat([chunk.frame for chunk in chunks], rechunk=True),
+        frozenset().union(*(chunk.files for chunk in chunks)),
+    )
+
+
+def _packed(chunks: list[Chunk]) -> list[Chunk]:
+    """Neighbours merged up to the largest size of a merge."""
+    out: list[Chunk] = []
+    run: list[Chunk] = []
+    rows = 0
+    for chunk in chunks:
+        if run and rows + chunk.frame.height > MERGE_ROWS:
+            out.append(_merge(run) if len(run) > 1 else run[0])
+            run, rows = [], 0
+        run.append(chunk)
+        rows += chunk.frame.height
+    if run:
+        out.append(_merge(run) if len(run) > 1 else run[0])
+    return out
+
+
+def _height(rows: Rows) -> int:
+    if isinstance(rows, pl.DataFrame):
+        return rows.height
+    return next((len(column) for column in rows.values()), 0)
+
+
+def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, Exception]) -> pl.DataFrame:
+    """One frame of the rows of many files, with the ``file`` column. A file whose rows cannot be taken goes to
+    ``failed`` and is left out."""
+    try:
+        return _glue(table, pieces)
+    except Exception as error:
+        if len(pieces) == 1:
+            failed[pieces[0][0]] = error
+            return _with_file(table.empty(), 0)
+    half = len(pieces) // 2
+    return pl.concat([_frame(table, pieces[:half], failed), _frame(table, pieces[half:], failed)])
+
+
+def _glue(table: Table, pieces: list[tuple[int, Rows]]) -> pl.DataFrame:
+    frames = []
+    # Runs of the same form keep reading order: columns of many files become one list each, frames are stacked.
+    for ready, group in itertools.groupby(pieces, key=lambda piece: isinstance(piece[1], pl.DataFrame)):
+        run = list(group)
+        if ready:
+            frames += [_with_file(table.frame(rows), file) for file, rows in run]
+            continue
+        heights = [_height(rows) for _, rows in run]
+        columns: dict[str, Any] = {}
+        given: set[str] = set()
+        for _, rows in run:
+            given.update(cast(Mapping[str, Any], rows))
+        for column in table.columns:
+            if column.name in given:
+                columns[column.name] = _column([rows for _, rows in run], heights, column.name)
+        frame = table.frame(columns)
+        if frame.height != sum(heights):
+            raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
+        files = np.repeat(np.array([file for file, _ in run], dtype=np.uint32), heights)
+        frames.append(frame.with_columns(pl.Series(FILE, files)))
+    return frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=True)
+
+
+def _column(runs: list[Any], heights: list[int], name: str) -> Any:
+    parts = [rows.get(name) for rows in runs]
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, np.ndarray) and part.dtype == parts[0].dtype for part in parts):
+        return np.concatenate(parts)
+    out: list[Any] = []
+    for part, height in zip(parts, heights, strict=True):
+        if part is None:
+            out.extend(itertools.repeat(None, height))
+        else:
+            out.extend(part)
+    return out

@@ -1,0 +1,141 @@
+"""Bytes of a file after decompression: gzip and Zstandard by their magic bytes, bounded against bombs."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from typing import Literal
+
+import zstandard
+
+Packing = Literal["", "gzip", "zstd"]
+
+_CHUNK = 1 << 20
+_PIECE = 8 << 20
+_RATIO_FROM = 64 << 20
+MAX_RATIO = 500
+"""Above 64 MB unpacked, more than this many times the packed size is taken for a bomb."""
+
+
+class TooBig(Exception):
+    """The content is larger than the limit; the message says which and how to raise it."""
+
+
+class Damaged(Exception):
+    """The packed bytes end early or are not what they claim; what came before was good. ``cut``: they end early."""
+
+    def __init__(self, reason: str, *, cut: bool) -> None:
+        super().__init__(reason)
+        self.cut = cut
+
+
+class _Gzip:
+    """One gzip member, a bounded piece at a time."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What ``data`` unpacks to, in pieces of at most 8 MB. Raises zlib.error."""
+        while True:
+            piece = self._inner.decompress(data, _PIECE)
+            yield piece
+            data = self._inner.unconsumed_tail
+            if self._inner.eof or (not data and len(piece) < _PIECE):
+                return
+
+    @property
+    def eof(self) -> bool:
+        """Whether the member is complete."""
+        return self._inner.eof
+
+    @property
+    def unused(self) -> bytes:
+        """Bytes behind the end of the member."""
+        return self._inner.unused_data
+
+
+class _Zstd:
+    """One Zstandard frame. A frame's window is limited, so that a hostile header cannot ask for gigabytes."""
+
+    def __init__(self) -> None:
+        self._inner = zstandard.ZstdDecompressor(max_window_size=1 << 28).decompressobj()
+        self._fed = False
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """What ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
+        for begin in range(0, len(data), 4096):
+            if self._inner.eof:
+                self._rest = self._rest + data[begin:]
+                return
+            yield self._inner.decompress(data[begin : begin + 4096])
+            self._rest = self._inner.unused_data
+
+    _rest: bytes = b""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the frame is complete."""
+        return bool(self._inner.eof)
+
+    @property
+    def unused(self) -> bytes:
+        """Bytes behind the end of the frame."""
+        return self._rest
+
+
+def sniff(head: bytes) -> Packing:
+    """How a file that begins with ``head`` is packed."""
+    if head[:3] == b"\x1f\x8b\x08":
+        return "gzip"
+    if head[:4] == b"\x28\xb5\x2f\xfd":
+        return "zstd"
+    return ""
+
+
+def stem(name: str, packing: Packing) -> str:
+    """``name`` without the ending that says how it is packed (only if it is)."""
+    if packing:
+        lowered = name.lower()
+        for ending in (".gz", ".gzip", ".zst", ".zstd"):
+            if lowered.endswith(ending) and len(name) > len(ending):
+                return name[: -len(ending)]
+    return name
+
+
+def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:
+    """The unpacked content of an open file, from its beginning, in pieces.
+
+    Concatenated members and frames count as one content; zero bytes or garbage behind a complete member end it
+    (garbage raises Damaged). Raises TooBig above ``limit`` bytes or an absurd ratio, Damaged for cut or broken input.
+    """
+    inner: _Gzip | _Zstd | None = None
+    offset = total = 0
+    try:
+        while True:
+            raw = os.pread(fd, _CHUNK, offset)
+            if not raw:
+                break
+            offset += len(raw)
+            while raw:
+                if inner is None:
+                    if not raw.strip(b"\0"):
+                        break
+                    inner = _Gzip() if packing == "gzip" else _Zstd()
+                for piece in inner.pieces(raw):
+                    total += len(piece)
+                    if piece:
+                        yield piece
+                    if total > limit:
+                        raise TooBig(f"unpacks to more than {limit >> 20} MB (max-unpacked-mb)")
+                    if total > _RATIO_FROM and total > MAX_RATIO * offset:
+                        raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
+                raw = b""
+                if inner.eof:
+                    raw = inner.unused
+                    inner = None
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise Damaged(f"the packed content is damaged: {error}", cut=False) from error
+    if inner is not None:
+        raise Damaged("the packed content ends early", cut=True)

@@ -1,0 +1,236 @@
+"""When to look: file events as hints, a timer because events get lost, polling where there are none.
+
+inotify drops events when its queue overflows, sees nothing behind links, in directories that appear at once, or after
+a root was deleted, and watchfiles stops at a name that is not UTF-8. So every hint is only an invitation to compare
+with the disk, a full scan follows every few seconds anyway, and a watch that died is started again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import watchfiles
+
+from engine.live.mounts import silent
+from engine.live.options import LiveSettings
+from engine.live.status import Mode, RootStatus
+from engine.problems import Problem
+
+log = logging.getLogger(__name__)
+
+LONGEST_S = 4.0
+"""A full scan happens at least this often, so that everything converges within 5 s."""
+_QUICK_FAILURES = 3
+_REST_S = 30.0
+
+
+class Looker(Protocol):
+    """What the watcher drives."""
+
+    def look(self, hints: set[str] | None) -> frozenset[str]:
+        """Look at the hinted paths (None: at everything); names of the views whose inputs changed."""
+        ...
+
+    def due(self) -> float | None:
+        """Monotonic time at which some file must be looked at again."""
+        ...
+
+    def identities(self) -> dict[str, tuple[int, int] | None]:
+        """Device and inode of each root at the last full scan, None for a missing one."""
+        ...
+
+
+class Hints(threading.Thread):
+    """A watchfiles loop that gathers paths until it is stopped or dies (``error`` says of what)."""
+
+    def __init__(self, paths: Sequence[str], settings: LiveSettings, wake: threading.Condition, *, recursive: bool):
+        super().__init__(name="loadlens-events", daemon=True)
+        self.paths = tuple(paths)
+        self.error: str = ""
+        self.ready = False
+        self.started_at = time.monotonic()
+        self._recursive = recursive
+        self._settings = settings
+        self._wake = wake
+        self._halt = threading.Event()
+        self._found: set[str] = set()
+
+    def run(self) -> None:
+        """Gather until told to stop."""
+        try:
+            for batch in watchfiles.watch(
+                *self.paths,
+                watch_filter=None,
+                debounce=self._settings.debounce_ms,
+                step=self._settings.step_ms,
+                stop_event=self._halt,
+                rust_timeout=5000,
+                yield_on_timeout=False,
+                raise_interrupt=False,
+                force_polling=False,
+                recursive=self._recursive,
+                ignore_permission_denied=True,
+            ):
+                with self._wake:
+                    self._found.update(path for _, path in batch)
+                    self._wake.notify_all()
+        except BaseException as error:
+            self.error = f"{type(error).__name__}: {error}"
+        else:
+            if not self._halt.is_set():
+                self.error = "the watch ended"
+        with self._wake:
+            self._wake.notify_all()
+
+    def take(self) -> set[str]:
+        """The paths gathered since the last call (hold the condition)."""
+        found, self._found = self._found, set()
+        return found
+
+    def halt(self) -> None:
+        """Ask the loop to end; it does within a step."""
+        self._halt.set()
+
+
+class Watcher:
+    """Runs until stopped: waits for hints or the clock, looks, tells what changed."""
+
+    def __init__(self, roots: Sequence[str], settings: LiveSettings, looker: Looker) -> None:
+        self.problem: Problem | None = None
+        self._roots = tuple(roots)
+        self._settings = settings
+        self._looker = looker
+        self._wake = threading.Condition()
+        self._threads: list[Hints] = []
+        self._watched: dict[str, tuple[int, int] | None] = {}
+        self._failures = 0
+        self._again_at = 0.0
+        self._modes: dict[str, RootStatus] = {}
+
+    def modes(self) -> tuple[RootStatus, ...]:
+        """How each root is watched now."""
+        return tuple(self._modes.get(root, RootStatus(root, "idle")) for root in self._roots)
+
+    def run(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
+        """Block until ``stop``. Errors are logged and survived."""
+        waker = threading.Thread(target=self._wake_on, args=(stop,), name="loadlens-stop", daemon=True)
+        waker.start()
+        took = 0.0
+        full_at = 0.0
+        errors = 0
+        try:
+            while not stop.is_set():
+                try:
+                    self._arrange()
+                    now = time.monotonic()
+                    hints = self._wait(full_at, stop)
+                    if stop.is_set():
+                        return
+                    begin = time.monotonic()
+                    full = begin >= full_at or hints is None
+                    names = self._looker.look(None if full else hints)
+                    took = time.monotonic() - begin
+                    if full:
+                        interval = self._settings.scan_interval_s
+                        longest = max(interval, LONGEST_S)
+                        full_at = begin + took + min(max(interval, 100 * took), longest)
+                    if names:
+                        changed(names)
+                    errors = 0
+                    # A file that is rewritten all the time must not keep a whole core busy.
+                    if hints and time.monotonic() - now < took:
+                        stop.wait(min(took, 0.25))
+                except Exception as error:
+                    errors += 1
+                    log.error("looking for changes failed", exc_info=error)
+                    self.problem = Problem.at("", "watch-failure", f"{type(error).__name__}: {error}")
+                    full_at = 0.0
+                    stop.wait(min(5.0, 0.1 * 2**errors))
+        finally:
+            self._halt()
+            self._modes = {}
+
+    def _wake_on(self, stop: threading.Event) -> None:
+        stop.wait()
+        with self._wake:
+            self._wake.notify_all()
+
+    def _wait(self, full_at: float, stop: threading.Event) -> set[str] | None:
+        """Hints, an empty set when the clock calls, None when a watch died and everything must be looked at."""
+        with self._wake:
+            while not stop.is_set():
+                if any(thread.error for thread in self._threads):
+                    return None
+                found: set[str] = set()
+                for thread in self._threads:
+                    found |= thread.take()
+                now = time.monotonic()
+                due = self._looker.due()
+                until = full_at if due is None else min(full_at, due)
+                if found or now >= until:
+                    return found
+                self._wake.wait(until - now)
+        return set()
+
+    def _arrange(self) -> None:
+        """Start, restart or end event threads so that they fit the roots as they are now."""
+        now = time.monotonic()
+        dead = [thread for thread in self._threads if thread.error]
+        if dead:
+            self._failures = self._failures + 1 if now - dead[0].started_at < _REST_S else 1
+            reason = dead[0].error
+            log.warning("file events ended (%s)", reason)
+            rest = _REST_S if self._failures >= _QUICK_FAILURES else 0.1 * 2**self._failures
+            self._again_at = now + rest
+            self.problem = Problem.at("", "watch-failure", f"file events ended and are started again: {reason}")
+            self._halt()
+            self._watched = {}
+        identities = self._looker.identities()
+        wanted = {root: identities.get(root) for root in self._roots}
+        if self._again_at > now:
+            self._modes = {root: self._mode(root, wanted[root], "events are resting") for root in self._roots}
+            return
+        if wanted == self._watched:
+            if self.problem is not None and self._threads and now - self._threads[0].started_at > _REST_S:
+                self.problem = None
+            return
+        self._halt()
+        self._watched = wanted
+        folders: list[str] = []
+        parents: set[str] = set()
+        self._modes = {}
+        for root, identity in wanted.items():
+            reason = self._no_events(root) if identity is not None else ""
+            self._modes[root] = self._mode(root, identity, reason)
+            if self._modes[root].mode == "events":
+                if os.path.isdir(root):
+                    folders.append(root)
+                else:
+                    parents.add(os.path.dirname(root))
+        for paths, recursive in ((folders, True), (sorted(parents), False)):
+            if paths:
+                thread = Hints(paths, self._settings, self._wake, recursive=recursive)
+                self._threads.append(thread)
+                thread.start()
+
+    @staticmethod
+    def _mode(root: str, identity: tuple[int, int] | None, reason: str) -> RootStatus:
+        mode: Mode = "missing" if identity is None else ("polling" if reason else "events")
+        return RootStatus(root, mode, reason)
+
+    def _no_events(self, root: str) -> str:
+        if self._settings.poll is True:
+            return "as set"
+        if self._settings.poll is False:
+            return ""
+        return silent(root)
+
+    def _halt(self) -> None:
+        for thread in self._threads:
+            thread.halt()
+        self._threads = []

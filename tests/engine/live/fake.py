@@ -1,0 +1,159 @@
+"""A view for the tests of the live path: one log kind, one document kind, and a way to say what a fresh start reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from engine.live.session import LiveSettings, Session
+from engine.parameters import Parameters
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.result import Result
+from engine.tables import Column, Table
+
+LINES = Table(
+    "lines",
+    "One row per log line.",
+    (
+        Column("key", pl.String, "first field"),
+        Column("value", pl.Int64, "second field"),
+        Column("number", pl.Int64, "line number, kept in the state"),
+    ),
+)
+DOCS = Table(
+    "docs",
+    "One row per value of a document.",
+    (Column("doc", pl.String, "its name"), Column("value", pl.Int64, "one value"), Column("place", pl.Int64, "index")),
+)
+
+
+class Log:
+    """``L|key|value`` lines."""
+
+    id, title, append, version, tables = "log", "a log", True, 1, (LINES,)
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[str, int, int, bool]] = []
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        return head.startswith(b"L|") and ".secret" not in name
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        self.reads.append((source.name, source.offset, len(data), final))
+        end = len(data) if final else data.rfind(b"\n") + 1
+        reading = Reading(consumed=end)
+        count = (state or {"lines": 0})["lines"]
+        keys, values, numbers = [], [], []
+        for raw in data[:end].splitlines():
+            count += 1
+            fields = raw.decode("utf-8", "replace").split("|")
+            if fields == ["L", "boom", "0"]:
+                raise RuntimeError("a mistake in the reader")
+            if len(fields) != 3 or not fields[2].lstrip("-").isdigit():
+                reading.problems.append(Problem.at(source.path, "bad-record", "not a line", line=count))
+                continue
+            keys.append(fields[1])
+            values.append(int(fields[2]))
+            numbers.append(count)
+        reading.rows = {"lines": {"key": keys, "value": values, "number": numbers}}
+        reading.state = {"lines": count}
+        return reading
+
+
+class Doc:
+    """``{"doc": name, "values": [...]}`` files."""
+
+    id, title, append, version, tables = "doc", "a document", False, 1, (DOCS,)
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[str, int, bool]] = []
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        return head.startswith(b'{"doc"') or name.endswith(".doc")
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        self.reads.append((source.name, len(data), final))
+        try:
+            found = json.loads(data)
+            values = found["values"]
+        except (ValueError, KeyError):
+            return Reading(complete=False, problems=[Problem.at(source.path, "cut-file", "does not parse")])
+        rows = {"doc": [found["doc"]] * len(values), "value": values, "place": list(range(len(values)))}
+        return Reading({"docs": rows}, consumed=len(data))
+
+
+class Choices(Parameters, frozen=True, kw_only=True):
+    """None."""
+
+
+class FakeView:
+    """A sixth view."""
+
+    title, parameters, tables, fail_on = "Fake", Choices, (), "severe"
+
+    def __init__(self, name: str = "fake") -> None:
+        self.name = name
+        self.log = Log()
+        self.doc = Doc()
+        self.kinds = (self.log, self.doc)
+
+    def compute(self, inputs: Any, parameters: Any, context: Any) -> Result:
+        total = int(inputs.table("lines")["value"].sum())
+        context.memo["computed"] = context.memo.get("computed", 0) + 1
+        return Result(self.name, {"total": total, "version": inputs.version}, {})
+
+    def upstream(self, result: Result, parameters: Any) -> str | None:
+        return None
+
+
+def line(key: object, value: int) -> bytes:
+    return f"L|{key}|{value}\n".encode()
+
+
+def doc(name: str, *values: int) -> bytes:
+    return json.dumps({"doc": name, "values": values}).encode()
+
+
+def settings(**changes: Any) -> LiveSettings:
+    """Quick ones, without a cache."""
+    base: dict[str, Any] = {"cache": False, "settle_s": 0.05, "scan_interval_s": 0.1, "debounce_ms": 20, "step_ms": 5}
+    return LiveSettings(**{**base, **changes})
+
+
+def session(*roots: Path, view: FakeView | None = None, strict: bool = True, **changes: Any) -> Session:
+    return Session(roots, [view or FakeView()], settings=settings(**changes), strict=strict)
+
+
+def rows(live: Session, view: str = "fake", *, stale: bool = True) -> dict[str, list[tuple[Any, ...]]]:
+    """Content of a view's inputs, independent of file ids and the order of files; without ``stale`` only of files that
+    are as they are on disk."""
+    inputs = live.inputs(view)
+    out = {}
+    wanted = [number for number, info in inputs.files.items() if stale or not info.stale]
+    for name in ("lines", "docs"):
+        frame = inputs.table(name)
+        assert set(frame["file"].unique().to_list()) <= set(inputs.files), "rows of unknown files"
+        kept = frame.filter(pl.col("file").is_in(pl.Series(wanted, dtype=pl.UInt32).implode()))
+        out[name] = sorted(kept.drop("file").rows())
+    return out
+
+
+def fresh(*roots: Path, **changes: Any) -> dict[str, list[tuple[Any, ...]]]:
+    """What a new session reads there in one look."""
+    live = session(*roots, **changes)
+    live.scan(final=True)
+    return rows(live)
+
+
+def until(condition: Callable[[], bool], deadline_s: float = 5.0) -> None:
+    """Wait for it, at most the promised five seconds."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, "did not converge"
+        time.sleep(0.005)

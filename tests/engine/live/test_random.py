@@ -1,0 +1,137 @@
+"""Any sequence of changes: after a look the rows are those of a fresh start."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.engine.live.fake import doc, fresh, line, rows, session
+
+NAMES = st.sampled_from(["a.log", "b.log", "a.log.1", "x.json", "y.doc", "sub/a.log", "sub/deep/z.json"])
+VALUES = st.integers(-5, 5)
+
+
+class Changes(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Path(tempfile.mkdtemp(prefix="loadlens-random-"))
+        self.count = 0
+        self.hints: set[str] = set()
+        self.live = session(self.root, settle_s=0.0)
+
+    def path(self, name: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_symlink() and path.is_dir():
+            shutil.rmtree(path)
+        self.hints.add(str(path))
+        return path
+
+    def content(self, name: str, value: int) -> bytes:
+        self.count += 1
+        if ".log" in name:
+            return b"".join(line(f"{self.count}.{i}", value) for i in range(abs(value) + 1))
+        return doc(f"d{self.count}", *range(abs(value) + 1))
+
+    @rule(name=NAMES, value=VALUES)
+    def write(self, name: str, value: int) -> None:
+        self.path(name).write_bytes(self.content(name, value))
+
+    @rule(name=NAMES, value=VALUES)
+    def replace(self, name: str, value: int) -> None:
+        path = self.path(name)
+        beside = path.with_name(path.name + ".tmp")
+        beside.write_bytes(self.content(name, value))
+        beside.replace(path)
+
+    @rule(name=NAMES, value=VALUES, whole=st.booleans())
+    def append(self, name: str, value: int, whole: bool) -> None:
+        with self.path(name).open("ab") as file:
+            data = self.content(name, value)
+            file.write(data if whole else data[:-1])
+
+    @rule(name=NAMES, cut=st.integers(0, 30))
+    def truncate(self, name: str, cut: int) -> None:
+        path = self.path(name)
+        if path.exists():
+            os.truncate(path, min(cut, path.stat().st_size))
+
+    @rule(name=NAMES)
+    def touch(self, name: str) -> None:
+        path = self.path(name)
+        if path.exists():
+            os.utime(path)
+
+    @rule(name=NAMES)
+    def rewrite_same_size(self, name: str) -> None:
+        path = self.path(name)
+        if path.exists():
+            path.write_bytes(path.read_bytes().replace(b"1", b"2"))
+
+    @rule(name=NAMES)
+    def delete(self, name: str) -> None:
+        self.path(name).unlink(missing_ok=True)
+
+    @rule(name=NAMES, other=NAMES)
+    def rename(self, name: str, other: str) -> None:
+        path, target = self.path(name), self.path(other)
+        if path.exists():
+            path.replace(target)
+
+    @rule(name=NAMES, other=NAMES)
+    def link(self, name: str, other: str) -> None:
+        path, target = self.path(name), self.path(other)
+        if path.exists() and not target.exists():
+            os.link(path, target)
+
+    @rule(name=NAMES)
+    def pack(self, name: str) -> None:
+        path = self.path(name)
+        if path.exists():
+            self.path(name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+
+    @rule(name=NAMES)
+    def delete_packed(self, name: str) -> None:
+        self.path(name + ".gz").unlink(missing_ok=True)
+
+    @rule()
+    def remove_folder(self) -> None:
+        shutil.rmtree(self.root / "sub", ignore_errors=True)
+        self.hints.add(str(self.root / "sub"))
+
+    @precondition(lambda self: self.hints)
+    @rule()
+    def look(self) -> None:
+        """Between changes, sometimes by hints only: several changes may come between two looks."""
+        self.live.look(self.hints)
+        self.hints = set()
+
+    @rule()
+    def scan(self) -> None:
+        self.live.scan()
+        self.hints = set()
+        assert rows(self.live, stale=False) == fresh(self.root, settle_s=0.0)
+
+    @invariant()
+    def consistent(self) -> None:
+        rows(self.live)
+
+    def teardown(self) -> None:
+        self.live.scan()
+        got = rows(self.live, stale=False)
+        wanted = fresh(self.root, settle_s=0.0)
+        shutil.rmtree(self.root)
+        assert got == wanted
+
+
+Changes.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestChanges = Changes.TestCase
