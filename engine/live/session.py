@@ -79,6 +79,7 @@ class Session:
         self._watcher = Watcher(self.roots, self.settings, self)
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
         self._scans = 0
+        self._cost_s = 0.0
         self._closed = False
 
     # -- looking -----------------------------------------------------------------------------------------------
@@ -98,6 +99,10 @@ class Session:
     def due(self) -> float | None:
         """Monotonic time at which some file must be looked at again, None if none waits."""
         return min((file.due for file in tuple(self._waiting) if file.due is not None), default=None)
+
+    def cost_s(self) -> float:
+        """Seconds that the last full comparison with the disk took, reading aside."""
+        return self._cost_s
 
     def identities(self) -> dict[str, tuple[int, int] | None]:
         """Device and inode of each root as last seen, None for a missing one."""
@@ -124,6 +129,7 @@ class Session:
             changes = self._scanner.look(hints) if hints is not None else None
             if changes is None:
                 changes = self._scanner.scan()
+                self._cost_s = time.perf_counter() - begin
                 self._scans += 1
             enabled = gc.isenabled()
             gc.disable()  # millions of short-lived values per batch: collections would take a third of the time

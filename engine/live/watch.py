@@ -40,6 +40,10 @@ class Looker(Protocol):
         """Monotonic time at which some file must be looked at again."""
         ...
 
+    def cost_s(self) -> float:
+        """Seconds that the last full comparison with the disk took, reading aside."""
+        ...
+
     def identities(self) -> dict[str, tuple[int, int] | None]:
         """Device and inode of each root at the last full scan, None for a missing one."""
         ...
@@ -138,7 +142,7 @@ class Watcher:
                     if full:
                         interval = self._settings.scan_interval_s
                         longest = max(interval, LONGEST_S)
-                        full_at = begin + took + min(max(interval, 100 * took), longest)
+                        full_at = begin + took + min(max(interval, 100 * self._looker.cost_s()), longest)
                     if names:
                         changed(names)
                     errors = 0
