@@ -1,0 +1,319 @@
+"""Numbers as text and back, in one place for all front ends. Free of Polars, so that the screen can use it at once.
+
+``text(kind, value, width)`` shows a value as its ``Column.kind`` asks, ``amount(kind, text)`` reads what an operator types
+into a filter (``10MB``, ``5m``, ``50%``). Nothing here rounds what is exported: exports write raw values.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.tables import Kind
+
+NOTHING = "–"
+"""Shown for a missing value."""
+
+NUMERIC: frozenset[str] = frozenset(
+    {"count", "number", "bytes", "bytes_per_s", "ms", "s", "time_ms", "percent", "ratio", "mb_s"}
+)
+"""Kinds whose values are numbers: aligned right, compared by size."""
+
+RANKS: dict[str, int] = {
+    "": 0, "none": 1, "ok": 1, "pass": 1, "low": 2, "info": 2, "moderate": 3, "warn": 3, "warning": 3, "severe": 4,
+    "fail": 4, "critical": 5,
+}  # fmt: skip
+"""Severity words from harmless to worst; ``none`` and ``ok`` are equal."""
+
+LEVEL_OF_RANK: tuple[str, ...] = ("", "ok", "low", "moderate", "severe", "critical")
+
+
+def rank(level: object) -> int:
+    """Rank of a severity word, 0 for unknown ones. Numbers 0-4 are the ranks that Hadoop tools use (0 is none)."""
+    if isinstance(level, str):
+        return RANKS.get(level.strip().lower(), 0)
+    if isinstance(level, (int, float)) and not isinstance(level, bool) and 0 <= level <= 4:
+        return int(level) + 1
+    return 0
+
+
+def level_of(level: object) -> str:
+    """The engine's level word (``ok`` … ``critical``, or empty) that a severity word of any system means."""
+    return LEVEL_OF_RANK[rank(level)]
+
+
+def _special(value: float) -> str | None:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return None
+
+
+def _trim(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A plain number in ``digits`` significant digits, without exponent between 1e-4 and 1e15."""
+    special = _special(float(value)) if not isinstance(value, int) else None
+    if special:
+        return special
+    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
+        whole = int(value)
+        return f"{whole:,}" if abs(whole) < 10**15 else f"{float(whole):.3e}"
+    size = abs(value)
+    if size >= 1e15 or size < 1e-4:
+        return f"{value:.{max(digits - 1, 1)}e}"
+    before = len(str(int(size)))
+    text = f"{value:,.{max(digits - before, 0)}f}" if size >= 1 else f"{value:.{digits}g}"
+    if "e" in text:
+        text = f"{value:.{digits + 4}f}"
+    return _trim(text)
+
+
+def count(value: float, width: int = 0) -> str:
+    """A whole number with thousands separators, or in k, M, G, T where it would be wider than ``width``."""
+    if isinstance(value, float):
+        special = _special(value)
+        if special:
+            return special
+        if not value.is_integer():
+            return number(value)
+    whole = int(value)
+    text = f"{whole:,}"
+    return text if not width or len(text) <= width else _scaled(float(whole), 1000.0, ("", "k", "M", "G", "T", "P", "E"))
+
+
+def _scaled(value: float, step: float, units: Sequence[str]) -> str:
+    size, index = abs(value), 0
+    while size >= step - (0.5 if step > 999 else 0.0) and index < len(units) - 1:
+        size /= step
+        index += 1
+    sign = "-" if value < 0 else ""
+    if index == 0:
+        shown = _trim(f"{size:.1f}")
+    else:
+        shown = f"{size:.0f}" if size >= 99.95 else f"{size:.1f}" if size >= 9.995 else f"{size:.2f}"
+        if size >= 1e6:
+            shown = f"{size:.2e}"
+    unit = units[index]
+    return f"{sign}{shown}{unit}"
+
+
+_BYTES = (" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB")
+
+
+def size(value: float) -> str:
+    """Bytes in binary units: ``1.50 GiB``."""
+    return _special(float(value)) or _scaled(float(value), 1024.0, _BYTES)
+
+
+def duration(ms: float) -> str:
+    """Milliseconds as the two units that matter: ``350 ms``, ``12.3 s``, ``4m 05s``, ``1h 02m``, ``3d 04h``."""
+    special = _special(float(ms))
+    if special:
+        return special
+    sign, ms = ("-" if ms < 0 else ""), abs(float(ms))
+    if ms < 0.001 and ms > 0:
+        return f"{sign}{_trim(f'{ms * 1e6:.1f}')} ns"
+    if ms < 1 and ms > 0:
+        return f"{sign}{_trim(f'{ms * 1e3:.1f}')} µs"
+    if ms < 999.5:
+        return f"{sign}{_trim(f'{ms:.1f}') if ms < 10 else f'{ms:.0f}'} ms"
+    seconds = ms / 1000
+    if seconds < 59.95:
+        return f"{sign}{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{sign}{whole // 60}m {whole % 60:02d}s"
+    minutes = round(seconds / 60)
+    if minutes < 24 * 60:
+        return f"{sign}{minutes // 60}h {minutes % 60:02d}m"
+    hours = round(seconds / 3600)
+    if hours < 24 * 1000:
+        return f"{sign}{hours // 24}d {hours % 24:02d}h"
+    return f"{sign}{hours // 24:,}d"
+
+
+def moment(ms: float, width: int = 19, zone: dt.tzinfo | None = None) -> str:
+    """Epoch milliseconds as local date and time (or in ``zone``), shortened to ``width``: 19, 14 (month first) or 8."""
+    special = _special(float(ms))
+    if special:
+        return special
+    try:
+        when = dt.datetime.fromtimestamp(ms / 1000, tz=dt.UTC)
+        when = when.astimezone(zone)
+    except (OverflowError, ValueError, OSError):
+        return number(ms)
+    if width >= 19:
+        return when.strftime("%Y-%m-%d %H:%M:%S")
+    if width >= 14:
+        return when.strftime("%m-%d %H:%M:%S")
+    if width >= 11:
+        return when.strftime("%m-%d %H:%M")
+    return when.strftime("%H:%M:%S")
+
+
+def percent(value: float) -> str:
+    """0-100 as ``45.3%``."""
+    special = _special(float(value))
+    if special:
+        return special
+    size_ = abs(value)
+    if size_ and size_ < 0.05:
+        return f"{value:.1g}%" if size_ >= 1e-4 else ("<0.01%" if value > 0 else ">-0.01%")
+    return f"{value:.1f}%" if size_ < 999.95 else f"{value:,.0f}%"
+
+
+def ratio(value: float) -> str:
+    """A factor as ``1.25×``."""
+    special = _special(float(value))
+    if special:
+        return special + "×"
+    size_ = abs(value)
+    if size_ >= 1e6:
+        return f"{value:.1e}×"
+    return f"{value:,.0f}×" if size_ >= 100 else f"{value:.2f}×" if size_ >= 0.1 or size_ == 0 else f"{value:.2g}×"
+
+
+def mb_seconds(value: float) -> str:
+    """Megabyte-seconds of memory as GB hours where they are many, as cluster bills count them: ``3.42 GB·h``."""
+    special = _special(float(value))
+    if special:
+        return special
+    hours = value / (1024 * 3600)
+    if abs(hours) >= 0.1:
+        if abs(hours) >= 1e6:
+            return f"{hours:.2e} GB·h"
+        return f"{hours:,.0f} GB·h" if abs(hours) >= 100 else f"{hours:.2f} GB·h"
+    return f"{number(value, 3)} MB·s"
+
+
+def text(kind: Kind, value: Any, width: int = 0, zone: dt.tzinfo | None = None) -> str:
+    """``value`` as a column of ``kind`` shows it; ``width`` in cells lets long numbers and times shorten (0: full).
+
+    A missing value is ``–``. A value that does not suit its kind is shown as it is, never an error.
+    """
+    if value is None:
+        return NOTHING
+    if kind in ("text", "id"):
+        return value if isinstance(value, str) else str(value)
+    if kind == "level":
+        return str(value).upper() if isinstance(value, str) else level_of(value).upper()
+    if kind == "flag":
+        return ("yes" if value else "no") if isinstance(value, (bool, int)) else str(value)
+    if kind == "json":
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if kind == "spark":
+        try:
+            found = [float(v) for v in value if v is not None and math.isfinite(v)]
+        except TypeError:
+            return str(value)
+        return f"{number(min(found), 3)}…{number(max(found), 3)}" if found else NOTHING
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    try:
+        return _number_text(kind, value, width, zone)
+    except OverflowError:  # an integer beyond a double
+        return f"{value:,}"
+
+
+def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) -> str:
+    if kind == "count":
+        return count(value, width)
+    if kind == "bytes":
+        return size(value)
+    if kind == "bytes_per_s":
+        return size(value) + "/s"
+    if kind == "ms":
+        return duration(value)
+    if kind == "s":
+        return duration(value * 1000)
+    if kind == "time_ms":
+        return moment(value, width or 19, zone)
+    if kind == "percent":
+        return percent(value)
+    if kind == "ratio":
+        return ratio(value)
+    if kind == "mb_s":
+        return mb_seconds(value)
+    shown = number(value)
+    if width and len(shown) > width:
+        shown = _scaled(float(value), 1000.0, ("", "k", "M", "G", "T", "P", "E"))
+    return shown
+
+
+def age(seconds: float) -> str:
+    """How old something is, coarsely, so that a status line seldom changes: ``now``, ``5 s``, ``40 s``, ``3 min``."""
+    if seconds < 2:
+        return "now"
+    if seconds < 10:
+        return f"{int(seconds)} s"
+    if seconds < 60:
+        return f"{int(seconds) // 10 * 10} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60} min"
+    if seconds < 48 * 3600:
+        return f"{int(seconds) // 3600} h"
+    return f"{int(seconds) // 86400} d"
+
+
+_AMOUNT = re.compile(r"\s*([-+]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([^\d\s]*)\s*\Z")
+_SI = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
+_BINARY = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5, "e": 6}
+_TIME_MS = {
+    "ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "m": 6e4, "min": 6e4, "h": 3.6e6, "d": 8.64e7,
+}  # fmt: skip
+
+
+def amount(kind: Kind, typed: str) -> float:
+    """What an operator typed for a value of ``kind``, in the column's own unit. Raises ValueError with a sentence.
+
+    Bytes take ``10MB`` and ``10MiB`` (both binary, as shown), durations ``90s``, ``5m``, ``1h30m`` (no unit: the
+    column's own), percent ``50`` or ``50%``, counts ``10k``, times an ISO date or epoch milliseconds.
+    """
+    low = typed.strip().lower()
+    if kind == "time_ms" and not low.lstrip("-").isdigit():
+        try:
+            when = dt.datetime.fromisoformat(typed.strip())
+        except ValueError:
+            raise ValueError(f"{typed!r} is not a date such as 2026-01-31 or 2026-01-31T12:00") from None
+        return when.timestamp() * 1000
+    if kind in ("ms", "s"):
+        parts = re.findall(r"([\d.]+)\s*([a-zµ]+)", low)
+        if len(parts) > 1 and all(unit in _TIME_MS for _, unit in parts):
+            total = sum(float(part) * _TIME_MS[unit] for part, unit in parts)
+            return total if kind == "ms" else total / 1000
+    match = _AMOUNT.match(typed)
+    if not match:
+        if low in ("inf", "-inf", "nan"):
+            return float(low)
+        raise ValueError(f"{typed!r} is not a number")
+    value = float(match[1].replace(",", "").replace("_", ""))
+    unit = match[2].lower()
+    if kind in ("bytes", "bytes_per_s"):
+        stem = unit.removesuffix("/s").removesuffix("b").removesuffix("i")
+        if stem in _BINARY:
+            return value * 1024.0 ** _BINARY[stem]
+    elif kind in ("ms", "s"):
+        if not unit:
+            return value
+        if unit in _TIME_MS:
+            ms = value * _TIME_MS[unit]
+            return ms if kind == "ms" else ms / 1000
+    elif kind == "mb_s":
+        if unit in ("", "mb·s", "mbs"):
+            return value
+        if unit in ("gb·h", "gbh"):
+            return value * 1024 * 3600
+    elif unit in ("%", "×", "x"):
+        return value
+    elif unit in _SI:
+        return value * _SI[unit]
+    raise ValueError(f"{match[2]!r} is not a unit of this column")

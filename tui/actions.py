@@ -1,0 +1,217 @@
+"""Every action of the dashboard, once: bindings, key bar, help, palette, keymap check and README's table derive from it.
+
+This module imports nothing heavy, so that the command line and tests can read it. A view's own actions live as data in
+``tui/views/<view>/actions.py`` (``ACTIONS``), with the view's name as scope; ``registry`` collects all of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from engine.views import VIEWS
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing a key can do.
+
+    ``id`` is stable (users remap by it) and begins with its scope's word: ``table.reverse``. ``keys`` are Textual key
+    names, the first one is shown. ``title`` is short (key bar, palette), ``help`` one sentence. ``scope``: ``app``
+    (everywhere), ``pane`` (every tab), ``table`` (the shared table), or a view's name. ``run`` is the Textual action
+    string, by default the part of ``id`` behind the dot with underscores. ``bar``: rank in the key bar, 0 is not shown.
+    ``palette`` False keeps movement keys out of the palette.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    title: str
+    help: str
+    scope: str
+    run: str = ""
+    bar: int = 0
+    palette: bool = True
+
+    @property
+    def action(self) -> str:
+        """The Textual action string."""
+        return self.run or self.id.partition(".")[2].replace("-", "_")
+
+
+def _app(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0, palette: bool = True) -> Action:
+    return Action(f"app.{name}", tuple(keys.split()), title, help, "app", run, bar, palette)
+
+
+def _pane(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0, palette: bool = True) -> Action:
+    return Action(f"pane.{name}", tuple(keys.split()), title, help, "pane", run, bar, palette)
+
+
+def _table(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0, palette: bool = True) -> Action:
+    return Action(f"table.{name}", tuple(keys.split()), title, help, "table", run, bar, palette)
+
+
+SHELL: tuple[Action, ...] = (
+    _app("help", "question_mark f1", "Help", "Show every key of this screen and what it does.", bar=90),
+    _app("palette", "colon ctrl+p", "Commands", "Search all actions by name and run one.", bar=80),
+    *(
+        _app(
+            f"tab-{number}",
+            str(number),
+            f"Tab {number}: {entry.title}",
+            f"Show the tab {entry.title}.",
+            run=f"tab({number})",
+        )
+        for number, entry in enumerate(VIEWS, 1)
+    ),
+    _app("tab-next", "right_curly_bracket", "Next tab", "Show the tab to the right.", palette=False),
+    _app("tab-previous", "left_curly_bracket", "Previous tab", "Show the tab to the left.", palette=False),
+    _app("problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.", bar=40),
+    _app("log", "L", "Log", "Show the program's own log: watching, timings, errors."),
+    _app("pause", "p", "Pause", "Freeze what is shown; files are read on and the status line counts them.", bar=30),
+    _app("refresh", "f5", "Look again", "Scan the folders now and compute this tab again."),
+    _app("theme", "T", "Theme", "Switch to the next colour theme."),
+    _app("glyphs", "f6", "Glyphs", "Switch between braille, block and ASCII drawing."),
+    _app("mouse", "f8", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text)."),
+    _app("suspend", "ctrl+z", "To the shell", "Stop the program and go back to the shell; fg continues it.",
+         run="suspend_process"),
+    _app("quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens.", bar=100),
+    _pane("parameters", "o", "Options", "Edit any parameter of this view and see the effect at once.", bar=20),
+    _pane("undo", "u", "Undo", "Take back the last change of a parameter."),
+    _pane("redo", "U ctrl+r", "Redo", "Make the change of a parameter again that was taken back."),
+    _pane("reset", "R", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
+    _pane("back", "escape", "Back", "Close the detail, overlay or level on top.", palette=False),
+    _pane("detail", "d", "Detail", "Show or hide the detail panel beside the table.", bar=25),
+    _pane("section-next", "right_square_bracket", "Next section", "Show the next section of this tab.", palette=False),
+    _pane("section-previous", "left_square_bracket", "Previous section", "Show the previous section of this tab.",
+          palette=False),
+    _pane("earlier", "left_parenthesis", "Earlier", "Look at the data as they were one step earlier."),
+    _pane("later", "right_parenthesis", "Later", "Look at the data one step later."),
+    _pane("live", "backslash", "Live", "Return to the newest data."),
+    _table("up", "up k", "Up", "Move the cursor one row up.", palette=False),
+    _table("down", "down j", "Down", "Move the cursor one row down.", palette=False),
+    _table("left", "left h", "Column left", "Choose the column to the left.", palette=False),
+    _table("right", "right l", "Column right", "Choose the column to the right; further columns scroll in.",
+           palette=False),
+    _table("top", "home g", "First row", "Go to the first row.", palette=False),
+    _table("bottom", "end G", "Last row", "Go to the last row.", palette=False),
+    _table("page-up", "pageup ctrl+b", "Page up", "Go one page up.", palette=False),
+    _table("page-down", "pagedown ctrl+f", "Page down", "Go one page down.", palette=False),
+    _table("half-up", "ctrl+u", "Half a page up", "Go half a page up.", palette=False),
+    _table("half-down", "ctrl+d", "Half a page down", "Go half a page down.", palette=False),
+    _table("select", "enter", "Open", "Open the row under the cursor.", bar=10, palette=False),
+    _table("sort", "s", "Sort", "Sort by the chosen column; again to reverse.", bar=16),
+    _table("sort-previous", "less_than_sign", "Sort column left", "Sort by the column left of the sorted one."),
+    _table("sort-next", "greater_than_sign", "Sort column right", "Sort by the column right of the sorted one."),
+    _table("reverse", "r", "Reverse", "Reverse the order of rows."),
+    _table("filter", "slash", "Filter", "Show only rows that match: words, or cpu>50, state=RUNNING, name~etl.", bar=12),
+    _table("find", "f", "Find", "Go to the next row that matches, without hiding the others."),
+    _table("find-next", "n", "Find next", "Go to the next match.", palette=False),
+    _table("find-previous", "N", "Find previous", "Go to the previous match.", palette=False),
+    _table("columns", "C", "Columns", "Choose which columns are shown, and their order.", bar=35),
+    _table("export", "e", "Export", "Write this table, as filtered and sorted, to CSV, JSON or Markdown.", bar=45),
+    _table("copy", "c", "Copy", "Copy the chosen cell to the clipboard."),
+    _table("copy-row", "Y", "Copy row", "Copy the row under the cursor as tab-separated text."),
+    _table("clear", "escape", "Clear filter", "Remove the filter of this table.", palette=False),
+)  # fmt: skip
+"""Actions of the shell and of the shared widgets. Views add theirs."""
+
+SCOPES: dict[str, str] = {"app": "Everywhere", "pane": "Every tab", "table": "Tables"}
+"""Titles of the shell's scopes; a view's scope has the view's title."""
+
+RESERVED: frozenset[str] = frozenset({"ctrl+c", "ctrl+q"})
+"""Keys that a keymap may not take away: there is always a way out."""
+
+
+@cache
+def view_actions(view: str) -> tuple[Action, ...]:
+    """The actions a view declares in ``tui/views/<view>/actions.py``; none if it has no such module."""
+    package = f"tui.views.{view.replace('-', '_')}"
+    try:
+        if importlib.util.find_spec(f"{package}.actions") is None:
+            return ()
+    except ModuleNotFoundError:
+        return ()
+    found: tuple[Action, ...] = importlib.import_module(f"{package}.actions").ACTIONS
+    return found
+
+
+def registry() -> tuple[Action, ...]:
+    """All actions: the shell's, then each view's in the order of tabs."""
+    return SHELL + tuple(action for entry in VIEWS for action in view_actions(entry.name))
+
+
+def scoped(scope: str) -> tuple[Action, ...]:
+    """The actions of one scope in declared order."""
+    if scope in SCOPES:
+        return tuple(action for action in SHELL if action.scope == scope)
+    return tuple(action for action in view_actions(scope) if action.scope == scope)
+
+
+def scope_title(scope: str) -> str:
+    """What a scope is called on screen."""
+    if scope in SCOPES:
+        return SCOPES[scope]
+    return next((entry.title for entry in VIEWS if entry.name == scope), scope)
+
+
+def bindings(scope: str) -> list[Binding]:
+    """Textual bindings of one scope, for a class's ``BINDINGS``. Ids make them remappable."""
+    from textual.binding import Binding
+
+    return [
+        Binding(
+            ",".join(action.keys),
+            action.action,
+            action.title,
+            id=action.id,
+            tooltip=action.help,
+            show=bool(action.bar),
+        )
+        for action in scoped(scope)
+    ]
+
+
+_NAMES = {
+    "question_mark": "?", "colon": ":", "exclamation_mark": "!", "slash": "/", "less_than_sign": "<",
+    "greater_than_sign": ">", "left_square_bracket": "[", "right_square_bracket": "]", "left_curly_bracket": "{",
+    "right_curly_bracket": "}", "left_parenthesis": "(", "right_parenthesis": ")", "backslash": "\\",
+    "escape": "Esc", "enter": "Enter", "space": "Space", "pageup": "PgUp", "pagedown": "PgDn", "up": "Up",
+    "down": "Down", "left": "Left", "right": "Right", "home": "Home", "end": "End", "plus": "+", "minus": "-",
+    "plus_sign": "+", "equals_sign": "=", "comma": ",", "full_stop": ".", "tab": "Tab", "backspace": "Backspace",
+    "delete": "Del", "asterisk": "*", "number_sign": "#", "at": "@", "underscore": "_", "semicolon": ";",
+    "tilde": "~", "grave_accent": "`", "vertical_line": "|", "ampersand": "&", "percent_sign": "%",
+    "dollar_sign": "$", "circumflex_accent": "^", "quotation_mark": '"', "apostrophe": "'",
+}  # fmt: skip
+
+
+def key_text(key: str) -> str:
+    """A Textual key name as an operator reads it: ``question_mark`` is ``?``, ``ctrl+p`` is ``Ctrl-P``."""
+    *modifiers, name = key.split("+")
+    shown = _NAMES.get(name, name.upper() if modifiers or (name.startswith("f") and name[1:].isdigit()) else name)
+    return "-".join([*(modifier.capitalize() for modifier in modifiers), shown])
+
+
+def keys_text(keys: tuple[str, ...]) -> str:
+    """Several keys as an operator reads them."""
+    return " ".join(key_text(key) for key in keys)
+
+
+def key_table() -> str:
+    """README's table of keys, in Markdown: generated here, checked by a test."""
+    lines = []
+    for scope in (*SCOPES, *(entry.name for entry in VIEWS)):
+        found = scoped(scope)
+        if not found:
+            continue
+        lines += [f"**{scope_title(scope)}**", "", "| key | action | id |", "|---|---|---|"]
+        for action in found:
+            keys = " ".join(f"`{key_text(key)}`" for key in action.keys).replace("|", "\\|")
+            lines.append(f"| {keys} | {action.help} | `{action.id}` |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,70 @@
+"""The three sets of drawing characters: braille (finest), block (eighths) and ASCII (any terminal, any font)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """One set. ``eighths`` are horizontal partial cells from empty to full, ``levels`` vertical ones; ``dots`` says
+    whether plots may use braille; ``shades`` go from light to dark for heat; ``severity`` has one mark per level."""
+
+    name: str
+    dots: bool
+    eighths: str
+    levels: str
+    shades: str
+    line: str
+    corner: str
+    tick: str
+    vertical: str
+    point: str
+    gap: str
+    up: str
+    down: str
+    ellipsis: str
+    arrow: str
+    separator: str
+    severity: Mapping[str, str]
+    spinner: str
+
+    @property
+    def ascii(self) -> bool:
+        """Whether this is the ASCII set."""
+        return self.name == "ascii"
+
+
+_SEVERITY = {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "▲", "critical": "█"}
+
+BRAILLE = Glyphs(
+    "braille", True, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
+    _SEVERITY, "⠋⠙⠹⠸⠼⠴⠦⠧",
+)  # fmt: skip
+BLOCK = Glyphs(
+    "block", False, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
+    _SEVERITY, "▖▘▝▗",
+)  # fmt: skip
+ASCII = Glyphs(
+    "ascii", False, "  --====#", " ._-=+*##", " .:*#", "-", "+", "|", "|", "*", ".", "^", "v", "~", ">", "|",
+    {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"}, "|/-\\",
+)  # fmt: skip
+
+SETS: dict[str, Glyphs] = {"braille": BRAILLE, "block": BLOCK, "ascii": ASCII}
+
+
+def choose(name: str | None, environ: Mapping[str, str] | None = None) -> Glyphs:
+    """The set called ``name``; for None, ``auto`` or an unknown one, what the locale and terminal can show."""
+    if name in SETS:
+        return SETS[name]
+    env = os.environ if environ is None else environ
+    locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
+    if "utf-8" not in locale.lower() and "utf8" not in locale.lower() and locale not in ("", "C", "POSIX"):
+        return ASCII
+    if locale in ("C", "POSIX"):
+        return ASCII
+    if env.get("TERM") == "linux":  # the console font has blocks but no braille
+        return BLOCK
+    return BRAILLE

@@ -1,0 +1,163 @@
+"""Pieces of styled text, measured in terminal cells. Pure: no Textual, no Polars.
+
+A ``Fragment`` is (text, style name); a ``Line`` is a list of fragments. Style names are the words of ``STYLES``; widgets
+map each to a component class ``ll--<name>``. Every text passes ``harmless`` on its way in: the last gate before the
+terminal, whatever a reader forgot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+from engine.text import clean
+
+Fragment = tuple[str, str]
+Line = list[Fragment]
+
+STYLES: tuple[str, ...] = (
+    "header", "sorted", "cursor", "dim", "key", "title", "ok", "low", "moderate", "severe", "critical", "bar", "bar2",
+    "mark", "link", "changed",
+)  # fmt: skip
+"""Every style a fragment may name; ``""`` is plain. ``ok`` … ``critical`` are the engine's levels."""
+
+
+def harmless(text: str) -> str:
+    """``text`` without characters that act on a terminal; idempotent and fast for plain ASCII."""
+    if text.isascii() and text.isprintable():
+        return text
+    return clean(text)
+
+
+def cells(text: str) -> int:
+    """Width of ``text`` in terminal cells."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def cut(text: str, width: int, ellipsis: str = "…") -> str:
+    """``text`` cut to at most ``width`` cells, ending in ``ellipsis`` if something was cut. Text must be harmless."""
+    if width <= 0:
+        return ""
+    if cells(text) <= width:
+        return text
+    if width <= len(ellipsis):
+        return ellipsis[:width]
+    # A wide character may not fit the last cell: set_cell_size pads it then with a space.
+    return set_cell_size(text[: width * 8], width - len(ellipsis)) + ellipsis
+
+
+def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
+    """``text`` made harmless and exactly ``width`` cells wide; ``align`` is left, right or center."""
+    text = cut(harmless(text), width, ellipsis)
+    space = width - cells(text)
+    if space <= 0:
+        return text
+    if align == "right":
+        return " " * space + text
+    if align == "center":
+        left = space // 2
+        return " " * left + text + " " * (space - left)
+    return text + " " * space
+
+
+def width_of(line: Iterable[Fragment]) -> int:
+    """Width of a line in cells."""
+    return sum(cells(text) for text, _ in line)
+
+
+def join(line: Iterable[Fragment]) -> Line:
+    """Neighbours of equal style as one fragment: each fragment costs a full colour sequence on the wire."""
+    out: Line = []
+    for text, style in line:
+        if not text:
+            continue
+        if out and out[-1][1] == style:
+            out[-1] = (out[-1][0] + text, style)
+        else:
+            out.append((text, style))
+    return out
+
+
+def fit_line(line: Sequence[Fragment], width: int, ellipsis: str = "…") -> Line:
+    """A line made harmless and exactly ``width`` cells wide: cut at the right, or padded with plain spaces."""
+    out: Line = []
+    left = width
+    for text, style in line:
+        if left <= 0:
+            break
+        text = harmless(text)
+        size = cells(text)
+        if size > left:
+            text = fit(text, left, ellipsis=ellipsis)
+            size = left
+        out.append((text, style))
+        left -= size
+    if left > 0:
+        out.append((" " * left, ""))
+    return join(out)
+
+
+def plain(line: Iterable[Fragment]) -> str:
+    """The text of a line without its styles."""
+    return "".join(text for text, _ in line)
+
+
+def split_at(line: Iterable[Fragment]) -> list[tuple[str, str]]:
+    """One (character cluster, style) per cell-advancing cluster; used to find which cells changed."""
+    out: list[tuple[str, str]] = []
+    for text, style in line:
+        out += [(char, style) for char in text]
+    return out
+
+
+def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
+    """Which cell spans (x, width) differ between two lines of equal width.
+
+    Spans nearer than ``gap`` cells are joined: a span costs about as much as that many characters on the wire. Lines
+    with characters that are not one cell wide differ as a whole, from the first difference on.
+    """
+    if old == new:
+        return []
+    a, b = split_at(old), split_at(new)
+    width = width_of(new)
+    if len(a) != len(b) or len(b) != width:
+        return [(0, max(width, width_of(old)))]
+    spans: list[tuple[int, int]] = []
+    for x, (left, right) in enumerate(zip(a, b, strict=True)):
+        if left == right:
+            continue
+        if spans and x - (spans[-1][0] + spans[-1][1]) < gap:
+            spans[-1] = (spans[-1][0], x + 1 - spans[-1][0])
+        else:
+            spans.append((x, 1))
+    return spans
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """``text`` in lines of at most ``width`` cells, broken at spaces where possible. Newlines are kept as breaks."""
+    if width <= 0:
+        return []
+    out: list[str] = []
+    for paragraph in text.split("\n"):
+        line = ""
+        used = 0
+        for word in harmless(paragraph).split(" "):
+            size = cells(word)
+            if used and used + 1 + size <= width:
+                line += " " + word
+                used += 1 + size
+                continue
+            if used:
+                out.append(line)
+            while size > width:
+                head = set_cell_size(word, width)
+                kept = head.rstrip(" ") if len(head) <= len(word) and not word.startswith(head) else head
+                if not kept:
+                    kept = word[0]
+                out.append(kept)
+                word = word[len(kept) :]
+                size = cells(word)
+            line, used = word, size
+        out.append(line)
+    return out
