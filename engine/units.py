@@ -87,7 +87,9 @@ def count(value: float, width: int = 0) -> str:
             return number(value)
     whole = int(value)
     text = f"{whole:,}"
-    return text if not width or len(text) <= width else _scaled(float(whole), 1000.0, ("", "k", "M", "G", "T", "P", "E"))
+    return (
+        text if not width or len(text) <= width else _scaled(float(whole), 1000.0, ("", "k", "M", "G", "T", "P", "E"))
+    )
 
 
 def _scaled(value: float, step: float, units: Sequence[str]) -> str:

@@ -1,0 +1,36 @@
+"""The way in: checks the terminal, prepares the environment, runs the shell, gives an exit code. Textual comes later."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tui import lifecycle
+
+if TYPE_CHECKING:
+    from engine.settings import Settings
+
+USAGE = 2
+"""Exit code where no dashboard can be shown."""
+
+
+def run(roots: list[Path], settings: Settings, *, view: str | None = None, demo: bool = False) -> int:
+    """Show the dashboard on ``roots`` until the operator leaves; returns the exit code.
+
+    0 after quit, 2 where there is no usable terminal, 129 after a hang-up, 143 after SIGTERM, 1 after a crash. ``view`` is
+    shown first; ``demo`` says so in the title.
+    """
+    reason = lifecycle.refusal(sys.stdin.isatty(), sys.stdout.isatty(), os.environ)
+    if reason is not None:
+        lifecycle.say(f"loadlens: {reason}")
+        return USAGE
+    lifecycle.prepare(os.environ, settings.ui.frames_per_second)
+    from tui.shell import Shell
+
+    lifecycle.tolerate_bad_bytes()
+    with lifecycle.restored_terminal():
+        app = Shell(roots, settings, view=view, demo=demo, guards=True)
+        app.run(mouse=app.wants_mouse)
+        return app.return_code or 0

@@ -1,0 +1,337 @@
+"""Between the engine's threads and the screen: one thread watches, one per view computes, messages cross.
+
+The bridge owns no widget and is handed a ``post`` function. The engine (Polars, NumPy, the views) is imported by the watching
+thread, after the first paint. Per view at most one computation runs; a newer request replaces a waiting one, and stops a
+running one if the operator asked for it (a change of parameters); new data let the running one finish, so that steady
+changes cannot starve the screen. ``fps`` bounds how often new data are computed and drawn.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tui.messages import Changed, Computed, Opened, Outcome, Progress, Scanning, WatchFailed
+
+if TYPE_CHECKING:
+    from textual.message import Message
+
+    from engine.inputs import Inputs
+    from engine.live.status import Status
+    from engine.problems import Problem
+    from engine.result import Result
+    from engine.settings import Settings
+    from engine.view import View
+
+log = logging.getLogger("loadlens.bridge")
+
+
+class SessionLike(Protocol):
+    """What the bridge wants of ``engine.live.session.Session``."""
+
+    def scan(self, *, final: bool = False, progress: Callable[[float, str], None] | None = None) -> frozenset[str]:
+        """Look once; names of views whose inputs changed."""
+
+    def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
+        """Keep looking until told to stop."""
+
+    def inputs(self, view: str) -> Inputs:
+        """Newest snapshot."""
+
+    def compute(
+        self,
+        view: str,
+        parameters: Any,
+        *,
+        at_ms: int | None = None,
+        now_ms: int | None = None,
+        stop: Callable[[], bool] = ...,
+        progress: Callable[[float, str], None] = ...,
+        inputs: Inputs | None = None,
+    ) -> Result:
+        """A view's result."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the live path."""
+
+    @property
+    def status(self) -> Status:
+        """What the live path is doing."""
+
+    def close(self) -> None:
+        """End background work."""
+
+
+Opener = Callable[[Sequence[Path], "Settings"], tuple[SessionLike, Mapping[str, "View"], Mapping[str, str]]]
+"""Makes the session in the watching thread: session, loaded views by name, reasons of those that cannot be loaded."""
+
+
+def open_session(
+    roots: Sequence[Path], settings: Settings
+) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
+    """The real thing: load every view that is written and open a Session on them."""
+    from engine.live.session import Session
+    from engine.views import VIEWS
+
+    loaded: dict[str, View] = {}
+    failed: dict[str, str] = {}
+    for entry in VIEWS:
+        if not entry.ready:
+            continue
+        try:
+            loaded[entry.name] = entry.load()
+        except Exception as error:  # one view that does not load must not blank the others
+            log.exception("view %s cannot be loaded", entry.name)
+            failed[entry.name] = f"{type(error).__name__}: {error}"
+    return Session(list(roots), list(loaded.values()), settings=settings.live), loaded, failed
+
+
+@dataclass(frozen=True)
+class Request:
+    """One wish: compute ``view`` with these parameters; ``inputs`` None means the newest ones."""
+
+    view: str
+    generation: int
+    parameters: Any
+    at_ms: int | None
+    inputs: Inputs | None
+    urgent: bool
+
+
+class Lane:
+    """The computing thread of one view: one in flight, the newest waits."""
+
+    def __init__(self, bridge: Bridge, view: str) -> None:
+        self.view = view
+        self._bridge = bridge
+        self._waiting: Request | None = None
+        self._wake = threading.Condition()
+        self._closed = False
+        self._started = 0.0
+        self._last: Result | None = None
+        self.generation = 0
+        self.busy = False
+        self._thread: threading.Thread | None = None
+
+    def request(self, parameters: Any, at_ms: int | None, inputs: Inputs | None, urgent: bool) -> int:
+        """Ask for a result; returns its generation."""
+        with self._wake:
+            self.generation += 1
+            urgent = urgent or (self._waiting is not None and self._waiting.urgent)
+            self._waiting = Request(self.view, self.generation, parameters, at_ms, inputs, urgent)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"compute {self.view}", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+            return self.generation
+
+    def close(self) -> None:
+        """Stop after the piece of work in hand."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+
+    def forget(self) -> None:
+        """The screen shows nothing of this view any more: the next result is new whatever it is."""
+        self._last = None
+
+    def _stop(self) -> bool:
+        waiting = self._waiting
+        return self._closed or (waiting is not None and waiting.urgent)
+
+    def _next(self) -> Request | None:
+        """The next request, when its time has come; None when closed."""
+        with self._wake:
+            while True:
+                if self._closed:
+                    return None
+                waiting = self._waiting
+                if waiting is None:
+                    self._wake.wait()
+                    continue
+                pause = 0.0 if waiting.urgent else self._started + self._bridge.interval - time.monotonic()
+                if pause > 0:
+                    self._wake.wait(pause)
+                    continue
+                self._waiting = None
+                self._started = time.monotonic()
+                return waiting
+
+    def _run(self) -> None:
+        while (request := self._next()) is not None:
+            self.busy = True
+            try:
+                outcome = self._compute(request)
+            finally:
+                self.busy = False
+            if outcome is not None and not self._closed:
+                self._bridge.post(Computed(outcome))
+
+    def _compute(self, request: Request) -> Outcome | None:
+        from engine.view import Cancelled, NoInput
+
+        session = self._bridge.session
+        if session is None:
+            return None
+        begun = time.perf_counter()
+
+        def progress(fraction: float, text: str) -> None:
+            self._bridge.post(Progress(self.view, fraction, text))
+
+        def outcome(**fields: Any) -> Outcome:
+            took = (time.perf_counter() - begun) * 1000
+            files = inputs.files if inputs is not None else {}
+            return Outcome(
+                self.view,
+                request.generation,
+                request.parameters,
+                request.at_ms,
+                files=len(files),
+                stale=sum(info.stale for info in files.values()),
+                problems=inputs.problems if inputs is not None else (),
+                took_ms=took,
+                **fields,
+            )
+
+        inputs: Inputs | None = None
+        try:
+            inputs = session.inputs(self.view) if request.inputs is None else request.inputs
+            result = session.compute(
+                self.view,
+                request.parameters,
+                at_ms=request.at_ms,
+                stop=self._stop,
+                progress=progress,
+                inputs=inputs,
+            )
+        except Cancelled:
+            return None
+        except NoInput as reason:
+            self._last = None
+            return outcome(empty=str(reason) or "no usable input")
+        except Exception as error:  # a bug in one view must not take the screen down
+            log.exception("computing %s failed", self.view)
+            return outcome(error=f"{type(error).__name__}: {error}")
+        same = self._last is not None and result.same_as(self._last)
+        self._last = result
+        return outcome(result=result, same=same)
+
+
+class Bridge:
+    """Threads and messages around one session."""
+
+    def __init__(
+        self,
+        post: Callable[[Message], object],
+        roots: Sequence[Path],
+        settings: Settings,
+        *,
+        opener: Opener = open_session,
+        fps: float = 15.0,
+    ) -> None:
+        self._post = post
+        self.roots = tuple(roots)
+        self.settings = settings
+        self.interval = 1.0 / max(fps, 0.1)
+        self.session: SessionLike | None = None
+        self.changes = 0
+        self._opener = opener
+        self._changed: set[str] = set()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._lanes: dict[str, Lane] = {}
+        self._thread: threading.Thread | None = None
+        self._again = threading.Event()
+
+    def post(self, message: Message) -> None:
+        """Hand a message to the screen; nothing is posted after ``close``."""
+        if not self._stop.is_set():
+            self._post(message)
+
+    def start(self) -> None:
+        """Begin to load the engine, scan and watch. Call after the first paint."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
+            self._thread.start()
+
+    def _watch(self) -> None:
+        try:
+            begun = time.perf_counter()
+            session, views, failed = self._opener(self.roots, self.settings)
+            self.session = session
+            log.info("engine loaded in %.0f ms", (time.perf_counter() - begun) * 1000)
+            self.post(Opened(views, failed))
+            begun = time.perf_counter()
+            session.scan(progress=lambda fraction, text: self.post(Scanning(fraction, text)))
+            log.info("first scan took %.0f ms", (time.perf_counter() - begun) * 1000)
+            self._notice(frozenset(views))
+            session.watch(self._notice, self._stop)
+        except Exception as error:  # reported on screen; what was computed stays
+            log.exception("watching ended")
+            self.post(WatchFailed(f"{type(error).__name__}: {error}"))
+
+    def _notice(self, views: frozenset[str]) -> None:
+        with self._lock:
+            self._changed |= views
+            self.changes += 1
+        self.post(Changed())
+
+    def take_changed(self) -> frozenset[str]:
+        """Views whose inputs changed since last asked."""
+        with self._lock:
+            found = frozenset(self._changed)
+            self._changed.clear()
+            return found
+
+    def rescan(self) -> None:
+        """Look at the folders now, in a thread."""
+
+        def work() -> None:
+            session = self.session
+            if session is None:
+                return
+            try:
+                found = session.scan()
+            except Exception as error:
+                log.exception("scanning failed")
+                self.post(WatchFailed(f"{type(error).__name__}: {error}"))
+                return
+            if found:
+                self._notice(found)
+
+        threading.Thread(target=work, name="rescan", daemon=True).start()
+
+    def lane(self, view: str) -> Lane:
+        """The computing thread of ``view``."""
+        if view not in self._lanes:
+            self._lanes[view] = Lane(self, view)
+        return self._lanes[view]
+
+    def request(
+        self, view: str, parameters: Any, *, at_ms: int | None = None, inputs: Inputs | None = None, urgent: bool = True
+    ) -> int:
+        """Ask for a result; it comes as ``Computed``. ``urgent``: the operator waits for it."""
+        return self.lane(view).request(parameters, at_ms, inputs, urgent)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is being computed."""
+        return any(lane.busy for lane in self._lanes.values())
+
+    def close(self) -> None:
+        """Stop all threads; returns at once, they end with their piece of work in hand."""
+        self._stop.set()
+        for lane in self._lanes.values():
+            lane.close()
+        session = self.session
+        if session is not None:
+            try:
+                session.close()
+            except Exception:
+                log.exception("closing the session failed")

@@ -1,0 +1,57 @@
+"""Copying over SSH: through tmux if there is one, else by OSC 52, and always to a file that is named."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+OSC52_LIMIT = 74_994
+"""Encoded bytes that terminals take at most."""
+
+
+def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
+    """Copy ``text`` and say in a sentence what was done; success cannot be known, so the file is always named."""
+    env = os.environ if environ is None else environ
+    path = keep(text, folder)
+    where = f"; also in {path}" if path is not None else ""
+    lines = text.count("\n") + 1
+    what = f"{lines} lines" if lines > 1 else f"{text[:40]!r}"
+    if env.get("TMUX") and _tmux(text):
+        return f"copied {what} to tmux and the terminal{where}"
+    if len(base64.b64encode(text.encode())) <= OSC52_LIMIT:
+        app.copy_to_clipboard(text)
+        return f"copied {what}{where}"
+    return f"too long for the terminal's clipboard{where}"
+
+
+def _tmux(text: str) -> bool:
+    try:
+        done = subprocess.run(
+            ["tmux", "load-buffer", "-w", "-"], input=text.encode(), timeout=2, check=False, capture_output=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0
+
+
+def keep(text: str, folder: Path | None = None) -> Path | None:
+    """Write ``text`` to the cache folder's ``copied.txt``; None if that cannot be written."""
+    if folder is None:
+        from engine.settings import folders
+
+        folder = folders()["cache"]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "copied.txt"
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o600)
+    except OSError:
+        return None
+    return path

@@ -1,0 +1,123 @@
+"""The user's keys: which actions they remap, checked before Textual sees them.
+
+Textual takes a bad keymap silently: unknown ids do nothing, and a key given twice takes away the other action (even quit).
+Here each entry that cannot be taken becomes a sentence, and the default stands.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tui.actions import RESERVED, Action, key_text, scope_title
+
+_CHARACTERS = {
+    "?": "question_mark", ":": "colon", "!": "exclamation_mark", "/": "slash", "<": "less_than_sign",
+    ">": "greater_than_sign", "[": "left_square_bracket", "]": "right_square_bracket", "{": "left_curly_bracket",
+    "}": "right_curly_bracket", "(": "left_parenthesis", ")": "right_parenthesis", "\\": "backslash", "+": "plus",
+    "-": "minus", "=": "equals_sign", ",": "comma", ".": "full_stop", "*": "asterisk", "#": "number_sign", "@": "at",
+    "_": "underscore", ";": "semicolon", "~": "tilde", "`": "grave_accent", "|": "vertical_line", "&": "ampersand",
+    "%": "percent_sign", "$": "dollar_sign", "^": "circumflex_accent", '"': "quotation_mark", "'": "apostrophe",
+    " ": "space",
+}  # fmt: skip
+_NAMED = {
+    *_CHARACTERS.values(), "escape", "enter", "tab", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown",
+    "up", "down", "left", "right", "plus_sign",
+}  # fmt: skip
+
+
+def key_name(written: str) -> str | None:
+    """Textual's name of a key as users write it (``?``, ``ctrl+x``, ``F5``, ``pageup``); None if there is no such key."""
+    written = written.strip() or written
+    if written in _CHARACTERS:
+        return _CHARACTERS[written]
+    *modifiers, last = written.split("+") if not written.endswith("++") else [*written[:-2].split("+"), "+"]
+    modifiers = [part.lower() for part in modifiers]
+    if any(part not in ("ctrl", "shift", "alt") for part in modifiers):
+        return None
+    name = _CHARACTERS.get(last, last if len(last) == 1 else last.lower())
+    if len(name) == 1:
+        if not name.isprintable() or name.isspace():
+            return None
+        name = name.lower() if "ctrl" in modifiers else name
+    elif name not in _NAMED and not re.fullmatch(r"f([1-9]|1[0-9]|2[0-4])", name):
+        return None
+    return "+".join([*modifiers, name])
+
+
+def check(
+    wanted: Mapping[str, Sequence[str]], actions: Sequence[Action]
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """The part of ``wanted`` (action id to keys) that can be taken, and a sentence for each that cannot.
+
+    Refused: unknown ids, unknown keys, reserved keys for another action, an empty list for quit, and a key that another
+    action of the same scope (or of a scope that wins or loses against it everywhere) already has.
+    """
+    complaints: list[str] = []
+    known = {action.id: action for action in actions}
+    taken: dict[str, tuple[str, ...]] = {}
+    for name, keys in wanted.items():
+        action = known.get(name)
+        if action is None:
+            near = difflib.get_close_matches(name, known, 1)
+            complaints.append(f"[keys] no action {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            continue
+        found: list[str] = []
+        for written in keys:
+            key = key_name(written)
+            if key is None:
+                complaints.append(f"[keys] {name}: no key {written!r}")
+            elif key in RESERVED and name != "app.quit":
+                complaints.append(f"[keys] {name}: {key_text(key)} always quits")
+            else:
+                found.append(key)
+        if not found:
+            if not keys and name != "app.quit":
+                taken[name] = ()
+            elif not keys:
+                complaints.append("[keys] app.quit: at least one key must quit")
+            continue
+        if name == "app.quit":
+            found += [key for key in sorted(RESERVED) if key not in found]
+        taken[name] = tuple(dict.fromkeys(found))
+
+    # Drop clashing entries until none is left; dropping one gives its default keys back, so look again.
+    while True:
+        clash = _clash(remapped(actions, taken), taken)
+        if clash is None:
+            return taken, tuple(complaints)
+        loser, winner, key = clash
+        complaints.append(
+            f"[keys] {loser.id}: {key_text(key)} already is {winner.title!r} ({winner.id}, {scope_title(winner.scope)})"
+        )
+        del taken[loser.id]
+
+
+def remapped(actions: Sequence[Action], keymap: Mapping[str, tuple[str, ...]]) -> tuple[Action, ...]:
+    """``actions`` with the keys they have under ``keymap``."""
+    return tuple(replace(action, keys=keymap[action.id]) if action.id in keymap else action for action in actions)
+
+
+def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> tuple[Action, Action, str] | None:
+    """A remapped action whose key another action of its scope has, or of a shared scope it would hide or be hidden by.
+
+    Defaults of views may cover keys of shared scopes on purpose; users may not do so by accident.
+    """
+    shared = ("app", "pane", "table")
+    for action in actions:
+        if action.id not in taken:
+            continue
+        for key in action.keys:
+            for other in actions:
+                if other is action or key not in other.keys:
+                    continue
+                same_place = other.scope == action.scope or (other.scope in shared and action.scope in shared)
+                view_over_shared = (action.scope in shared) != (other.scope in shared)
+                if not (same_place or view_over_shared):
+                    continue
+                if other.id == "table.clear" or action.id == "table.clear":
+                    continue  # Escape: the table passes it on when it has no filter
+                return action, other, key
+    return None

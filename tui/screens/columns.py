@@ -1,0 +1,84 @@
+"""The column chooser: which columns of a table are shown, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from tui.screens.box import Box
+from tui.widgets.fragments import Line, fit
+from tui.widgets.pick import PickList
+
+if TYPE_CHECKING:
+    from engine.tables import Column
+
+
+class ColumnsScreen(Box[tuple[str, ...]]):
+    """Space shows or hides a column, J and K move it, Enter takes the choice, 0 goes back to the declared ones."""
+
+    heading = "Columns"
+    keys = "Space show/hide   J/K move   0 as declared   Enter take   Esc leave"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "toggle", show=False),
+        Binding("J", "shift(1)", show=False),
+        Binding("K", "shift(-1)", show=False),
+        Binding("0", "declared", show=False),
+    ]
+
+    def __init__(self, columns: Sequence[Column], shown: Sequence[str]) -> None:
+        super().__init__()
+        by_name = {column.name: column for column in columns}
+        rest = [column for column in columns if column.name not in shown]
+        self._declared = list(columns)
+        self._columns = [by_name[name] for name in shown if name in by_name] + rest
+        self._shown = set(shown)
+
+    def content(self) -> list[Widget]:
+        """The list."""
+        return [PickList(id="columns")]
+
+    def on_mount(self) -> None:
+        """Fill it."""
+        self._fill()
+        self.query_one(PickList).focus()
+
+    def _fill(self) -> None:
+        lines: list[Line] = []
+        for column in self._columns:
+            mark = "[x] " if column.name in self._shown else "[ ] "
+            unit = f" ({column.unit})" if column.unit else ""
+            lines.append([(mark, "key"), (fit(column.header + unit, 28) + " ", "title"), (column.meaning, "dim")])
+        self.query_one(PickList).show(lines)
+
+    def action_toggle(self) -> None:
+        """Show or hide; one column always stays."""
+        name = self._columns[self.query_one(PickList).cursor].name
+        if name in self._shown and len(self._shown) > 1:
+            self._shown.discard(name)
+        else:
+            self._shown.add(name)
+        self._fill()
+
+    def action_shift(self, by: int) -> None:
+        """Move the column under the cursor."""
+        found = self.query_one(PickList)
+        index = found.cursor
+        other = index + by
+        if 0 <= other < len(self._columns):
+            self._columns[index], self._columns[other] = self._columns[other], self._columns[index]
+            found.move(other)
+            self._fill()
+
+    def action_declared(self) -> None:
+        """As the view declares them."""
+        self._columns = list(self._declared)
+        self._shown = {column.name for column in self._declared if not column.hidden}
+        self._fill()
+
+    @on(PickList.Picked)
+    def _take(self) -> None:
+        self.dismiss(tuple(column.name for column in self._columns if column.name in self._shown))

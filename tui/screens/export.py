@@ -1,0 +1,81 @@
+"""Export: the table as it is shown (filter, sort, columns) to a file or the clipboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tui.screens.box import Box
+from tui.widgets.fragments import Line
+from tui.widgets.pick import PickList
+
+if TYPE_CHECKING:
+    from tui.widgets.window import Window
+
+FORMATS: tuple[tuple[str, str, str], ...] = (
+    ("csv", "CSV", ".csv"),
+    ("json", "JSON", ".json"),
+    ("markdown", "Markdown", ".md"),
+)
+
+
+class ExportScreen(Box[None]):
+    """Choose a format; Enter writes the file, c copies."""
+
+    heading = "Export the table as shown"
+    keys = "Up/Down format   Tab file name   Enter write   c copy to clipboard   Esc leave"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "copy", show=False)]
+    DEFAULT_CSS = "ExportScreen > Container { height: 12; } ExportScreen PickList { height: 4; }"
+
+    def __init__(self, window: Window) -> None:
+        super().__init__()
+        self._window = window
+
+    def content(self) -> list[Widget]:
+        """Formats, then the file name."""
+        lines: list[Line] = [[(f" {title}", "")] for _, title, _ in FORMATS]
+        return [PickList(lines, id="formats"), Input(str(Path.cwd() / f"{self._window.spec.name}.csv"), id="path")]
+
+    def on_mount(self) -> None:
+        """The list first."""
+        self.query_one(PickList).focus()
+
+    @on(PickList.Moved)
+    def _other_format(self, event: PickList.Moved) -> None:
+        name = self.query_one(Input)
+        endings = tuple(ending for _, _, ending in FORMATS)
+        if name.value.endswith(endings):
+            name.value = name.value[: name.value.rfind(".")] + FORMATS[event.index][2]
+
+    def text(self) -> str:
+        """The table in the chosen format."""
+        from engine.export import FORMATS as WRITERS
+
+        chosen = FORMATS[self.query_one(PickList).cursor][0]
+        return WRITERS[chosen](self._window.shown(), self._window.spec)
+
+    @on(PickList.Picked)
+    @on(Input.Submitted)
+    def _write(self) -> None:
+        path = Path(self.query_one(Input).value).expanduser()
+        try:
+            if path.exists():
+                raise FileExistsError(f"{path} exists; give another name")
+            path.write_text(self.text(), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            self.app.notify(str(error), severity="error", markup=False)
+            return
+        self.app.notify(f"{self._window.height:,} rows written to {path}", markup=False)
+        self.dismiss(None)
+
+    def action_copy(self) -> None:
+        """Copy instead of writing."""
+        from tui import clipboard
+
+        self.app.notify(clipboard.copy(self.text(), self.app), markup=False)
+        self.dismiss(None)

@@ -1,0 +1,74 @@
+"""Help: every key that does something, by scope, from the registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from tui import actions
+from tui.screens.box import Box
+from tui.widgets.canvas import ScrollCanvas
+from tui.widgets.fragments import Line, fit, wrap
+
+if TYPE_CHECKING:
+    from tui.shell import Shell
+
+
+class HelpText(ScrollCanvas, can_focus=True):
+    """The keys as lines: key, title, sentence."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    def __init__(self, view: str) -> None:
+        super().__init__()
+        self._view = view
+
+    def content(self, width: int) -> list[Line]:
+        """Scopes in the order in which they win: table, this tab's own, every tab, everywhere."""
+        shell: Shell = self.app  # type: ignore[assignment]
+        out: list[Line] = []
+        for scope in ("table", self._view, "pane", "app"):
+            found = [a for a in shell.actions_by_id.values() if a.scope == scope]
+            if not found:
+                continue
+            out.append([(actions.scope_title(scope), "key")])
+            for action in found:
+                keys = actions.keys_text(action.keys) or "-"
+                left = 18
+                for number, part in enumerate(wrap(action.help, max(width - left, 10))):
+                    out.append([(fit(keys if number == 0 else "", left - 1) + " ", "title"), (part, "")])
+            out.append([("", "")])
+        out += [[(part, "dim")] for text in NOTES for part in (*wrap(text, width), "")]
+        return out
+
+
+NOTES = (
+    "Filters: words must occur in some text column; cpu>50, size>=10MB, wait<5m, state=RUNNING, name~^etl (regular "
+    'expression), severity>=moderate; ! in front for the opposite; "two words" in quotes; all conditions must hold.',
+    "Keys can be changed in the settings file, section [keys]: the action's id and a key or a list of keys. "
+    "'loadlens paths' says where it is.",
+    "Selecting text: with mouse reporting off (F8) the terminal selects; otherwise hold Shift while dragging.",
+)
+
+
+class HelpScreen(Box[None]):
+    """The box around it."""
+
+    heading = "Keys"
+    keys = "j/k scroll   Esc close"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "close", show=False)]
+
+    def __init__(self, view: str) -> None:
+        super().__init__()
+        self._view = view
+
+    def content(self) -> list[Widget]:
+        """The keys."""
+        return [HelpText(self._view)]

@@ -1,0 +1,63 @@
+"""The program's own log: the last lines, newest at the bottom."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from tui.screens.box import Box
+from tui.widgets.canvas import ScrollCanvas
+from tui.widgets.fragments import Line, wrap
+
+if TYPE_CHECKING:
+    from tui.shell import Shell
+
+_STYLES = {"WARNING": "moderate", "ERROR": "severe", "CRITICAL": "critical"}
+
+
+class LogText(ScrollCanvas, can_focus=True):
+    """The lines; it follows the end unless scrolled up."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    def content(self, width: int) -> list[Line]:
+        """Time, level, text."""
+        shell: Shell = self.app  # type: ignore[assignment]
+        out: list[Line] = []
+        for created, level, text in list(shell.ring.lines):
+            stamp = dt.datetime.fromtimestamp(created).strftime("%H:%M:%S ")
+            for number, part in enumerate(wrap(text, max(width - 9, 10))):
+                out.append([(stamp if number == 0 else " " * 9, "dim"), (part, _STYLES.get(level, ""))])
+        return out or [[("nothing yet", "dim")]]
+
+    def on_mount(self) -> None:
+        """Follow."""
+        self.set_interval(1.0, self.follow)
+        self.call_after_refresh(self.follow)
+
+    def follow(self) -> None:
+        """Take new lines; stay at the end if there."""
+        at_end = self.scroll_offset.y >= self.max_scroll_y
+        self.repaint()
+        if at_end:
+            self.scroll_end(animate=False)
+
+
+class LogScreen(Box[None]):
+    """The box around it."""
+
+    heading = "Log"
+    keys = "j/k scroll   Esc close"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("L", "close", show=False)]
+
+    def content(self) -> list[Widget]:
+        """The lines."""
+        return [LogText()]

@@ -1,0 +1,91 @@
+"""The command palette: type a few letters of an action's name, run it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tui.actions import Action, keys_text
+from tui.screens.box import Box
+from tui.widgets.fragments import Line, fit
+from tui.widgets.pick import PickList
+
+
+def matches(action: Action, typed: str) -> int | None:
+    """How well ``typed`` names an action: smaller is better, None not at all. Every word must occur somewhere; the
+    letters of one word may also occur in order in the title."""
+    title, rest = action.title.lower(), f"{action.help} {action.id}".lower()
+    score = 0
+    for word in typed.lower().split():
+        if title.startswith(word):
+            score += 0
+        elif word in title:
+            score += 1
+        elif word in rest:
+            score += 4
+        else:
+            place = 0
+            for letter in word:
+                place = title.find(letter, place) + 1
+                if not place:
+                    return None
+            score += 8
+    return score
+
+
+class PaletteScreen(Box[Action]):
+    """The box: an input, and the actions that match."""
+
+    heading = "Commands"
+    keys = "type to search   Up/Down choose   Enter run   Esc close"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", show=False),
+        Binding("down", "list(1)", show=False, priority=True),
+        Binding("up", "list(-1)", show=False, priority=True),
+    ]
+
+    def __init__(self, actions: list[Action]) -> None:
+        super().__init__()
+        self._actions = actions
+        self._found = actions
+
+    def content(self) -> list[Widget]:
+        """Input and list."""
+        return [Input(placeholder="pause, theme, export ..."), PickList(id="found")]
+
+    def on_mount(self) -> None:
+        """All actions at first."""
+        self.query_one(Input).focus()
+        self._narrow("")
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        self._narrow(event.value)
+
+    def _narrow(self, typed: str) -> None:
+        scored = [(matches(action, typed), index, action) for index, action in enumerate(self._actions)]
+        self._found = [action for score, _, action in sorted(
+            (entry for entry in scored if entry[0] is not None), key=lambda entry: (entry[0] or 0, entry[1])
+        )]  # fmt: skip
+        width = 26
+        lines: list[Line] = [
+            [(fit(keys_text(a.keys[:2]), 10), "key"), (fit(a.title, width) + " ", "title"), (a.help, "dim")]
+            for a in self._found
+        ]
+        found = self.query_one(PickList)
+        found.cursor = 0
+        found.show(lines or [[("nothing matches", "dim")]])
+
+    def action_list(self, by: int) -> None:
+        """Move in the list while typing."""
+        self.query_one(PickList).action_move(by)
+
+    @on(Input.Submitted)
+    @on(PickList.Picked)
+    def _run(self) -> None:
+        index = self.query_one(PickList).cursor
+        self.dismiss(self._found[index] if index < len(self._found) else None)

@@ -1,0 +1,106 @@
+"""One line of input above the status line: filters, finding, typed numbers. No modal screen, so nothing is repainted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.css.query import NoMatches
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+Done = Callable[[str | None], object]
+
+
+class Prompt(Horizontal):
+    """A label and an input. Enter gives the text to ``done``, Escape gives None; ``changed`` hears each keystroke."""
+
+    DEFAULT_CSS = """
+    Prompt { height: 1; background: $surface; }
+    Prompt > Static { width: auto; height: 1; color: $accent; text-style: bold; padding: 0 0 0 1; }
+    Prompt > Input { width: 1fr; border: none; height: 1; padding: 0; background: $surface; }
+    Prompt > Input:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel", show=False)]
+
+    def __init__(
+        self,
+        origin: Widget,
+        label: str,
+        value: str,
+        hint: str,
+        changed: Callable[[str], object] | None,
+        done: Done,
+    ) -> None:
+        super().__init__(id="prompt")
+        self._origin = origin
+        self._label = label
+        self._value = value
+        self._hint = hint
+        self._changed = changed
+        self._done = done
+        self._finished = False
+
+    def compose(self) -> ComposeResult:
+        """Its widgets."""
+        yield Static(self._label, markup=False)
+        yield Input(self._value, placeholder=self._hint, select_on_focus=False)
+
+    def on_mount(self) -> None:
+        """Take the keys."""
+        self.query_one(Input).focus()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._changed is not None and not self._finished and event.value != self._value:
+            self._value = event.value
+            self._changed(event.value)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._finish(event.value)
+
+    def action_cancel(self) -> None:
+        """Leave without a text."""
+        self._finish(None)
+
+    def on_descendant_blur(self) -> None:
+        """Focus went elsewhere (a click, another screen): as Escape."""
+        if self.app.screen is self.screen:
+            self._finish(None, refocus=False)
+
+    def _finish(self, text: str | None, refocus: bool = True) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        self._done(text)
+        if refocus and self._origin.is_attached:
+            self._origin.focus(scroll_visible=False)
+        self.remove()
+
+
+def ask(
+    origin: Widget,
+    label: str,
+    value: str = "",
+    hint: str = "",
+    *,
+    changed: Callable[[str], object] | None = None,
+    done: Done,
+) -> None:
+    """Ask one line at the bottom of ``origin``'s screen; the focus comes back to ``origin``."""
+    screen = origin.screen
+    for old in screen.query(Prompt):
+        old.remove()
+    prompt = Prompt(origin, label, value, hint, changed, done)
+    try:
+        screen.query_one("#bottom").mount(prompt, before=0)
+    except NoMatches:
+        prompt.styles.dock = "bottom"
+        screen.mount(prompt)

@@ -1,0 +1,570 @@
+"""The application: five tabs, their panes, the status line; it passes requests and results between panes and bridge."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events, on
+from textual.app import App, ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container, Horizontal
+
+from engine import units
+from engine.views import VIEWS, Entry
+from tui import actions, glyphs, keymap, lifecycle
+from tui.bridge import Bridge, Opener, open_session
+from tui.messages import Changed, Computed, Opened, Progress, Scanning, WatchFailed
+from tui.screens.prompt import Prompt
+from tui.themes import CYCLE, THEMES
+from tui.views.base import ViewPane, make_pane
+from tui.widgets.sections import TitleBar
+from tui.widgets.status import KeyBar, StatusFacts, StatusLine
+from tui.widgets.table import LiveTable
+from tui.widgets.window import Choice
+
+if TYPE_CHECKING:
+    from engine.inputs import Inputs
+    from engine.problems import Problem
+    from engine.settings import Settings, State
+
+log = logging.getLogger("loadlens.shell")
+
+LOG_LINES = 500
+"""Lines of the program's log that are kept for the log screen."""
+
+
+class RingHandler(logging.Handler):
+    """Keeps the last lines of the log for the screen."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: deque[tuple[float, str, str]] = deque(maxlen=LOG_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line (and the last line of a traceback)."""
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]!r}"
+        self.lines.append((record.created, record.levelname, text))
+
+
+class Shell(App[None]):
+    """The dashboard. ``run`` of ``tui.app`` starts it; tests give it another ``opener``, ``entries`` or ``clock``."""
+
+    TITLE = "loadlens"
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (30, "-tall")]
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
+
+    def __init__(
+        self,
+        roots: list[Path],
+        settings: Settings,
+        *,
+        view: str | None = None,
+        demo: bool = False,
+        guards: bool = False,
+        opener: Opener = open_session,
+        entries: tuple[Entry, ...] = VIEWS,
+        state: State | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.roots = roots
+        self.settings = settings
+        self.demo = demo
+        self.entries = entries
+        self.clock = clock
+        self.glyphs = glyphs.choose(settings.ui.glyphs)
+        self.complaints: list[str] = []
+        self.ring = RingHandler()
+        self.paused = False
+        self.frozen: dict[str, Inputs] = {}
+        self.frozen_changes = 0
+        self.scanned = False
+        self._state = state
+        self._guards = guards
+        self._wanted = view
+        self._chose_tab = view is not None
+        self._panes: dict[str, ViewPane] = {}
+        self._views: dict[str, Any] = {}
+        self._failed: dict[str, str] = {}
+        self._active = 0
+        self._busy: dict[str, str] = {}
+        self._watch_error = ""
+        self._mouse = False
+        self._settings_problems: list[Problem] = []
+        self._watchdog: lifecycle.Watchdog | None = None
+        self._saved = False
+        fps = settings.ui.frames_per_second or (4 if lifecycle.over_ssh() else 15)
+        self.bridge = Bridge(self._post, roots, settings, opener=opener, fps=fps)
+        self._apply_theme()
+        self._apply_keys()
+
+    # -- start --------------------------------------------------------------------------------------------------
+
+    @property
+    def wants_mouse(self) -> bool:
+        """Whether to start with mouse reporting."""
+        wanted = self.settings.ui.mouse
+        self._mouse = wanted == "on" or (wanted != "off" and not lifecycle.over_ssh())
+        return self._mouse
+
+    def _apply_theme(self) -> None:
+        known = tuple(self.available_themes)
+        name, complaint = lifecycle.theme_for(self.settings.ui.theme, os.environ, known)
+        if complaint:
+            self.complaints.append(complaint)
+        self.theme = name
+
+    def _apply_keys(self) -> None:
+        taken, complaints = keymap.check(self.settings.keys, actions.registry())
+        self.complaints += complaints
+        self.actions_by_id = {action.id: action for action in keymap.remapped(actions.registry(), taken)}
+        self.set_keymap({name: ",".join(keys) for name, keys in taken.items()})
+
+    @property
+    def state(self) -> State:
+        """What the dashboard remembers between runs."""
+        if self._state is None:
+            from engine.settings import State, folders
+
+            self._state = State(folders()["state"])
+        return self._state
+
+    def compose(self) -> ComposeResult:
+        """Its widgets."""
+        with Horizontal(id="top"):
+            yield TitleBar([entry.title for entry in self.entries], numbered=True, id="tabs")
+        yield Container(id="panes")
+        with Container(id="bottom"):
+            yield StatusLine(id="status")
+            yield KeyBar(id="keys")
+
+    async def on_mount(self) -> None:
+        """Show the first tab, then start the engine after the first paint."""
+        logging.getLogger("loadlens").addHandler(self.ring)
+        logging.getLogger("loadlens").setLevel(logging.INFO)
+        if self._guards:
+            lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.save_state)
+            self._watchdog = lifecycle.Watchdog(self.save_state)
+            self._watchdog.start()
+        names = [entry.name for entry in self.entries]
+        wanted = self._wanted or self.settings.ui.tab or str(self.state.get("tab", default="") or "")
+        self._chose_tab = self._chose_tab or bool(self.settings.ui.tab and self.settings.ui.tab in names)
+        await self.show_tab(names.index(wanted) if wanted in names else 0, chosen=False)
+        self.set_class(self.glyphs.ascii, "-ascii")
+        self.call_after_refresh(self.bridge.start)
+        self.set_interval(1.0, self.update_status)
+        self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
+        for complaint in self.complaints:
+            log.warning("%s", complaint)
+            self.notify(complaint, severity="warning", markup=False, timeout=8)
+        for problem in self.settings.problems:
+            log.warning("%s: %s", problem.path, problem.reason)
+            self.notify(f"settings: {problem.reason}", severity="warning", markup=False, timeout=8)
+
+    def _post(self, message: Any) -> None:
+        if self.is_running:
+            self.post_message(message)
+
+    # -- tabs ---------------------------------------------------------------------------------------------------
+
+    @property
+    def pane(self) -> ViewPane | None:
+        """The pane on screen."""
+        return self._panes.get(self.entries[self._active].name)
+
+    @property
+    def panes(self) -> dict[str, ViewPane]:
+        """The panes made so far, by view name."""
+        return self._panes
+
+    async def show_tab(self, index: int, *, chosen: bool = True) -> None:
+        """Show tab ``index`` (from 0); ``chosen`` by the operator, so that no data moves it away again."""
+        if not 0 <= index < len(self.entries):
+            return
+        self._chose_tab = self._chose_tab or chosen
+        entry = self.entries[index]
+        holder = self.query_one("#panes")
+        self._active = index
+        pane = self._panes.get(entry.name)
+        for other in self._panes.values():
+            other.display = other is pane
+        if pane is None:
+            pane = make_pane(entry, id=f"pane-{entry.name}")
+            self._panes[entry.name] = pane
+            await holder.mount(pane)
+            if entry.name in self._views:
+                self._give_view(pane)
+        self.query_one("#tabs", TitleBar).choose(index)
+        if pane.dirty:
+            self.request(pane, urgent=True)
+        pane.focus_content()
+        if self.focused is None or self.focused not in pane.walk_children():
+            self.screen.set_focus(None)
+        self.update_status()
+        self.update_keys()
+
+    async def action_tab(self, number: int) -> None:
+        """Show tab ``number`` (from 1)."""
+        await self.show_tab(number - 1)
+
+    async def action_tab_next(self) -> None:
+        """The tab to the right."""
+        await self.show_tab((self._active + 1) % len(self.entries))
+
+    async def action_tab_previous(self) -> None:
+        """The tab to the left."""
+        await self.show_tab((self._active - 1) % len(self.entries))
+
+    @on(TitleBar.Clicked, "#tabs")
+    async def _tab_clicked(self, event: TitleBar.Clicked) -> None:
+        await self.show_tab(event.index)
+
+    # -- requests and results -----------------------------------------------------------------------------------
+
+    def _give_view(self, pane: ViewPane) -> None:
+        from engine.settings import view_parameters
+
+        view = self._views[pane.entry.name]
+        parameters, problems = view_parameters(self.settings, pane.entry.name, view.parameters)
+        self._settings_problems += [p for p in problems if p not in self._settings_problems]
+        for problem in problems:
+            self.notify(f"settings: {problem.reason}", severity="warning", markup=False, timeout=8)
+        pane.loaded(view, parameters)
+
+    def request(self, pane: ViewPane, *, urgent: bool) -> None:
+        """Ask for a new result of ``pane``: with its parameters, at its time, on frozen inputs while paused."""
+        name = pane.entry.name
+        if pane.view is None or not self.scanned:
+            pane.dirty = True
+            return
+        pane.dirty = False
+        inputs = self.frozen.get(name) if self.paused else None
+        self.bridge.request(name, pane.parameters, at_ms=pane.at_ms, inputs=inputs, urgent=urgent)
+
+    def on_opened(self, event: Opened) -> None:
+        """The engine is loaded: panes learn their views."""
+        self._views = dict(event.views)
+        self._failed = dict(event.failed)
+        for pane in self._panes.values():
+            if pane.entry.name in self._views:
+                self._give_view(pane)
+        for name, reason in self._failed.items():
+            self.notify(f"{name} cannot be loaded: {reason}", severity="error", markup=False, timeout=10)
+            found = self._panes.get(name)
+            if found is not None:
+                found.error = reason
+                found.placeholder()
+        self.update_status()
+
+    async def on_changed(self, event: Changed) -> None:
+        """Inputs changed: compute the visible tab, mark the others."""
+        names = self.bridge.take_changed()
+        first = not self.scanned
+        self.scanned = True
+        self._busy.pop("scan", None)
+        if first and not self._chose_tab:
+            await self._first_tab_with_data()
+        for name, pane in self._panes.items():
+            if name not in names and not (first and pane.dirty):
+                continue
+            pane.dirty = True
+            if not self.paused and pane is self.pane:
+                self.request(pane, urgent=first)
+        self.update_status()
+
+    async def _first_tab_with_data(self) -> None:
+        """Without a choice of the operator show the first tab that has files, if the shown one has none."""
+        session = self.bridge.session
+        if session is None:
+            return
+        counts = [len(session.inputs(entry.name).files) if entry.name in self._views else 0 for entry in self.entries]
+        if not counts[self._active] and any(counts):
+            await self.show_tab(next(index for index, count in enumerate(counts) if count), chosen=False)
+
+    async def on_computed(self, event: Computed) -> None:
+        """A result is there: show it, unless the pane has asked for something else meanwhile."""
+        outcome = event.outcome
+        pane = self._panes.get(outcome.view)
+        self._busy.pop(outcome.view, None)
+        if pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:
+            self.update_status()
+            return
+        pane.files, pane.stale_files = outcome.files, outcome.stale
+        if outcome.result is None:
+            if outcome.error:
+                log.error("%s: %s", outcome.view, outcome.error)
+            await pane.nothing(empty=outcome.empty, error=outcome.error)
+        elif not outcome.same or pane.result is None or pane.error:
+            began = time.perf_counter()
+            await pane.receive(outcome.result)
+            drawn = (time.perf_counter() - began) * 1000
+            if drawn > 100:
+                log.info("%s: drawing took %.0f ms", outcome.view, drawn)
+        else:
+            pane.result = outcome.result
+        self.update_status()
+
+    def on_scanning(self, event: Scanning) -> None:
+        """The first scan is under way."""
+        text = f"reading {event.fraction:.0%} {event.text}"
+        self._busy["scan"] = text
+        pane = self.pane
+        if pane is not None:
+            pane.placeholder(text)
+        self.update_status()
+
+    def on_progress(self, event: Progress) -> None:
+        """A long computation is under way."""
+        self._busy[event.view] = f"{event.text} {event.fraction:.0%}"
+        pane = self.pane
+        if pane is not None and pane.entry.name == event.view:
+            pane.placeholder(self._busy[event.view])
+        self.update_status()
+
+    def on_watch_failed(self, event: WatchFailed) -> None:
+        """Data are no longer live: say so for good."""
+        self._watch_error = f"not watching: {event.reason}"
+        pane = self.pane
+        if pane is not None and not pane.levels:
+            pane.error = event.reason
+            pane.placeholder()
+        self.notify(self._watch_error, severity="error", markup=False, timeout=10)
+        self.update_status()
+
+    # -- status and keys ----------------------------------------------------------------------------------------
+
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Every problem of settings, live path, inputs and results."""
+        from engine.problems import fold
+
+        found = [*self.settings.problems, *self._settings_problems]
+        session = self.bridge.session
+        if session is not None:
+            found += session.problems
+            for name in self._views:
+                found += session.inputs(name).problems
+        for pane in self._panes.values():
+            if pane.result is not None:
+                found += pane.result.problems
+        return fold(dict.fromkeys(found))
+
+    def update_status(self) -> None:
+        """Say on the status line what the data are."""
+        pane = self.pane
+        session = self.bridge.session
+        if pane is None or not self.screen_stack:
+            return
+        newest = pane.result.newest_ms if pane.result is not None else None
+        status = session.status if session is not None else None
+        modes = sorted({root.mode for root in status.roots}) if status is not None else []
+        focused = self.focused
+        table = focused if isinstance(focused, LiveTable) else None
+        waiting = self.bridge.changes - self.frozen_changes if self.paused else 0
+        busy = next(iter(self._busy.values()), "")
+        if not busy and session is None:
+            busy = "starting" + self.glyphs.ellipsis
+        facts = StatusFacts(
+            age=units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else "",
+            files=pane.files,
+            stale=pane.stale_files,
+            problems=len(self.all_problems()),
+            skipped=status.ignored_count if status is not None else 0,
+            mode=" ".join(modes) if modes else "",
+            paused=self.paused,
+            pending=waiting,
+            at=units.moment(pane.at_ms) if pane.at_ms is not None else "",
+            busy=busy,
+            error=self._watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else ""),
+            caption=table.caption if table is not None else "",
+        )
+        self.query_one(StatusLine).show(facts)
+
+    def update_keys(self) -> None:
+        """Show the keys that do something where the focus is."""
+        if not self.is_running or not self.screen_stack:
+            return
+        shown: list[tuple[actions.Action, str]] = []
+        for key, active in self.screen.active_bindings.items():
+            action = self.actions_by_id.get(active.binding.id or "")
+            if action is not None and active.enabled and key == next(iter(action.keys), ""):
+                shown.append((action, key))
+        for bar in self.query(KeyBar):
+            bar.show(shown)
+
+    @on(LiveTable.Highlighted)
+    def _cursor_moved(self) -> None:
+        self.update_status()
+
+    @on(LiveTable.Chosen)
+    def _choice_made(self, event: LiveTable.Chosen) -> None:
+        table = event.table
+        self.update_status()
+        if table.name:
+            choice = table.choice
+            value: dict[str, Any] = {"sort": choice.sort, "descending": choice.descending, "filter": choice.filter}
+            if choice.columns is not None:
+                value["columns"] = list(choice.columns)
+            self.state.set("tables", table.name, value=value if choice != Choice() else None)
+
+    def choice_for(self, name: str) -> Choice:
+        """What the operator chose for the table ``name`` in an earlier run."""
+        found = self.state.get("tables", name, default=None)
+        if not isinstance(found, dict):
+            return Choice()
+        columns = found.get("columns")
+        return Choice(
+            sort=str(found.get("sort", "")),
+            descending=bool(found.get("descending", False)),
+            filter=str(found.get("filter", "")),
+            columns=tuple(str(c) for c in columns) if isinstance(columns, list) and columns else None,
+        )
+
+    # -- actions ------------------------------------------------------------------------------------------------
+
+    def action_pause(self) -> None:
+        """Freeze what is shown, or go on."""
+        session = self.bridge.session
+        if session is None:
+            return
+        self.paused = not self.paused
+        if self.paused:
+            self.frozen = {name: session.inputs(name) for name in self._views}
+            self.frozen_changes = self.bridge.changes
+        else:
+            self.frozen = {}
+            pane = self.pane
+            if pane is not None:
+                self.request(pane, urgent=True)
+        self.update_status()
+
+    def action_refresh(self) -> None:
+        """Look again."""
+        self.bridge.rescan()
+        pane = self.pane
+        if pane is not None:
+            self.request(pane, urgent=True)
+
+    def action_theme(self) -> None:
+        """Next theme."""
+        names = list(CYCLE)
+        current = names.index(self.theme) if self.theme in names else -1
+        self.theme = names[(current + 1) % len(names)]
+        self.notify(self.theme, timeout=2, markup=False)
+
+    def action_glyphs(self) -> None:
+        """Next set of glyphs."""
+        names = list(glyphs.SETS)
+        self.glyphs = glyphs.SETS[names[(names.index(self.glyphs.name) + 1) % len(names)]]
+        self.set_class(self.glyphs.ascii, "-ascii")
+        for widget in self.screen.walk_children():
+            widget.notify_style_update()
+            redo = getattr(widget, "redraw", None)
+            if callable(redo):
+                redo()
+            widget.refresh()
+        self.notify(self.glyphs.name, timeout=2, markup=False)
+
+    def action_mouse(self) -> None:
+        """Mouse reporting on or off."""
+        driver = self._driver
+        self._mouse = not self._mouse
+        toggle = getattr(driver, "_enable_mouse_support" if self._mouse else "_disable_mouse_support", None)
+        if toggle is not None:
+            if driver is not None:
+                driver._mouse = True
+            toggle()
+        self.notify(f"mouse {'on' if self._mouse else 'off: the terminal selects text'}", timeout=2, markup=False)
+
+    def action_help(self) -> None:
+        """Keys and what they do."""
+        from tui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen(self.pane.entry.name if self.pane is not None else ""))
+
+    def action_palette(self) -> None:
+        """All actions by name."""
+        from tui.screens.palette import PaletteScreen
+
+        origin = self.focused
+
+        def chosen(action: actions.Action | None) -> None:
+            if action is not None:
+                self.call_later(self.run_from, origin, action)
+
+        self.push_screen(PaletteScreen(self._reachable()), chosen)
+
+    def _reachable(self) -> list[actions.Action]:
+        """Actions that do something where the focus is, by id."""
+        ids = {active.binding.id for active in self.screen.active_bindings.values() if active.enabled}
+        return [action for name, action in self.actions_by_id.items() if name in ids and action.palette]
+
+    async def run_from(self, origin: Any, action: actions.Action) -> None:
+        """Run ``action`` as if its key had been pressed at ``origin``."""
+        node = origin if origin is not None and origin.is_attached else (self.pane or self.screen)
+        scopes = [node, *node.ancestors] if node is not self else [self]
+        for place in scopes:
+            if any(binding.id == action.id for _key, binding in place._bindings):
+                await self.run_action(action.action, place)
+                return
+        await self.run_action(action.action, self)
+
+    def action_problems(self) -> None:
+        """Problems of all inputs."""
+        from tui.screens.problems import ProblemsScreen
+
+        self.push_screen(ProblemsScreen())
+
+    def action_log(self) -> None:
+        """The program's log."""
+        from tui.screens.log import LogScreen
+
+        self.push_screen(LogScreen())
+
+    async def action_quit(self) -> None:
+        """Leave."""
+        self._leave(0)
+
+    def _leave(self, code: int) -> None:
+        self.save_state()
+        self.bridge.close()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        self.exit(return_code=code, message=None)
+
+    def save_state(self) -> None:
+        """Remember tab and choices; once."""
+        if self._saved:
+            return
+        self._saved = True
+        self.state.set("tab", value=self.entries[self._active].name)
+        self.state.save()
+
+    def on_unmount(self) -> None:
+        """Nothing may post after the end."""
+        self.bridge.close()
+        logging.getLogger("loadlens").removeHandler(self.ring)
+
+    def on_prompt_changed(self) -> None:
+        """Prompts speak to their own callers."""
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Other keys, another caption."""
+        self.update_status()
+        self.update_keys()
+
+
+__all__ = ["LOG_LINES", "Prompt", "Shell"]

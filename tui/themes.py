@@ -1,0 +1,75 @@
+"""Our two themes. The 16-colour ones, ``ansi-dark`` and ``ansi-light``, are Textual's: the terminal's own palette."""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+# Text colours are given, not derived: they must keep a contrast of 4.5 against background and panel after
+# rounding to 256 colours.
+DARK = Theme(
+    name="loadlens-dark",
+    primary="#5f87af",
+    secondary="#87afaf",
+    accent="#ffaf5f",
+    warning="#d7af5f",
+    error="#ff8787",
+    success="#87af87",
+    foreground="#d0d0d0",
+    background="#121212",
+    surface="#1c1c1c",
+    panel="#303030",
+    dark=True,
+    variables={
+        "text-muted": "#949494",
+        "text-primary": "#87afd7",
+        "text-secondary": "#87afaf",
+        "text-accent": "#ffd787",
+        "text-warning": "#ffaf5f",
+        "text-error": "#ff8787",
+        "text-success": "#87d787",
+        "block-cursor-foreground": "#121212",
+        "block-cursor-background": "#87afd7",
+        "block-cursor-text-style": "bold",
+        "footer-key-foreground": "#ffaf5f",
+        "scrollbar": "#444444",
+        "scrollbar-background": "#1c1c1c",
+        "scrollbar-background-hover": "#1c1c1c",
+        "scrollbar-hover": "#585858",
+        "scrollbar-active": "#87afd7",
+    },
+)
+LIGHT = Theme(
+    name="loadlens-light",
+    primary="#005f87",
+    secondary="#005f5f",
+    accent="#875f00",
+    warning="#875f00",
+    error="#af0000",
+    success="#005f00",
+    foreground="#262626",
+    background="#ffffff",
+    surface="#eeeeee",
+    panel="#dadada",
+    dark=False,
+    variables={
+        "text-muted": "#4e4e4e",
+        "text-primary": "#005f87",
+        "text-secondary": "#005f5f",
+        "text-accent": "#5f5f00",
+        "text-warning": "#875f00",
+        "text-error": "#af0000",
+        "text-success": "#005f00",
+        "block-cursor-foreground": "#ffffff",
+        "block-cursor-background": "#005f87",
+        "block-cursor-text-style": "bold",
+        "footer-key-foreground": "#875f00",
+        "scrollbar": "#bcbcbc",
+        "scrollbar-background": "#eeeeee",
+        "scrollbar-background-hover": "#eeeeee",
+        "scrollbar-hover": "#9e9e9e",
+        "scrollbar-active": "#005f87",
+    },
+)
+THEMES: tuple[Theme, ...] = (DARK, LIGHT)
+CYCLE: tuple[str, ...] = ("loadlens-dark", "loadlens-light", "ansi-dark", "ansi-light")
+"""What the theme key steps through."""

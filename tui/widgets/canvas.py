@@ -1,0 +1,178 @@
+"""Base of all drawing widgets: lines of fragments in, and only the cells that changed go to the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.glyphs import BRAILLE, Glyphs
+from tui.widgets.fragments import STYLES, Line, changed_spans, fit_line
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+COMPONENTS: frozenset[str] = frozenset(f"ll--{name}" for name in (*STYLES, "cursor-blur"))
+"""Component classes of every drawing widget; app.tcss gives them their colours."""
+
+CSS_BY_COMPONENT = """
+{name} > .ll--header {{ color: $foreground; background: $panel; text-style: bold; }}
+{name} > .ll--sorted {{ color: $accent; background: $panel; text-style: bold; }}
+{name} > .ll--cursor {{ color: $block-cursor-foreground; background: $block-cursor-background; text-style: bold; }}
+{name} > .ll--cursor-blur {{ color: $foreground; background: $panel; }}
+{name} > .ll--dim {{ color: $text-muted; }}
+{name} > .ll--key {{ color: $accent; text-style: bold; }}
+{name} > .ll--title {{ color: $foreground; text-style: bold; }}
+{name} > .ll--ok {{ color: $text-success; }}
+{name} > .ll--low {{ color: $text-accent; }}
+{name} > .ll--moderate {{ color: $text-warning; }}
+{name} > .ll--severe {{ color: $text-error; }}
+{name} > .ll--critical {{ color: $text-error; text-style: bold reverse; }}
+{name} > .ll--bar {{ color: $text-primary; }}
+{name} > .ll--bar2 {{ color: $text-warning; }}
+{name} > .ll--mark {{ color: $text-secondary; }}
+{name} > .ll--link {{ color: $text-primary; text-style: underline; }}
+{name} > .ll--changed {{ text-style: bold; }}
+"""
+
+
+def glyphs_of(app: App[object]) -> Glyphs:
+    """The glyph set in force."""
+    return getattr(app, "glyphs", BRAILLE)
+
+
+class _Painter(Widget):
+    """What Canvas and ScrollCanvas share: fragments to strips."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The glyph set in force."""
+        return glyphs_of(self.app)
+
+    def look(self, style: str) -> Style:
+        """The Rich style behind a style name; unknown names are plain."""
+        if not style:
+            return self.rich_style
+        return self.get_component_rich_style(f"ll--{style}", default=self.rich_style)
+
+    def strip(self, line: Line, width: int) -> Strip:
+        """A line as a strip of exactly ``width`` cells."""
+        return Strip([Segment(text, self.look(style)) for text, style in fit_line(line, width)], width)
+
+
+class Canvas(_Painter):
+    """A widget that paints all of its lines itself.
+
+    Subclasses implement ``paint(width, height)`` and call ``repaint()`` when what they show has changed: the new lines
+    are compared with those on screen and only differing spans are sent.
+    """
+
+    DEFAULT_CSS = "Canvas { height: 1; }" + CSS_BY_COMPONENT.format(name="Canvas")
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes, markup=False)
+        self._lines: list[Line] = []
+        self._painted: tuple[int, int] = (-1, -1)
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The lines to show; longer or more than fits is cut."""
+        raise NotImplementedError
+
+    def _fresh(self) -> list[Line]:
+        width, height = self.size
+        lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.paint(width, height)[:height]]
+        return lines + [[(" " * width, "")]] * (height - len(lines)) if width else []
+
+    def repaint(self) -> None:
+        """Paint again and send what changed."""
+        if not self.is_mounted or not self.size.width:
+            return
+        if self._painted != tuple(self.size):
+            self._painted = (-1, -1)
+            self.refresh()
+            return
+        old, self._lines = self._lines, self._fresh()
+        regions = [
+            Region(x, y, width, 1)
+            for y, (before, after) in enumerate(zip(old, self._lines, strict=False))
+            for x, width in changed_spans(before, after)
+        ]
+        if regions:
+            gutter = self.gutter
+            self.refresh(*(region.translate((gutter.left, gutter.top)) for region in regions))
+
+    def notify_style_update(self) -> None:
+        """The theme or a class changed: everything is painted again."""
+        super().notify_style_update()
+        self._painted = (-1, -1)
+
+    def render_line(self, y: int) -> Strip:
+        """One line as Textual wants it."""
+        if self._painted != tuple(self.size):
+            self._lines = self._fresh()
+            self._painted = (self.size.width, self.size.height)
+        line = self._lines[y] if y < len(self._lines) else []
+        return self.strip(line, self.size.width)
+
+
+class ScrollCanvas(ScrollView, _Painter):
+    """Many lines behind a scroll bar: ``content(width)`` gives all of them, ``repaint()`` takes them anew."""
+
+    DEFAULT_CSS = (
+        "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }"
+        + CSS_BY_COMPONENT.format(name="ScrollCanvas")
+    )
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: list[Line] = []
+        self._width = -1
+
+    def content(self, width: int) -> list[Line]:
+        """All lines for this width."""
+        raise NotImplementedError
+
+    def repaint(self) -> None:
+        """Take the content anew and send what changed of the visible part."""
+        if not self.is_mounted:
+            return
+        width = self.scrollable_content_region.width
+        if width <= 0:
+            return
+        old, same = self._lines, width == self._width
+        self._width = width
+        self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
+        if not same or len(old) != len(self._lines):
+            self.virtual_size = Size(width, len(self._lines))
+            self.refresh()
+            return
+        top = self.scroll_offset.y
+        regions = [
+            Region(x, y - top, size, 1)
+            for y in range(top, min(top + self.size.height, len(old)))
+            for x, size in changed_spans(old[y], self._lines[y])
+        ]
+        if regions:
+            self.refresh(*regions)
+
+    def on_resize(self) -> None:
+        """The width may have changed."""
+        if self.scrollable_content_region.width != self._width:
+            self.repaint()
+
+    def render_line(self, y: int) -> Strip:
+        """One line as Textual wants it."""
+        index = self.scroll_offset.y + y
+        line = self._lines[index] if index < len(self._lines) else []
+        return self.strip(self.decorate(index, line), self.scrollable_content_region.width)
+
+    def decorate(self, index: int, line: Line) -> Line:
+        """A chance to style one line (a cursor) without new content."""
+        return line

@@ -1,0 +1,59 @@
+"""Panels of text: label and value lines, and plain text that is wrapped, cleaned and never read as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.widgets.canvas import ScrollCanvas
+from tui.widgets.fragments import Line, cells, cut, fit, harmless, wrap
+
+Fact = tuple[str, str, str]
+"""Label, value as ready text, style of the value. An empty value makes the label a heading."""
+
+
+class Facts(ScrollCanvas, can_focus=False):
+    """Label/value lines; long values wrap. ``show`` as often as you like."""
+
+    def __init__(self, facts: Sequence[Fact] = (), *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.facts: tuple[Fact, ...] = tuple(facts)
+
+    def show(self, facts: Sequence[Fact]) -> None:
+        """Show other facts."""
+        self.facts = tuple(facts)
+        self.repaint()
+
+    def content(self, width: int) -> list[Line]:
+        """One line per fact, more where the value wraps."""
+        labels = [cells(harmless(label)) for label, value, _ in self.facts if value]
+        left = min(max(labels, default=0) + 1, max(width // 2, 1))
+        out: list[Line] = []
+        for label, value, style in self.facts:
+            if not value:
+                out.append([(cut(harmless(label), width, self.glyphs.ellipsis), style or "title")])
+                continue
+            for number, part in enumerate(wrap(value, max(width - left, 1)) or [""]):
+                head = fit(label, left - 1, ellipsis=self.glyphs.ellipsis) + " " if number == 0 else " " * left
+                out.append([(head, "dim"), (part, style)])
+        return out
+
+
+class TextPanel(ScrollCanvas, can_focus=False):
+    """Paragraphs with a style each, wrapped."""
+
+    DEFAULT_CSS = "TextPanel { padding: 1 2; }"
+
+    def __init__(
+        self, lines: Sequence[tuple[str, str]] = (), *, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.lines_shown: tuple[tuple[str, str], ...] = tuple(lines)
+
+    def show(self, lines: Sequence[tuple[str, str]]) -> None:
+        """Show other paragraphs."""
+        self.lines_shown = tuple(lines)
+        self.repaint()
+
+    def content(self, width: int) -> list[Line]:
+        """The paragraphs, wrapped."""
+        return [[(part, style)] for text, style in self.lines_shown for part in (wrap(text, width) or [""])]

@@ -1,0 +1,127 @@
+"""A list to pick from: one line per item, a cursor, typed narrowing. Also the base of tree and stack lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tui.widgets.canvas import ScrollCanvas
+from tui.widgets.fragments import Line, fit_line, plain
+
+
+class PickList(ScrollCanvas, can_focus=True):
+    """Lines with a cursor. ``show(lines)`` replaces them; Enter posts ``Picked`` with the index, moving ``Moved``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", show=False),
+        Binding("pagedown,ctrl+f", "page(1)", show=False),
+        Binding("home,g", "edge(0)", show=False),
+        Binding("end,G", "edge(1)", show=False),
+        Binding("enter", "pick", show=False),
+    ]
+
+    class Picked(Message):
+        """Enter on a line."""
+
+        def __init__(self, list_: PickList, index: int) -> None:
+            super().__init__()
+            self.list = list_
+            self.index = index
+
+        @property
+        def control(self) -> PickList:
+            """The list."""
+            return self.list
+
+    class Moved(Message):
+        """The cursor is on another line."""
+
+        def __init__(self, list_: PickList, index: int) -> None:
+            super().__init__()
+            self.list = list_
+            self.index = index
+
+        @property
+        def control(self) -> PickList:
+            """The list."""
+            return self.list
+
+    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.items: list[Line] = list(lines)
+        self.cursor = 0
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Show other lines; the cursor stays where it is if it can."""
+        self.items = list(lines)
+        self.cursor = max(min(self.cursor, len(self.items) - 1), 0)
+        self.repaint()
+        self.refresh()
+
+    def content(self, width: int) -> list[Line]:
+        """The lines as given."""
+        return self.items
+
+    def decorate(self, index: int, line: Line) -> Line:
+        """The cursor's line."""
+        if index != self.cursor or index >= len(self.items):
+            return line
+        return [
+            (
+                plain(fit_line(line, max(self.scrollable_content_region.width, 1))),
+                "cursor" if self.has_focus else "cursor-blur",
+            )
+        ]
+
+    def move(self, index: int) -> None:
+        """Put the cursor on line ``index``."""
+        index = max(min(index, len(self.items) - 1), 0)
+        if index == self.cursor or not self.items:
+            return
+        old, self.cursor = self.cursor, index
+        top, height = self.scroll_offset.y, max(self.size.height, 1)
+        if index < top:
+            self.scroll_to(y=index, animate=False)
+        elif index >= top + height:
+            self.scroll_to(y=index - height + 1, animate=False)
+        else:
+            self.refresh_lines(old)
+            self.refresh_lines(index)
+        self.post_message(self.Moved(self, index))
+
+    def action_move(self, by: int) -> None:
+        """Up or down."""
+        self.move(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """A page up or down."""
+        self.move(self.cursor + by * max(self.size.height - 1, 1))
+
+    def action_edge(self, last: int) -> None:
+        """First or last line."""
+        self.move(len(self.items) - 1 if last else 0)
+
+    def action_pick(self) -> None:
+        """Enter."""
+        if self.items:
+            self.post_message(self.Picked(self, self.cursor))
+
+    def on_focus(self) -> None:
+        """The cursor is drawn stronger."""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The cursor is drawn weaker."""
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose by mouse; twice picks."""
+        self.move(self.scroll_offset.y + event.y)
+        if event.chain == 2:
+            self.action_pick()

@@ -1,0 +1,176 @@
+"""Sections: a row of titles and one content at a time. The tab bar of the app is the same widget without content."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.message import Message
+from textual.widget import Widget
+
+from tui.widgets.canvas import Canvas
+from tui.widgets.fragments import Line, cells, harmless
+
+
+class TitleBar(Canvas):
+    """Titles in one line, one of them chosen. Long rows are cut to short forms so that the chosen one is readable."""
+
+    class Clicked(Message):
+        """A title was clicked."""
+
+        def __init__(self, bar: TitleBar, index: int) -> None:
+            super().__init__()
+            self.bar = bar
+            self.index = index
+
+        @property
+        def control(self) -> TitleBar:
+            """The bar."""
+            return self.bar
+
+    def __init__(
+        self,
+        titles: list[str] | None = None,
+        *,
+        numbered: bool = False,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.titles = list(titles or [])
+        self.marks: dict[int, tuple[str, str]] = {}
+        self.chosen = 0
+        self.numbered = numbered
+
+    def choose(self, index: int) -> None:
+        """Highlight another title."""
+        self.chosen = index
+        self.repaint()
+
+    def mark(self, index: int, text: str, style: str = "") -> None:
+        """Put a few characters behind a title (a count, a warning); empty removes them."""
+        if text:
+            self.marks[index] = (text, style)
+        else:
+            self.marks.pop(index, None)
+        self.repaint()
+
+    def _parts(self, width: int) -> list[Line]:
+        limits = [60, 16, 12, 9, 6, 3]
+        parts: list[Line] = []
+        for limit in limits:
+            parts = []
+            for index, title in enumerate(self.titles):
+                number = f"{index + 1} " if self.numbered else ""
+                shown = harmless(title)
+                if index != self.chosen and cells(shown) > limit:
+                    words = shown.split(" ")
+                    shown = words[0] if cells(words[0]) <= limit else shown[:limit].rstrip()
+                style = "cursor" if index == self.chosen else ""
+                line: Line = [(f" {number}", style or "key"), (f"{shown} ", style)]
+                if index in self.marks:
+                    text, mark_style = self.marks[index]
+                    line.insert(2, (f"{text} ", style or mark_style))
+                parts.append(line)
+            if sum(cells(text) for part in parts for text, _ in part) + len(parts) - 1 <= width:
+                break
+        return parts
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The titles with one cell between them."""
+        out: Line = []
+        for part in self._parts(width):
+            if out:
+                out.append((" ", ""))
+            out += part
+        return [out]
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose by mouse."""
+        x = 0
+        for index, part in enumerate(self._parts(self.size.width)):
+            size = sum(cells(text) for text, _ in part)
+            if x <= event.x < x + size:
+                self.post_message(self.Clicked(self, index))
+                return
+            x += size + 1
+
+
+class Sections(Container):
+    """A title bar over contents of which one is shown. Keys ``[`` and ``]`` of the pane step through them.
+
+    ``add`` before mounting. ``Shown`` is posted when another content is shown; only shown contents need drawing.
+    """
+
+    DEFAULT_CSS = """
+    Sections { height: 1fr; width: 1fr; }
+    Sections > TitleBar { height: 1; }
+    """
+
+    class Shown(Message):
+        """Another section is shown."""
+
+        def __init__(self, sections: Sections, index: int) -> None:
+            super().__init__()
+            self.sections = sections
+            self.index = index
+
+        @property
+        def control(self) -> Sections:
+            """The sections."""
+            return self.sections
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.contents: list[tuple[str, Widget]] = []
+        self.chosen = 0
+
+    def add(self, title: str, content: Widget) -> Sections:
+        """Add a section; returns itself for chaining."""
+        self.contents.append((title, content))
+        return self
+
+    def compose(self) -> ComposeResult:
+        """Its widgets."""
+        bar = TitleBar([title for title, _ in self.contents])
+        bar.display = len(self.contents) > 1
+        yield bar
+        for index, (_, content) in enumerate(self.contents):
+            content.display = index == self.chosen
+            yield content
+
+    def choose(self, index: int) -> None:
+        """Show section ``index``."""
+        if not self.contents or index == self.chosen:
+            return
+        self.chosen = index % len(self.contents)
+        if not self.is_mounted:
+            return
+        from tui.views.base import focus_first
+
+        had_focus = self.app.focused is not None and self in self.app.focused.ancestors
+        for number, (_, content) in enumerate(self.contents):
+            content.display = number == self.chosen
+        self.query_one(TitleBar).choose(self.chosen)
+        content = self.contents[self.chosen][1]
+        if had_focus or self.app.focused is None:
+            if content.focusable:
+                content.focus(scroll_visible=False)
+            else:
+                focus_first(content)
+        self.post_message(self.Shown(self, self.chosen))
+
+    def step(self, by: int) -> None:
+        """Show the next or previous section."""
+        if self.contents:
+            self.choose((self.chosen + by) % len(self.contents))
+
+    @property
+    def current(self) -> Widget | None:
+        """The content on screen."""
+        return self.contents[self.chosen][1] if self.contents else None
+
+    def on_title_bar_clicked(self, event: TitleBar.Clicked) -> None:
+        """Choose by mouse."""
+        event.stop()
+        self.choose(event.index)

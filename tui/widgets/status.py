@@ -1,0 +1,117 @@
+"""The last two lines: what the data are (age, files, problems, mode), and which keys do something here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tui.actions import Action, key_text
+from tui.widgets.canvas import Canvas
+from tui.widgets.fragments import Line, cells, cut, harmless, width_of
+
+
+@dataclass(frozen=True, slots=True)
+class StatusFacts:
+    """What the status line says. ``age`` as text; ``stale`` files hold last good rows; ``pending`` changes wait while
+    paused; ``mode`` is how files are watched; ``error`` is why the tab could not be computed; ``at`` a moment of time
+    travel as text; ``busy`` what is being done."""
+
+    age: str = ""
+    files: int = 0
+    stale: int = 0
+    problems: int = 0
+    skipped: int = 0
+    mode: str = ""
+    paused: bool = False
+    pending: int = 0
+    at: str = ""
+    busy: str = ""
+    error: str = ""
+    caption: str = ""
+    sampling: str = ""
+
+
+class StatusLine(Canvas):
+    """One line; it is painted only where its text changed."""
+
+    DEFAULT_CSS = "StatusLine { background: $panel; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.facts = StatusFacts()
+
+    def show(self, facts: StatusFacts) -> None:
+        """Show other facts."""
+        if facts != self.facts:
+            self.facts = facts
+            self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Warnings first, then counts; the table's place on the right."""
+        facts, glyphs = self.facts, self.glyphs
+        parts: list[tuple[str, str]] = []
+        if facts.paused:
+            waiting = f", {facts.pending} waiting" if facts.pending else ""
+            parts.append((f"PAUSED{waiting}", "moderate"))
+        if facts.at:
+            parts.append((f"AT {facts.at}", "moderate"))
+        if facts.error:
+            parts.append((f"{glyphs.severity['severe']} {facts.error}", "severe"))
+        if facts.stale:
+            parts.append((f"{facts.stale} stale", "moderate"))
+        if facts.age:
+            parts.append((f"data {facts.age}", ""))
+        if facts.problems:
+            parts.append((f"! {facts.problems:,} problem{'s' if facts.problems != 1 else ''}", "severe"))
+        parts.append((f"{facts.files:,} file{'s' if facts.files != 1 else ''}", "dim"))
+        if facts.skipped:
+            parts.append((f"{facts.skipped:,} not read", "dim"))
+        if facts.sampling:
+            parts.append((facts.sampling, "dim"))
+        if facts.mode:
+            parts.append((facts.mode, "dim"))
+        if facts.busy:
+            parts.append((facts.busy, "mark"))
+        line: Line = [(" ", "")]
+        for text, style in parts:
+            text = harmless(text)
+            if width_of(line) + cells(text) + 2 > width and len(line) > 1:
+                break
+            line += [(text, style), ("  ", "")]
+        room = width - width_of(line)
+        caption = cut(harmless(facts.caption), max(room - 1, 0), glyphs.ellipsis)
+        if caption:
+            line += [(" " * (room - cells(caption) - 1), ""), (caption, "dim")]
+        return [line]
+
+
+class KeyBar(Canvas):
+    """One line of keys that do something here, in the order of the registry's ``bar`` ranks."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.shown: tuple[tuple[str, str], ...] = ()
+
+    def show(self, actions: Sequence[tuple[Action, str]]) -> None:
+        """Show other actions, each with the key that triggers it now."""
+        ranked = sorted(actions, key=lambda pair: pair[0].bar)
+        shown = tuple((key_text(key), action.title) for action, key in ranked if action.bar)
+        if shown != self.shown:
+            self.shown = shown
+            self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """As many as fit; quit and help always."""
+        last = [pair for pair in self.shown if pair[1] in ("Help", "Quit")]
+        rest = [pair for pair in self.shown if pair not in last]
+        room = width - sum(cells(key) + cells(title) + 3 for key, title in last)
+        line: Line = []
+        for key, title in rest:
+            size = cells(key) + cells(title) + 3
+            if size > room:
+                break
+            room -= size
+            line += [(f" {key}", "key"), (f" {title} ", "")]
+        for key, title in last:
+            line += [(f" {key}", "key"), (f" {title} ", "")]
+        return [line]

@@ -1,0 +1,541 @@
+"""From a frame to the cells on screen: sorting, filtering, finding, choosing columns, formatting. No Textual here.
+
+A ``Window`` is immutable: a frame, its declared ``Table``, what the operator chose (``Choice``) and the resulting order of
+rows. ``build`` is the only expensive step (tens of ms for 100k rows) and may run in a thread; ``lines`` turns the few
+rows on screen into fragments. Polars is imported when the first frame arrives, never at start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from engine import units
+from tui.glyphs import BRAILLE, Glyphs
+from tui.widgets.fragments import Fragment, Line, fit, fit_line, join
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from engine.tables import Column, Table
+
+Key = tuple[Any, ...]
+"""Values of a row's key columns; a row keeps its key while it moves."""
+
+
+class FilterError(ValueError):
+    """A filter that cannot be taken; the message says why in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an operator chose for one table: sort column (empty: the declared order), direction, filter text, and the
+    shown columns in order (None: all that are not declared hidden)."""
+
+    sort: str = ""
+    descending: bool = False
+    filter: str = ""
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a renderer is given: the value, its whole row by column name, the width to fill, the glyphs, and ``peak``,
+    a function from a column name to the largest finite magnitude in that column of the whole frame (0 if none)."""
+
+    value: Any
+    row: Mapping[str, Any]
+    width: int
+    glyphs: Glyphs
+    peak: Callable[[str], float]
+
+
+Renderer = Callable[[Cell], Sequence[Fragment]]
+"""Draws one cell; what it returns is cut or padded to the cell's width."""
+
+WIDTHS: Mapping[str, int] = {
+    "text": 14, "id": 14, "count": 9, "number": 9, "bytes": 9, "bytes_per_s": 11, "ms": 8, "s": 8, "time_ms": 14,
+    "percent": 7, "ratio": 8, "level": 10, "flag": 4, "json": 20, "spark": 12, "mb_s": 10,
+}  # fmt: skip
+"""Default width per kind, in cells."""
+
+FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})
+WORDY: frozenset[str] = frozenset({"text", "id", "level", "json"})
+"""Kinds in which a plain word of a filter is looked for."""
+
+FLEX_LIMIT = 48
+"""A text column takes spare cells up to this width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A column's place on screen: from cell ``x`` on, ``width`` cells."""
+
+    column: Column
+    x: int
+    width: int
+
+    @property
+    def right(self) -> bool:
+        """Whether values are aligned right."""
+        return self.column.kind in units.NUMERIC
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns fit: ``slots`` in order, ``hidden`` how many chosen ones did not fit, ``offset`` how many columns
+    are scrolled away behind the first."""
+
+    slots: tuple[Slot, ...]
+    hidden: int
+    offset: int = 0
+
+
+def column_width(column: Column, default_width: int | None = None) -> int:
+    """Smallest width of a column: declared, or what suits its kind, and enough for a short header."""
+    if column.width:
+        return column.width
+    base = WIDTHS.get(column.kind, 12) if default_width is None else default_width
+    return max(base, min(len(column.header) + 1, 14))
+
+
+def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1) -> Layout:
+    """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first; spare
+    cells go to text columns. It depends on columns and width only, never on values, so nothing jumps as data change.
+
+    ``offset`` > 0 scrolls: the first column stays, ``offset`` columns behind it are skipped, priorities are ignored.
+    """
+    if not columns:
+        return Layout((), 0)
+    total = len(columns)
+    if offset:
+        offset = min(offset, total - 1)
+        columns = [columns[0], *columns[1 + offset :]]
+        chosen: list[Column] = []
+        used = 0
+        for column in columns:
+            size = column_width(column) + (gap if chosen else 0)
+            if chosen and used + size > width:
+                break
+            chosen.append(column)
+            used += size
+    else:
+        ranked = sorted(range(total), key=lambda i: (columns[i].priority, i))
+        kept: set[int] = set()
+        used = 0
+        for index in ranked:
+            size = column_width(columns[index]) + (gap if kept else 0)
+            if kept and used + size > width:
+                # An important column that does not fit ends the row: a less important one must not take its place.
+                break
+            kept.add(index)
+            used += size
+        chosen = [columns[i] for i in sorted(kept)]
+    widths = {column.name: min(column_width(column), max(width, 1)) for column in chosen}
+    spare = width - used
+    flexible = [c for c in chosen if c.kind in FLEXIBLE and not c.width] or [c for c in chosen if c.kind in FLEXIBLE]
+    while spare > 0:
+        growing = [c for c in flexible if widths[c.name] < FLEX_LIMIT]
+        if not growing:
+            break
+        share = max(spare // len(growing), 1)
+        for column in growing:
+            more = min(share, FLEX_LIMIT - widths[column.name], spare)
+            widths[column.name] += more
+            spare -= more
+    slots = []
+    x = 0
+    for column in chosen:
+        slots.append(Slot(column, x, widths[column.name]))
+        x += widths[column.name] + gap
+    return Layout(tuple(slots), total - len(chosen), offset)
+
+
+def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
+    """The columns an operator sees, in order: chosen ones, or all that are not hidden; only those the frame has."""
+    present = set(frame.columns)
+    declared = {column.name: column for column in spec.columns if column.name in present}
+    if choice.columns is not None:
+        found = tuple(declared[name] for name in choice.columns if name in declared)
+        if found:
+            return found
+    return tuple(column for column in declared.values() if not column.hidden) or tuple(declared.values())[:1]
+
+
+_TERM = re.compile(
+    r"""\s*(?P<neg>!(?=[^=~]))?(?:(?P<name>[A-Za-z_][\w.%-]*)(?P<op>>=|<=|!=|!~|=|~|>|<)(?P<value>"[^"]*"|\S*)"""
+    r"""|(?P<word>"[^"]*"?|\S+))"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition of a filter: a plain ``word``, or ``column op value``; ``negated`` turns it round."""
+
+    word: str = ""
+    column: str = ""
+    op: str = ""
+    value: str = ""
+    negated: bool = False
+
+
+def parse_filter(text: str) -> tuple[Term, ...]:
+    """The conditions of a filter, all of which must hold.
+
+    ``etl`` (word in any text column), ``"two words"``, ``cpu>50``, ``size>=10MB``, ``state=RUNNING``, ``name~^etl``
+    (regular expression), ``severity>=moderate``, ``!test`` and ``user!=root`` for the opposite.
+    """
+    terms = []
+    for match in _TERM.finditer(text):
+        if match["name"]:
+            terms.append(Term("", match["name"], match["op"], match["value"].strip('"'), bool(match["neg"])))
+        elif match["word"] and match["word"].strip('"'):
+            terms.append(Term(match["word"].strip('"'), negated=bool(match["neg"])))
+    return tuple(terms)
+
+
+def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
+    wanted = name.lower().replace("-", "_")
+    columns = [column for column in spec.columns if column.name in frame.columns]
+    for test in (
+        lambda c: c.name.lower() == wanted,
+        lambda c: c.header.lower().replace(" ", "_") == wanted,
+    ):
+        for column in columns:
+            if test(column):
+                return column
+    starting = [column for column in columns if column.name.lower().startswith(wanted)]
+    if len(starting) == 1:
+        return starting[0]
+    if starting:
+        raise FilterError(f"{name!r} could be {', '.join(column.name for column in starting[:6])}")
+    import difflib
+
+    near = difflib.get_close_matches(wanted, [column.name for column in columns], 1)
+    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(c.name for c in columns[:12])}"
+    raise FilterError(f"no column {name!r}{hint}")
+
+
+def _text(column: Column, dtype: pl.DataType) -> pl.Expr:
+    import polars as pl
+
+    found = pl.col(column.name)
+    return found if dtype == pl.String else found.cast(pl.String, strict=False)
+
+
+def _ranks(name: str, dtype: pl.DataType) -> pl.Expr:
+    import polars as pl
+
+    if dtype.is_numeric():
+        return pl.col(name).cast(pl.Float64)
+    words = pl.col(name).cast(pl.String).str.to_lowercase()
+    return words.replace_strict(units.RANKS, default=0, return_dtype=pl.Int64).cast(pl.Float64)
+
+
+def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[Column]) -> pl.Expr:
+    import polars as pl
+
+    if term.word:
+        wanted = term.word.lower()
+        parts = [
+            _text(column, frame.schema[column.name]).str.to_lowercase().str.contains(wanted, literal=True)
+            for column in visible
+            if column.kind in WORDY and not frame.schema[column.name].is_nested()
+        ]
+        found = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
+    else:
+        column = _find_column(spec, frame, term.column)
+        found = _comparison(column, frame.schema[column.name], term).fill_null(False)
+    return ~found if term.negated else found
+
+
+def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
+    import polars as pl
+
+    op, value = term.op, term.value
+    if dtype.is_nested():
+        raise FilterError(f"{column.name} cannot be compared")
+    if value == "":
+        empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
+        if op in ("=", "~"):
+            return empty
+        if op in ("!=", "!~"):
+            return ~empty
+        raise FilterError(f"{column.name}{op} wants a value")
+    if op in ("~", "!~"):
+        try:
+            pl.Series([""]).str.contains(f"(?i){value}")
+        except pl.exceptions.ComputeError:
+            raise FilterError(f"{value!r} is not a regular expression") from None
+        found = _text(column, dtype).str.contains(f"(?i){value}")
+        return ~found.fill_null(False) if op == "!~" else found
+    left: pl.Expr
+    right: Any
+    if column.kind == "level" and value.lower() in units.RANKS:
+        left = _ranks(column.name, dtype)
+        right = float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
+    elif dtype == pl.Boolean:
+        if value.lower() not in {"true", "false", "yes", "no", "on", "off", "1", "0"}:
+            raise FilterError(f"{column.name} is yes or no")
+        left, right = pl.col(column.name), value.lower() in {"true", "yes", "on", "1"}
+    elif dtype.is_numeric():
+        try:
+            right = units.amount(column.kind, value)
+        except ValueError as error:
+            raise FilterError(f"{column.name}: {error}") from None
+        if dtype.is_integer() and float(right).is_integer() and re.fullmatch(r"[-+]?\d+", value):
+            right = int(value)  # exact beyond 2**53
+            left = pl.col(column.name)
+            if not -(2**63) <= right < 2**63:
+                left, right = left.cast(pl.Float64), float(right)
+        else:
+            left = pl.col(column.name).cast(pl.Float64)
+    else:
+        left, right = _text(column, dtype).str.to_lowercase(), value.lower()
+    match op:
+        case "=":
+            return left == right
+        case "!=":
+            return ~(left == right).fill_null(False)
+        case ">":
+            return left > right
+        case ">=":
+            return left >= right
+        case "<":
+            return left < right
+        case _:
+            return left <= right
+
+
+def matching(spec: Table, frame: pl.DataFrame, text: str, choice: Choice) -> pl.Series | None:
+    """Which rows match a filter text (booleans), or None if it asks nothing. Raises FilterError."""
+    import polars as pl
+
+    terms = parse_filter(text)
+    if not terms:
+        return None
+    visible = shown_columns(spec, frame, choice)
+    conditions = [_condition(spec, frame, term, visible) for term in terms]
+    mask = frame.select(pl.all_horizontal(conditions).alias("match")).to_series()
+    return mask if mask.len() == frame.height else pl.Series("match", [bool(mask[0])] * frame.height)
+
+
+def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
+    import polars as pl
+
+    found = pl.col(column.name)
+    if column.kind == "level":
+        return _ranks(column.name, dtype)
+    if isinstance(dtype, (pl.List, pl.Array)):
+        inner = found.list if isinstance(dtype, pl.List) else found.arr
+        return inner.last() if dtype.inner is not None and dtype.inner.is_numeric() else inner.len()
+    if dtype.is_float():
+        return found.fill_nan(None)
+    if dtype == pl.String:
+        return found.str.to_lowercase()
+    if dtype.is_nested():
+        return found.struct.json_encode()
+    return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """A frame as it is looked at. ``order`` holds the row numbers of ``frame`` in shown order (UInt32)."""
+
+    spec: Table
+    frame: pl.DataFrame
+    choice: Choice
+    order: pl.Series
+    columns: tuple[Column, ...]
+    error: str = ""
+    _peaks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def height(self) -> int:
+        """Rows that match."""
+        return self.order.len()
+
+    def peak(self, name: str) -> float:
+        """Largest finite magnitude in column ``name`` of the whole frame, 0.0 without any or for text."""
+        if name not in self._peaks:
+            value = 0.0
+            if name in self.frame.columns and self.frame.schema[name].is_numeric():
+                import polars as pl
+
+                numbers = self.frame.get_column(name).cast(pl.Float64)
+                top = numbers.filter(numbers.is_finite()).abs().max()
+                value = float(top) if isinstance(top, (int, float)) else 0.0
+            self._peaks[name] = value
+        return self._peaks[name]
+
+    def rows(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """The shown rows ``start`` to ``stop`` as dicts. Meant for a screenful, not for a frame."""
+        start, stop = max(start, 0), min(stop, self.height)
+        if start >= stop:
+            return []
+        return self.frame[self.order.slice(start, stop - start)].to_dicts()
+
+    def key(self, position: int) -> Key | None:
+        """The key of the row at ``position``, None out of range. Tables without key columns use the row number."""
+        if not 0 <= position < self.height:
+            return None
+        row = int(self.order[position])
+        names = [name for name in self.spec.key if name in self.frame.columns]
+        if not names:
+            return (row,)
+        return tuple(self.frame.get_column(name)[row] for name in names)
+
+    def locate(self, key: Key | None) -> int | None:
+        """The position of the row with ``key`` now, None if it is gone or filtered out."""
+        if key is None or not self.height:
+            return None
+        import polars as pl
+
+        names = [name for name in self.spec.key if name in self.frame.columns]
+        if not names:
+            found = (self.order == key[0]).arg_true()
+            return int(found[0]) if found.len() else None
+        if len(names) != len(key):
+            return None
+        try:
+            mask = self.frame.select(
+                pl.all_horizontal(
+                    [
+                        pl.col(n).eq_missing(pl.lit(v, dtype=self.frame.schema[n]))
+                        for n, v in zip(names, key, strict=True)
+                    ]
+                )
+            ).to_series()
+        except (pl.exceptions.PolarsError, TypeError, OverflowError, ValueError):
+            return None  # a key of another type than the column now has
+        rows = mask.arg_true()
+        if not rows.len():
+            return None
+        found = self.order.is_in(rows.cast(self.order.dtype).implode()).arg_true()
+        return int(found[0]) if found.len() else None
+
+    def find(self, text: str, start: int, step: int = 1) -> int | None:
+        """Position of the next (``step`` 1) or previous (-1) row that matches ``text``, from ``start`` on, around the
+        end. None if none does. Raises FilterError."""
+        mask = matching(self.spec, self.frame, text, self.choice)
+        if mask is None or not self.height:
+            return None
+        hits = mask.gather(self.order).arg_true().to_numpy()
+        if not len(hits):
+            return None
+        if step > 0:
+            after = hits[hits > start]
+            return int(after[0]) if len(after) else int(hits[0])
+        before = hits[hits < start]
+        return int(before[-1]) if len(before) else int(hits[-1])
+
+    def shown(self) -> pl.DataFrame:
+        """The frame as shown: matching rows in shown order, shown columns. For export."""
+        return self.frame[self.order].select([column.name for column in self.columns])
+
+
+def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | None = None) -> Window:
+    """Sort and filter. A filter that cannot be taken filters nothing and says so in ``error``."""
+    import polars as pl
+
+    if previous is not None and previous.frame is frame and previous.choice == choice and previous.spec is spec:
+        return previous
+    error = ""
+    mask: pl.Series | None = None
+    if choice.filter:
+        try:
+            mask = matching(spec, frame, choice.filter, choice)
+        except FilterError as wrong:
+            error = str(wrong)
+    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True) if mask is None else mask.arg_true()
+    rows = rows.cast(pl.UInt32)
+    if choice.sort and choice.sort in frame.columns:
+        column = next((c for c in spec.columns if c.name == choice.sort), None)
+        if column is not None:
+            key = frame.select(_sort_key(column, frame.schema[column.name]).alias("key")).to_series()
+            rows = (
+                pl.DataFrame({"key": key.gather(rows), "row": rows})
+                .sort(["key", "row"], descending=[choice.descending, False], nulls_last=True)
+                .get_column("row")
+            )
+    elif choice.descending and not choice.sort:
+        rows = rows.reverse()
+    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
+
+
+def spark_text(values: Sequence[Any], width: int, glyphs: Glyphs) -> str:
+    """A list of numbers as one line of vertical bars: the last ``width`` after min/max-preserving thinning."""
+    from tui.widgets.plot import spark
+
+    return spark(values, width, glyphs)
+
+
+def default_cell(column: Column, cell: Cell) -> list[Fragment]:
+    """How a value is drawn where no renderer is given: text by kind; severities carry a mark, a word and a colour."""
+    value = cell.value
+    if value is None:
+        return [(units.NOTHING if not cell.glyphs.ascii else "-", "dim")]
+    if column.kind == "level":
+        level = units.level_of(value)
+        return [(f"{cell.glyphs.severity[level]} {units.text('level', value)}", level)]
+    if column.kind == "spark" and not isinstance(value, (str, int, float)):
+        return [(spark_text(list(value), cell.width, cell.glyphs), "bar")]
+    return [(units.text(column.kind, value, cell.width), "")]
+
+
+def lines(
+    window: Window,
+    start: int,
+    stop: int,
+    places: Layout,
+    width: int,
+    glyphs: Glyphs = BRAILLE,
+    renderers: Mapping[str, Renderer] | None = None,
+) -> list[Line]:
+    """The rows ``start`` to ``stop`` as lines of exactly ``width`` cells."""
+    renderers = renderers or {}
+    out: list[Line] = []
+    for row in window.rows(start, stop):
+        line: Line = []
+        x = 0
+        for slot in places.slots:
+            if slot.x > x:
+                line.append((" " * (slot.x - x), ""))
+            cell = Cell(row.get(slot.column.name), row, slot.width, glyphs, window.peak)
+            renderer = renderers.get(slot.column.name)
+            found = default_cell(slot.column, cell) if renderer is None else renderer(cell)
+            if len(found) == 1:
+                text, style = found[0]
+                align = "right" if slot.right and renderer is None else "left"
+                line.append((fit(text, slot.width, align, glyphs.ellipsis), style))
+            else:
+                line += fit_line(list(found), slot.width, glyphs.ellipsis)
+            x = slot.x + slot.width
+        out.append(fit_line(line, width, glyphs.ellipsis))
+    return out
+
+
+def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
+    """The header line: titles, the sort mark, ``sorted`` style for the sorted column, ``title`` for the chosen one."""
+    line: Line = []
+    x = 0
+    for slot in places.slots:
+        if slot.x > x:
+            line.append((" " * (slot.x - x), "header"))
+        name = slot.column.name
+        title = slot.column.header
+        if window.choice.sort == name:
+            title = (glyphs.down if window.choice.descending else glyphs.up) + title
+        style = "cursor" if name == current else "sorted" if window.choice.sort == name else "header"
+        line.append((fit(title, slot.width, "right" if slot.right else "left", glyphs.ellipsis), style))
+        x = slot.x + slot.width
+    if x < width:
+        line.append((" " * (width - x), "header"))
+    return fit_line(join(line), width)
+
+
+def rechoose(choice: Choice, **fields: Any) -> Choice:
+    """``choice`` with some fields changed."""
+    return replace(choice, **fields)
