@@ -1,0 +1,144 @@
+"""Change points of a series: E-divisive with means (Matteson and James 2014) as Otava (Hunter, Fleming et al. 2023)
+applies it: sliding windows, Student's t instead of permutations, then merging from the weakest point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.stats.ranks import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """``index``: first point of the new regime; mean and p are against the neighbouring regimes."""
+
+    index: int
+    p_value: float
+    mean_before: float
+    mean_after: float
+
+    @property
+    def relative_change(self) -> float:
+        """mean after / mean before - 1; infinite from zero."""
+        return _relative(self.mean_before, self.mean_after)
+
+    @property
+    def magnitude(self) -> float:
+        """The larger of the forward and backward relative change."""
+        return max(abs(_relative(self.mean_before, self.mean_after)), abs(_relative(self.mean_after, self.mean_before)))
+
+
+def _relative(before: float, after: float) -> float:
+    if before == after:
+        return 0.0
+    return math.inf if before == 0 else after / before - 1.0
+
+
+def best_split(series: Floats) -> tuple[int, float]:
+    """(tau, Q) that maximises the energy statistic over all tau and kappa: X = series[:tau], Y = series[tau:kappa].
+
+    Segments of one point are allowed (their inner distance is 0). (0, -inf) for fewer than two points.
+    """
+    n = series.size
+    if n < 2:
+        return 0, -math.inf
+    total = np.zeros((n + 1, n + 1))
+    np.cumsum(np.cumsum(np.abs(series[:, None] - series[None, :]), axis=0), axis=1, out=total[1:, 1:])
+    diagonal = np.diagonal(total)
+    tau = np.arange(1, n)[:, None]
+    kappa = np.arange(2, n + 1)[None, :]
+    size_x = tau.astype(np.float64)
+    size_y = np.maximum(kappa - tau, 1).astype(np.float64)
+    upto = total[1:n, 2 : n + 1]
+    at_tau = diagonal[1:n, None]
+    cross = upto - at_tau
+    inner_x = at_tau / 2.0
+    inner_y = (diagonal[None, 2 : n + 1] - 2.0 * upto + at_tau) / 2.0
+    both = size_x + size_y
+    q = 2.0 / both * cross
+    q -= 2.0 * size_y / (both * np.maximum(size_x - 1.0, 1.0)) * inner_x
+    q -= 2.0 * size_x / (both * np.maximum(size_y - 1.0, 1.0)) * inner_y
+    q[kappa <= tau] = -np.inf
+    at = int(np.argmax(q))
+    return at // (n - 1) + 1, float(q.ravel()[at])
+
+
+def student_p(left: Floats, right: Floats) -> float:
+    """Two-sided p of Student's t with pooled variance from population standard deviations, as Otava computes it."""
+    n1, n2 = left.size, right.size
+    freedom = n1 + n2 - 2
+    if freedom <= 0 or not (n1 and n2):
+        return 1.0
+    mean1, mean2 = float(left.mean()), float(right.mean())
+    pooled = ((n1 - 1) * float(left.var()) + (n2 - 1) * float(right.var())) / freedom
+    spread = math.sqrt(pooled * (1.0 / n1 + 1.0 / n2))
+    if spread == 0:
+        return 1.0 if mean1 == mean2 else 0.0
+    from scipy.special import stdtr
+
+    return float(2.0 * stdtr(freedom, -abs(mean1 - mean2) / spread))
+
+
+def _point(index: int, series: Floats, ends: Sequence[int]) -> ChangePoint:
+    start = max(e for e in ends if e < index)
+    end = min(e for e in ends if e > index)
+    left, right = series[start:index], series[index:end]
+    return ChangePoint(index, student_p(left, right), float(left.mean()), float(right.mean()))
+
+
+def _in_window(series: Floats, limit: float) -> list[int]:
+    """Divide one window until the best remaining split is not significant."""
+    ends = [0, series.size]
+    best: dict[tuple[int, int], tuple[int, float]] = {}
+    while True:
+        chosen: tuple[float, int] | None = None
+        for start, end in zip(ends, ends[1:], strict=False):
+            if (start, end) not in best:
+                tau, q = best_split(series[start:end])
+                best[start, end] = (start + tau, q)
+            tau, q = best[start, end]
+            if q > -math.inf and (chosen is None or q > chosen[0]):
+                chosen = (q, tau)
+        if chosen is None or not _point(chosen[1], series, ends).p_value <= limit:
+            return ends[1:-1]
+        ends = sorted([*ends, chosen[1]])
+
+
+def change_points(
+    series: Floats, *, window: int = 50, max_p_value: float = 0.001, min_magnitude: float = 0.0
+) -> tuple[ChangePoint, ...]:
+    """Change points of a finite ``series`` in time order.
+
+    Windows of ``window`` points advance by half a window; weak points pass at 10 x the p limit (2 x from 0.05 on) and
+    are merged, weakest first, until every p is below ``max_p_value`` and every magnitude above ``min_magnitude``.
+    """
+    n = series.size
+    if n < 2:
+        return ()
+    weak = max_p_value * 10 if max_p_value < 0.05 else max_p_value * 2 if max_p_value < 0.5 else max_p_value
+    indexes: list[int] = []
+    start, step = 0, max(1, window // 2)
+    while start < n:
+        fresh = sorted(i + start for i in _in_window(series[start : start + window], weak))
+        start = max(fresh[-1] if fresh else 0, start + step)
+        indexes += [i for i in fresh if i not in indexes]
+    indexes.sort()
+    ends = [0, *indexes, n]
+    points = [_point(i, series, ends) for i in indexes]
+    while points:
+        weakest = max(points, key=lambda p: p.p_value)
+        if weakest.p_value < max_p_value:
+            weakest = min(points, key=lambda p: p.magnitude)
+            if weakest.magnitude > min_magnitude:
+                break
+        at = points.index(weakest)
+        del points[at]
+        ends = [0, *(p.index for p in points), n]
+        for near in (at - 1, at):
+            if 0 <= near < len(points):
+                points[near] = _point(points[near].index, series, ends)
+    return tuple(points)
