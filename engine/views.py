@@ -55,7 +55,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry(
         "run-comparison",
         "Run comparison",
-        "",
+        "engine.run_comparison.view",
         "ClusterLoader2 and perfdash artifacts by job folder, Go benchmarks, k6, pytest-benchmark, hyperfine, JMH, fio",
     ),
     Entry(

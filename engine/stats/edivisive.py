@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def _in_window(series: Floats, limit: float) -> list[int]:
     best: dict[tuple[int, int], tuple[int, float]] = {}
     while True:
         chosen: tuple[float, int] | None = None
-        for start, end in zip(ends, ends[1:], strict=False):
+        for start, end in pairwise(ends):
             if (start, end) not in best:
                 tau, q = best_split(series[start:end])
                 best[start, end] = (start + tau, q)

@@ -66,8 +66,7 @@ def _select_all(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
 def _select_large(left: Floats, right: Floats, ranks: tuple[int, ...], check: Callable[[], None]) -> Floats:
     """The differences of the given ranks: a coarse grid of quantiles brackets each rank, counting proves the bracket,
     and only the pairs inside it are formed."""
-    k, n1 = left.shape
-    n2 = right.shape[1]
+    k = len(left)
     low_first, high_first = np.sort(left, axis=1), np.sort(right, axis=1)
     coarse = _select_grid(low_first, high_first)
     found = np.empty((k, len(ranks)))

@@ -1,0 +1,534 @@
+"""The kinds of report ClusterLoader2 and its relatives write. Adding one is one small class in ``KINDS``.
+
+A kind says which reports it covers, below which value a difference does not matter (the seed design's cutoff), whether
+design mode compares it unless told otherwise, which direction is better, and, where its file is not PerfData, how the
+document becomes measured values.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+
+class Measured(NamedTuple):
+    """Some values of one thing: labels, unit as written, and a number per bucket (None: the file says null)."""
+
+    values: Mapping[str, float | None]
+    unit: str = ""
+    verb: str = ""
+    resource: str = ""
+    subresource: str = ""
+    scope: str = ""
+    metric: str = ""
+
+
+class Wrong(ValueError):
+    """A document that is not of the shape its kind has; the message says what is wrong."""
+
+
+class MetricKind:
+    """Base of all kinds; the plain ones only set attributes.
+
+    ``prefixes``: how names of its reports begin. ``marks``: bytes that show its shape under any name. ``cutoff``: in
+    design mode smaller values count as this one (in the canonical unit). ``chosen``: part of design mode's metric set.
+    ``better``: direction, where unit and name do not tell it.
+    """
+
+    name = ""
+    prefixes: tuple[str, ...] = ()
+    marks: tuple[bytes, ...] = ()
+    cutoff: float | None = None
+    chosen = False
+    better = ""
+    perf_data = True
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """Values of a document that is not PerfData. Raises Wrong if it has another shape."""
+        raise Wrong("it holds no dataItems")
+
+
+class ApiResponsiveness(MetricKind):
+    """API call latency until 2019: the kind upstream's comparison reads."""
+
+    name = "APIResponsiveness"
+    prefixes = ("APIResponsiveness_",)
+    cutoff = 50.0
+    chosen = True
+    better = "lower"
+
+
+class ApiResponsivenessPrometheus(MetricKind):
+    """API call latency as today's ClusterLoader2 measures it."""
+
+    name = "APIResponsivenessPrometheus"
+    prefixes = ("APIResponsivenessPrometheus",)
+    cutoff = 50.0
+    chosen = True
+    better = "lower"
+
+
+class PodStartupLatency(MetricKind):
+    """Pod startup phases, all pods: the other kind upstream's comparison reads."""
+
+    name = "PodStartupLatency"
+    prefixes = ("PodStartupLatency_",)
+    cutoff = 1000.0
+    chosen = True
+    better = "lower"
+
+
+class StatelessPodStartupLatency(PodStartupLatency):
+    """Pod startup phases of stateless pods."""
+
+    name = "StatelessPodStartupLatency"
+    prefixes = ("StatelessPodStartupLatency",)
+
+
+class StatefulPodStartupLatency(PodStartupLatency):
+    """Pod startup phases of stateful pods."""
+
+    name = "StatefulPodStartupLatency"
+    prefixes = ("StatefulPodStartupLatency",)
+
+
+class PhaseLatency(MetricKind):
+    """Latencies of other objects' phases; PerfData or a small object of latencies."""
+
+    name = "PhaseLatency"
+    prefixes = (
+        "JobLifecycleLatency", "ResourceClaimAllocationLatency", "ServiceCreationLatency", "LoadBalancerNodeSyncLatency",
+        "NegLatency", "KubeStateMetricsLatency",
+    )  # fmt: skip
+    better = "lower"
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """``{name: {Perc50: …}}`` or ``{Perc50: …}``; numbers in ms, texts as Go durations."""
+        yield from _latencies(_object(document), "ms")
+
+
+class NetworkLatency(MetricKind):
+    """Network programming, in-cluster network, DNS and in-cluster API latency."""
+
+    name = "NetworkLatency"
+    prefixes = (
+        "NetworkProgrammingLatency", "InClusterNetworkLatency", "DnsLookupLatency", "InClusterAPIServerRequestLatency",
+        "DnsPropagation",
+    )  # fmt: skip
+    better = "lower"
+
+
+class GenericPrometheusQuery(MetricKind):
+    """Whatever the author of a test queried; unit and names are theirs."""
+
+    name = "GenericPrometheusQuery"
+    prefixes = ("GenericPrometheusQuery",)
+
+
+class Timer(MetricKind):
+    """Durations of test phases."""
+
+    name = "Timer"
+    prefixes = ("Timer",)
+    better = "lower"
+
+
+class NetworkPerformance(MetricKind):
+    """Throughput, latency, jitter and loss between pods."""
+
+    name = "NetworkPerformanceMetrics"
+    prefixes = ("NetworkPerformanceMetrics",)
+
+
+class Windows(MetricKind):
+    """Windows node and container usage."""
+
+    name = "Windows"
+    prefixes = ("Windows",)
+
+
+class BenchmarkPerfScheduling(MetricKind):
+    """scheduler_perf results."""
+
+    name = "BenchmarkPerfScheduling"
+    prefixes = ("BenchmarkPerfScheduling", "BenchmarkResults")
+
+
+class ResourceUsage(MetricKind):
+    """CPU and memory of system containers, by percentile; pods of one owner are folded as perfdash folds them."""
+
+    name = "ResourceUsageSummary"
+    prefixes = ("ResourceUsageSummary", "NetworkPolicySoakMeasurement")
+    marks = (b'"CPU"', b'"Mem"')
+    better = "lower"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """Maximum per folded name, and perfdash's mean over all entries as ``all-nodes``."""
+        cpu: dict[str, dict[str, float | None]] = {}
+        memory: dict[str, dict[str, float | None]] = {}
+        for percentile, entries in _object(document).items():
+            total_cpu, total_memory, n = 0.0, 0.0, 0
+            for entry in _list(entries or []):
+                fields = _object(entry)
+                owner = fold_pod_name(str(fields.get("Name", "")))
+                for target, key in ((cpu, "CPU"), (memory, "Mem")):
+                    value = _number(fields.get(key), key)
+                    seen = target.setdefault(owner, {}).get(percentile)
+                    if value is None:
+                        target[owner].setdefault(percentile, None)
+                    elif seen is None or value > seen:
+                        target[owner][percentile] = value
+                total_cpu += _number(fields.get("CPU"), "CPU") or 0.0
+                total_memory += _number(fields.get("Mem"), "Mem") or 0.0
+                n += 1
+            if n:
+                cpu.setdefault("all-nodes", {})[percentile] = total_cpu / n
+                memory.setdefault("all-nodes", {})[percentile] = total_memory / n
+        for owner, values in cpu.items():
+            yield Measured(values, "cores", resource=owner, metric="CPU")
+        for owner, values in memory.items():
+            mib = {name: None if value is None else value / 1048576.0 for name, value in values.items()}
+            yield Measured(mib, "MiB", resource=owner, metric="Memory")
+
+
+class SchedulingThroughput(MetricKind):
+    """Pods scheduled per second."""
+
+    name = "SchedulingThroughput"
+    prefixes = ("SchedulingThroughput",)
+    better = "higher"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """``{perc50, perc90, perc99, max}`` or any part of it (older: ``average``)."""
+        yield Measured(_numbers(_object(document)), "pods/s")
+
+
+class SchedulingMetrics(MetricKind):
+    """Scheduler latencies; integers in nanoseconds."""
+
+    name = "SchedulingMetrics"
+    prefixes = ("SchedulingMetrics",)
+    marks = (b'"frameworkExtensionPointDuration"', b'"e2eSchedulingLatency"')
+    better = "lower"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """A latency per name, the extension points one level deeper; also ``throughput…`` numbers of older files."""
+        yield from _latencies(_object(document), "ns")
+
+
+class EtcdMetrics(MetricKind):
+    """etcd histograms as the share of operations within a bound, and the database size."""
+
+    name = "EtcdMetrics"
+    prefixes = ("EtcdMetrics",)
+    marks = (b'"backendCommitDuration"', b'"walFsyncDuration"')
+    better = "higher"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """Per histogram and label set: per cent of ``+Inf`` at each bound (0 if nothing was counted)."""
+        for name, value in _object(document).items():
+            if isinstance(value, list):
+                for histogram in value:
+                    fields = _object(histogram)
+                    buckets = _numbers(_object(fields.get("buckets") or {}))
+                    total = buckets.pop("+Inf", None) or 0.0
+                    shares: dict[str, float | None] = {
+                        f"<= {bound}s": None if n is None else (n / total * 100.0 if total else 0.0)
+                        for bound, n in sorted(buckets.items(), key=lambda pair: _bound(pair[0]))
+                    }
+                    labels = {k: str(v) for k, v in _object(fields.get("labels") or {}).items() if k != "__name__"}
+                    yield Measured(shares, "%", resource=name, metric=join_labels(labels))
+            elif isinstance(value, (int, float)):
+                yield Measured({"value": _number(value, name)}, "bytes", resource=name)
+
+
+class MetricsForE2E(MetricKind):
+    """Component metrics as Prometheus samples; requests by client as perfdash counts them."""
+
+    name = "MetricsForE2E"
+    prefixes = ("MetricsForE2E",)
+    marks = (b'"APIServerMetrics"',)
+    perf_data = False
+
+    _client = re.compile(r"^([^/]*)/(\S+)(.*?)(/[0-9a-f]{7,})?$")
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """Samples of one name and label set are added; a client's version and commit are left out of the labels."""
+        for component, metrics in _object(document).items():
+            if not isinstance(metrics, dict):
+                continue
+            for name, samples in metrics.items():
+                sums: dict[str, float] = {}
+                for sample in _list(samples or []):
+                    fields = _object(sample)
+                    labels = {k: str(v) for k, v in _object(fields.get("metric") or {}).items()}
+                    labels.pop("__name__", None)
+                    labels.pop("contentType", None)
+                    if "client" in labels and (client := self._client.match(labels["client"])):
+                        labels["client"] = (client[1] + client[3]).strip()
+                    pair = fields.get("value")
+                    number = _float(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
+                    if number is not None:
+                        key = join_labels(labels)
+                        sums[key] = sums.get(key, 0.0) + number
+                unit = "count"
+                for labels_text, total in sums.items():
+                    yield Measured({"value": total}, unit, resource=name, scope=component, metric=labels_text)
+
+
+class SystemPodMetrics(MetricKind):
+    """Restarts of system pods: the maximum per container name."""
+
+    name = "SystemPodMetrics"
+    prefixes = ("SystemPodMetrics",)
+    marks = (b'"restartCount"',)
+    better = "lower"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """``{pods: [{containers: [{name, restartCount}]}]}``."""
+        most: dict[str, float] = {}
+        for pod in _list(_object(document).get("pods") or []):
+            for container in _list(_object(pod).get("containers") or []):
+                fields = _object(container)
+                name = str(fields.get("name", ""))
+                most[name] = max(most.get(name, 0.0), _number(fields.get("restartCount", 0), "restartCount") or 0.0)
+        for name, restarts in most.items():
+            yield Measured({"RestartCount": restarts}, "count", resource=name)
+
+
+class ContainerRestarts(MetricKind):
+    """Restarts: the sum per container name."""
+
+    name = "ContainerRestarts"
+    prefixes = ("ContainerRestarts",)
+    marks = (b'"RestartCount"',)
+    better = "lower"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """``[{Container, RestartCount}]``."""
+        sums: dict[str, float] = {}
+        for entry in _list(document or []):
+            fields = _object(entry)
+            name = str(fields.get("Container", ""))
+            sums[name] = sums.get(name, 0.0) + (_number(fields.get("RestartCount", 0), "RestartCount") or 0.0)
+        for name, restarts in sums.items():
+            yield Measured({"RestartCount": restarts}, "count", resource=name)
+
+
+class ApiAvailability(MetricKind):
+    """Availability of the API server, of the cluster and of each host."""
+
+    name = "APIAvailability"
+    prefixes = ("APIAvailability",)
+    marks = (b'"availabilityPercentage"',)
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """``availabilityPercentage`` in per cent, ``longestUnavailablePeriod`` as a Go duration."""
+        fields = _object(document)
+        hosts = [("cluster", fields.get("clusterMetrics"))]
+        for host in _list(fields.get("hostMetrics") or []):
+            entry = _object(host)
+            hosts.append((str(entry.get("IP") or entry.get("ip") or entry.get("host") or "host"), entry))
+        for name, metrics in hosts:
+            if not isinstance(metrics, dict):
+                continue
+            share = _number(metrics.get("availabilityPercentage"), "availabilityPercentage")
+            yield Measured({"value": share}, "%", resource=name, metric="availability")
+            if metrics.get("longestUnavailablePeriod") is not None:
+                longest = duration_ms(metrics["longestUnavailablePeriod"])
+                yield Measured({"value": longest}, "ms", resource=name, metric="longest unavailable")
+
+
+class CiliumDelay(MetricKind):
+    """Propagation delay of Cilium endpoints: counts per bucket at each time."""
+
+    name = "CiliumEndpointPropagationDelay"
+    prefixes = ("CiliumEndpointPropagationDelay",)
+    better = "higher"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """Per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
+        times = {t: b for t, b in _object(document).items() if isinstance(b, dict)}
+        if times:
+            buckets = _numbers(times[max(times)])
+            total = buckets.pop("+Inf", None) or max((n for n in buckets.values() if n is not None), default=0.0)
+            yield Measured({f"<= {b}": (n or 0.0) / total * 100.0 if total else 0.0 for b, n in buckets.items()}, "%")
+
+
+class Tracked(MetricKind):
+    """Out-of-memory kills and unhealthy nodes: how many."""
+
+    name = "Tracked"
+    prefixes = ("ClusterOOMsTracker", "NodeHealthTracker")
+    better = "lower"
+    perf_data = False
+
+    def measured(self, document: Any) -> Iterable[Measured]:
+        """The length of each list, each number as it is."""
+        for name, value in _object(document).items():
+            if value is None or isinstance(value, (list, dict)):
+                yield Measured({"count": float(len(value or ()))}, "count", resource=name)
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                yield Measured({"count": _number(value, name)}, "count", resource=name)
+
+
+class OtherPerfData(MetricKind):
+    """Any other PerfData report."""
+
+    name = "PerfData"
+    marks = (b'"dataItems"',)
+
+
+KINDS: tuple[MetricKind, ...] = (
+    ApiResponsiveness(), ApiResponsivenessPrometheus(), PodStartupLatency(), StatelessPodStartupLatency(),
+    StatefulPodStartupLatency(), PhaseLatency(), NetworkLatency(), GenericPrometheusQuery(), Timer(),
+    NetworkPerformance(), Windows(), BenchmarkPerfScheduling(), ResourceUsage(), SchedulingThroughput(),
+    SchedulingMetrics(), EtcdMetrics(), MetricsForE2E(), SystemPodMetrics(), ContainerRestarts(), ApiAvailability(),
+    CiliumDelay(), Tracked(), OtherPerfData(),
+)  # fmt: skip
+"""All kinds; the longest fitting prefix wins, then the first whose marks are all there."""
+
+_PREFIXES = sorted(((prefix, kind) for kind in KINDS for prefix in kind.prefixes), key=lambda pair: -len(pair[0]))
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def kind_of_name(name: str) -> MetricKind | None:
+    """The kind whose reports are called like ``name``; ``<id>_PrometheusSchedulingMetrics`` too."""
+    for prefix, kind in _PREFIXES:
+        if name.startswith(prefix):
+            return kind
+    if "PrometheusSchedulingMetrics" in name:
+        return BY_NAME["SchedulingMetrics"]
+    return None
+
+
+def kind_of_content(head: bytes) -> MetricKind | None:
+    """The kind whose marks all occur in ``head``; PerfData first, in any case of its name."""
+    if b'"dataitems"' in head.lower():
+        return BY_NAME["PerfData"]
+    for kind in KINDS:
+        if kind.marks and all(mark in head for mark in kind.marks):
+            return kind
+    return None
+
+
+def fold_pod_name(name: str) -> str:
+    """``pod/container`` with the generated end of the pod's name cut, as perfdash cuts it: at the first piece after
+    the first that looks like a hash (four or more characters, none of e u y i o a) or a version (v and a digit)."""
+    pod, slash, container = name.partition("/")
+    pieces = pod.split("-")
+    for i, piece in enumerate(pieces[1:], start=1):
+        hashed = len(piece) >= 4 and not set(piece) & set("eyuioa")
+        version = len(piece) >= 2 and piece[0] == "v" and piece[1].isdigit()
+        if hashed or version:
+            return "-".join(pieces[:i]) + slash + container
+    return name
+
+
+def join_labels(labels: Mapping[str, str]) -> str:
+    """Labels as one text in a fixed order."""
+    return ", ".join(f"{key}={labels[key]}" for key in sorted(labels))
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
+
+
+def duration_ms(text: Any) -> float:
+    """A Go duration (``1m5.2s``) or a number of nanoseconds in ms. Raises Wrong."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text) * 1e-6
+    if text == "0":
+        return 0.0
+    total, at = 0.0, 0
+    body = text.removeprefix("-") if isinstance(text, str) else ""
+    for part in _DURATION.finditer(body):
+        if part.start() != at:
+            break
+        total += float(part[1]) * _DURATION_MS[part[2]]
+        at = part.end()
+    if not body or at != len(body):
+        raise Wrong(f"{text!r} is not a duration")
+    return -total if text != body else total
+
+
+def _latencies(document: Mapping[str, Any], unit: str) -> Iterator[Measured]:
+    direct: dict[str, float | None] = {}
+    for name, value in document.items():
+        if isinstance(value, dict):
+            nested = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
+            plain = {key: inner for key, inner in value.items() if not isinstance(inner, dict)}
+            if plain:
+                yield Measured(_times(plain, unit), unit, resource=name)
+            for key, inner in nested.items():
+                yield Measured(_times(inner, unit), unit, resource=name, subresource=key)
+        elif name.lower().startswith("throughput"):
+            yield Measured({"value": _number(value, name)}, "pods/s", resource=name)
+        elif value is None or isinstance(value, (int, float, str)):
+            direct[name] = _time(value, name, unit)
+    if direct:
+        yield Measured(direct, unit)
+
+
+def _times(values: Mapping[str, Any], unit: str) -> dict[str, float | None]:
+    return {name: _time(value, name, unit) for name, value in values.items()}
+
+
+def _time(value: Any, name: str, unit: str) -> float | None:
+    if isinstance(value, str):
+        ms = duration_ms(value)
+        return ms * 1e6 if unit == "ns" else ms
+    return _number(value, name)
+
+
+def _bound(text: str) -> float:
+    number = _float(text)
+    return math.inf if number is None else number
+
+
+def _float(value: Any) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Wrong("it is not a JSON object where one belongs")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise Wrong("it is not a list where one belongs")
+    return value
+
+
+def _number(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Wrong(f"{name} is not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise Wrong(f"{name} is beyond the range of a double") from None
+    if not math.isfinite(number):
+        raise Wrong(f"{name} is not a finite number")
+    return number
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: _number(value, name) for name, value in values.items()}

@@ -1,0 +1,156 @@
+"""Which runs are compared: upstream's two rules, and putting jobs, ranges and single runs on a side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from engine.run_comparison.runs import Run, Runs
+
+_RULE = re.compile(r"(last-n-runs|last-n-hours):([0-9]{1,9}(?:\.[0-9]+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``last-n-runs``, ``last-n-hours`` or ``all``, with its number."""
+
+    name: str
+    n: float = 0
+
+
+def parse_rule(text: str) -> Rule:
+    """``last-n-runs:20``, ``last-n-hours:24`` or ``all``. Raises ValueError."""
+    if text == "all":
+        return Rule("all")
+    found = _RULE.fullmatch(text)
+    if found is None or (found[1] == "last-n-runs" and "." in found[2]):
+        raise ValueError(f"unknown run selection {text!r}; it is last-n-runs:N, last-n-hours:N or all")
+    return Rule(found[1], float(found[2]))
+
+
+def newest_first(runs: Iterable[Run]) -> list[Run]:
+    """By falling number; runs without one by falling time, then name."""
+    return sorted(runs, key=lambda r: (r.number is not None, r.number or 0, r.time_ms or 0, r.name), reverse=True)
+
+
+def last_n_runs(runs: Iterable[Run], n: int, *, strict: bool = True) -> list[Run]:
+    """The newest ``n`` runs that finished with SUCCESS; fewer are fine."""
+    return [run for run in newest_first(runs) if counts_as_finished(run, strict)][: max(n, 0)]
+
+
+def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool = True) -> list[Run]:
+    """Runs that began within ``hours``, newest number first: a run without a readable start is passed over, the first
+    one that is too old (or lies in the future: upstream computes unsigned) ends the search, whatever its result."""
+    found = []
+    for run in newest_first(runs):
+        start = run.started_ms if strict or run.started_ms is not None else run.time_ms
+        if start is None:
+            continue
+        age = now_ms // 1000 - start // 1000
+        if age < 0 or age >= 3600 * hours:
+            break
+        if counts_as_finished(run, strict):
+            found.append(run)
+    return found
+
+
+def counts_as_finished(run: Run, strict: bool = True) -> bool:
+    """SUCCESS; outside upstream mode also runs of tools that leave no such mark."""
+    return run.success or (not strict and not run.ci)
+
+
+def apply(rule: Rule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed: bool = False) -> list[Run]:
+    """The runs of one job that ``rule`` takes, newest first. ``failed``: unfinished and failed ones count as well."""
+    listed = list(runs)
+    if failed:
+        newest = newest_first(listed)
+        if rule.name == "last-n-runs":
+            return newest[: int(rule.n)]
+        if rule.name == "last-n-hours":
+            oldest = now_ms - rule.n * 3.6e6
+            return [run for run in newest if run.time_ms is not None and oldest < run.time_ms <= now_ms]
+        return newest
+    if rule.name == "last-n-runs":
+        return last_n_runs(listed, int(rule.n), strict=strict)
+    if rule.name == "last-n-hours":
+        return last_n_hours(listed, rule.n, now_ms, strict=strict)
+    return [run for run in newest_first(listed) if counts_as_finished(run, strict)]
+
+
+def _ends_with(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    return len(pattern) <= len(parts) and all(
+        part == wanted or fnmatchcase(part, wanted)
+        for part, wanted in zip(parts[len(parts) - len(pattern) :], pattern, strict=True)
+    )
+
+
+def _in_range(run: Run, low: str, high: str) -> bool:
+    if run.number is not None and low.lstrip("-").isdigit() and high.lstrip("-").isdigit():
+        return int(low) <= run.number <= int(high)
+    return low <= run.name <= high
+
+
+def pick(
+    patterns: Sequence[str], runs: Runs, rule: Rule, now_ms: int, *, strict: bool, failed: bool = False
+) -> list[Run]:
+    """The runs of one side, in the order of ``patterns``, newest first within each, none twice.
+
+    A pattern is a job (the selection rule applies), ``JOB/RUN`` (that run, whatever its result), ``JOB/A..B`` (finished
+    runs between two numbers or names) or one of them with ``!`` in front (leave out). ``*`` and ``?`` stand for any
+    text; a job may be given by the end of its path.
+    """
+    taken: dict[tuple[tuple[str, ...], str], Run] = {}
+    dropped: set[tuple[tuple[str, ...], str]] = set()
+    for text in patterns:
+        drop = text.startswith("!")
+        parts = text.removeprefix("!").strip("/").split("/")
+        chosen: list[Run] = []
+        for job, listed in runs.jobs.items():
+            if _ends_with(job, parts):
+                chosen += listed if drop else apply(rule, listed, now_ms, strict=strict, failed=failed)
+            elif ".." in parts[-1] and (len(parts) == 1 or _ends_with(job, parts[:-1])):
+                low, _, high = parts[-1].partition("..")
+                chosen += [
+                    run
+                    for run in newest_first(listed)
+                    if _in_range(run, low, high) and (drop or failed or counts_as_finished(run, strict))
+                ]
+            else:
+                chosen += [run for run in newest_first(listed) if _ends_with((*job, run.name), parts)]
+        for run in chosen:
+            if drop:
+                dropped.add(run.key)
+            else:
+                taken.setdefault(run.key, run)
+    return [run for key, run in taken.items() if key not in dropped]
+
+
+_PAIRS = (
+    ("left", "right"), ("before", "after"), ("old", "new"), ("base", "head"), ("baseline", "candidate"),
+    ("ci-kubernetes-e2e-gci-gce-scalability", "ci-kubernetes-kubemark-100-gce"),
+)  # fmt: skip
+
+
+def usual_sides(runs: Runs) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Left and right patterns where the operator named none, and a sentence that says how they were chosen."""
+    jobs = runs.jobs
+    names = {path: listed[0].job for path, listed in jobs.items() if any(run.values for run in listed)}
+    for left, right in _PAIRS:
+        found = [[name for path, name in names.items() if path[-1] == end] for end in (left, right)]
+        if found[0] and found[1]:
+            return tuple(sorted(found[0])), tuple(sorted(found[1])), f"Sides by name: {left} against {right}."
+    if len(names) >= 2:
+        most = sorted(names, key=lambda path: (-len(jobs[path]), names[path]))[:2]
+        left, right = sorted(names[path] for path in most)
+        return (left,), (right,), "Sides: the two jobs with the most runs, by name."
+    if names:
+        path, name = next(iter(names.items()))
+        with_values = [run for run in newest_first(jobs[path]) if run.values]
+        half = len(with_values) // 2
+        if half:
+            right_runs = tuple(f"{name}/{run.name}" for run in with_values[:half])
+            left_runs = tuple(f"{name}/{run.name}" for run in with_values[half:])
+            return left_runs, right_runs, "One job: its older runs on the left, its newer ones on the right."
+    return (), (), ""

@@ -1,0 +1,300 @@
+"""Statistical mode: per metric a three-state verdict, and one for the whole comparison with an interval over runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.run_comparison.chunks import Floats
+from engine.run_comparison.samples import Samples, Side
+from engine.stats.bootstrap import percentile_interval, resample_counts
+from engine.stats.kolmogorov import ks_p_values
+from engine.stats.multiplicity import benjamini_hochberg
+from engine.stats.ranks import mann_whitney, merge
+from engine.stats.shift import hodges_lehmann
+
+DIFFERENT, EQUIVALENT, NOT_ENOUGH, MISSING = "different", "equivalent", "not enough data", "missing"
+_CLIP = 4.0
+"""Winsorising limit of run means, in robust standard deviations: one wild value must not decide a resample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the samples say, before any margin is chosen. Shift and interval are right minus left on the log scale
+    where all values are positive (``logarithmic``), else in units of ``base``, the left median's absolute value."""
+
+    compared: NDArray[np.bool_]
+    logarithmic: NDArray[np.bool_]
+    base: Floats
+    p_value: Floats
+    spread_p: Floats
+    cliffs_delta: Floats
+    shift: Floats
+    low: Floats
+    high: Floats
+    deviation: Floats
+
+
+def gather(samples: Samples, alpha: float, check: Callable[[], None] = lambda: None) -> Evidence:
+    """Tests and Hodges-Lehmann intervals of every metric with values on both sides."""
+    k = samples.count
+    nan = [np.full(k, np.nan) for _ in range(8)]
+    base, p_value, spread_p, delta, shift, low, high, deviation = nan
+    compared = np.zeros(k, dtype=bool)
+    logarithmic = np.zeros(k, dtype=bool)
+    for metrics, n1, n2 in samples.shapes():
+        if not (n1 and n2):
+            continue
+        check()
+        left, right = samples.left.rows(metrics, n1), samples.right.rows(metrics, n2)
+        compared[metrics] = True
+        merged = merge(left, right)
+        p_value[metrics] = mann_whitney(left, right, merged).two_sided
+        spread_p[metrics] = ks_p_values(merged.distance, n1, n2)
+        delta[metrics] = merged.cliffs_delta
+        positive = (left.min(axis=1) > 0) & (right.min(axis=1) > 0)
+        logarithmic[metrics] = positive
+        base[metrics] = np.abs(np.median(left, axis=1))
+        left, right = _transform(left, positive), _transform(right, positive)
+        found = hodges_lehmann(left, right, alpha, check)
+        shift[metrics], low[metrics], high[metrics] = found.estimate, found.low, found.high
+        if n1 + n2 > 2:
+            squares = n1 * left.var(axis=1) + n2 * right.var(axis=1)
+            deviation[metrics] = np.sqrt(squares / (n1 + n2 - 2))
+    return Evidence(compared, logarithmic, base, p_value, spread_p, delta, shift, low, high, deviation)
+
+
+def _transform(rows: Floats, positive: NDArray[np.bool_]) -> Floats:
+    if positive.all():
+        return np.asarray(np.log(rows))
+    return np.where(positive[:, None], np.log(np.where(rows > 0, rows, 1.0)), rows)
+
+
+def limits(evidence: Evidence, margin: float) -> tuple[Floats, Floats]:
+    """Bounds of the equivalence margin on each metric's own scale: ratio within [margin, 1 / margin]."""
+    lower = np.where(evidence.logarithmic, math.log(margin), (margin - 1.0) * evidence.base)
+    upper = np.where(evidence.logarithmic, -math.log(margin), (1.0 / margin - 1.0) * evidence.base)
+    return lower, upper
+
+
+def as_ratio(evidence: Evidence, value: Floats) -> Floats:
+    """A shift as the ratio right / left; NaN where it has none (a left median of zero that moves)."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        relative = np.where(value == 0, 1.0, np.where(evidence.base > 0, 1.0 + value / evidence.base, np.nan))
+        return np.where(evidence.logarithmic, np.exp(value), relative)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Per metric: adjusted p-values, the verdict word (missing where a side is empty), whether the shift is
+    significant, whether the point estimate lies inside the margin, and further runs needed (NaN: none or unknown)."""
+
+    q_value: Floats
+    spread_q: Floats
+    words: NDArray[np.object_]
+    changed: NDArray[np.bool_]
+    inside: NDArray[np.bool_]
+    runs_needed: Floats
+
+
+def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, counted: NDArray[np.bool_]) -> Verdicts:
+    """Verdicts for a margin. ``counted``: metrics that form the family for the false discovery rate; the others
+    (upstream's pools) form one of their own. Cheap: a threshold that moves on screen asks only this again."""
+    q_value, spread_q = (np.full(evidence.p_value.shape, np.nan) for _ in range(2))
+    for family in (counted, ~counted):
+        q_value[family] = benjamini_hochberg(evidence.p_value[family])
+        spread_q[family] = benjamini_hochberg(evidence.spread_p[family])
+    lower, upper = limits(evidence, margin)
+    with np.errstate(invalid="ignore"):
+        proven = (evidence.low >= lower) & (evidence.high <= upper)
+        inside = (evidence.shift >= lower) & (evidence.shift <= upper)
+        changed = q_value <= alpha
+        spread = spread_q <= alpha
+    words = np.full(evidence.p_value.shape, NOT_ENOUGH, dtype=object)
+    words[changed | spread] = DIFFERENT
+    words[proven] = EQUIVALENT
+    words[~evidence.compared] = MISSING
+    needed = _runs_needed(evidence, samples, lower, upper, alpha)
+    needed[words != NOT_ENOUGH] = np.nan
+    return Verdicts(q_value, spread_q, words, changed, inside & evidence.compared, needed)
+
+
+def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Floats, alpha: float) -> Floats:
+    """Further values per side until either answer is likely (power 80 %): the smaller of what equivalence and what
+    difference take at the present estimate and spread."""
+    from scipy.special import ndtri
+
+    z = -float(ndtri(alpha))
+    z_two = -float(ndtri(alpha / 2))
+    power, power_centre = 0.8416212335729143, 1.2815515655446004
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.minimum(upper - evidence.shift, evidence.shift - lower)
+        equivalence = np.where(
+            room > 0,
+            np.maximum(
+                2 * (evidence.deviation / room) ** 2 * (z + power) ** 2,
+                2 * (evidence.deviation / np.minimum(upper, -lower)) ** 2 * (z + power_centre) ** 2,
+            ),
+            np.inf,
+        )
+        difference = 2 * (evidence.deviation / evidence.shift) ** 2 * (z_two + power) ** 2
+    total = np.fmin(equivalence, difference)
+    smallest = max(3.0, math.ceil(-math.log2(alpha)) - 1.0)
+    have = np.minimum(samples.left.sizes, samples.right.sizes)
+    further = np.maximum(np.ceil(np.maximum(total, smallest)) - have, 1.0)
+    return np.where(np.isfinite(total), np.minimum(further, 99_999.0), np.nan)
+
+
+class RunMeans(NamedTuple):
+    """Sums and counts of one side's transformed, winsorised values per run and metric: [runs, metrics]."""
+
+    sums: Floats
+    counts: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """Resampled shifts of every counted metric ([draws, metrics], float32), and the run means behind them."""
+
+    metrics: NDArray[np.int64]
+    shifts: NDArray[np.float32]
+    left: RunMeans
+    right: RunMeans
+
+
+def run_means(side: Side, metrics: NDArray[np.int64], logarithmic: NDArray[np.bool_]) -> RunMeans:
+    """Per run and metric of ``metrics``; values beyond ``_CLIP`` robust deviations of their side are drawn in."""
+    cells = side.n_runs * metrics.size
+    flats: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+    weights: list[Floats] = [np.zeros(0)]
+    sizes = side.sizes[metrics]
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        columns = np.flatnonzero(sizes == size)
+        rows = _transform(side.rows(metrics[columns], size), logarithmic[metrics[columns]])
+        centre = np.median(rows, axis=1)[:, None]
+        spread = 1.4826 * np.median(np.abs(rows - centre), axis=1)[:, None]
+        reach = np.where(spread > 0, _CLIP * spread, np.inf)
+        places = side.runs[side.offsets[metrics[columns]][:, None] + np.arange(size)]
+        flats.append((places.astype(np.int64) * metrics.size + columns[:, None]).ravel())
+        weights.append(np.clip(rows, centre - reach, centre + reach).ravel())
+    flat = np.concatenate(flats)
+    shape = (side.n_runs, metrics.size)
+    sums = np.bincount(flat, weights=np.concatenate(weights), minlength=cells).astype(np.float64).reshape(shape)
+    counts: Floats = np.bincount(flat, minlength=cells).astype(np.float64).reshape(shape)
+    return RunMeans(sums, counts)
+
+
+def resample(
+    samples: Samples,
+    evidence: Evidence,
+    counted: NDArray[np.bool_],
+    draws: int,
+    seed: int,
+    check: Callable[[], None] = lambda: None,
+) -> Overall:
+    """Draw whole runs with replacement on each side, since the metrics of a run move together."""
+    metrics = np.flatnonzero(counted & evidence.compared)
+    left = run_means(samples.left, metrics, evidence.logarithmic)
+    right = run_means(samples.right, metrics, evidence.logarithmic)
+    rng = np.random.default_rng(seed)
+    shifts = np.zeros((draws, metrics.size), dtype=np.float32)
+    if draws and metrics.size:
+        weights_left = resample_counts(samples.left.n_runs, draws, rng).astype(np.float32)
+        weights_right = resample_counts(samples.right.n_runs, draws, rng).astype(np.float32)
+        for start in range(0, draws, 500):
+            check()
+            rows = slice(start, start + 500)
+            shifts[rows] = _mean(weights_right[rows], right) - _mean(weights_left[rows], left)
+    return Overall(metrics, shifts, left, right)
+
+
+def _mean(weights: NDArray[np.float32], means: RunMeans) -> NDArray[np.float32]:
+    total = weights @ means.sums.astype(np.float32)
+    if (means.counts == 1).all():
+        return np.asarray(total / np.float32(means.counts.shape[0]))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(total / (weights @ means.counts.astype(np.float32)))
+
+
+def share_interval(
+    overall: Overall, evidence: Evidence, margin: float, confidence: float, share: float
+) -> tuple[float, float]:
+    """Interval of the ``share`` of metrics whose shift lies inside the margin, over the resamples.
+
+    A resample is noisier than the sample, so fewer of its shifts lie inside: the draws are moved by that bias, their
+    mean onto ``share``. Metrics that a resample does not hold are left out of its share.
+    """
+    if not overall.shifts.size:
+        return float("nan"), float("nan")
+    lower, upper = limits(evidence, margin)
+    low = lower[overall.metrics].astype(np.float32)
+    high = upper[overall.metrics].astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        inside = ((overall.shifts >= low) & (overall.shifts <= high)).sum(axis=1)
+    held = np.isfinite(overall.shifts).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = inside / held
+    low_share, high_share = percentile_interval(shares + (share - float(np.nanmean(shares))), confidence)
+    return max(0.0, low_share), min(1.0, high_share)
+
+
+class Arithmetic(NamedTuple):
+    """The numbers behind one verdict, for the detail of a row."""
+
+    n_left: int
+    n_right: int
+    p_value: float
+    q_value: float
+    equivalence_p: float
+    spread_p: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    margin_low: float
+    margin_high: float
+    brown_forsythe_p: float
+    deviation_left: float
+    deviation_right: float
+
+
+def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: float) -> Arithmetic:
+    """Arithmetic of one metric. ``equivalence_p`` is the larger p of the two one-sided rank tests against the margin
+    (TOST); Brown and Forsythe's test asks about spread alone."""
+    from scipy.stats import levene
+
+    rows_left, rows_right = left[None, :], right[None, :]
+    samples = Samples(_single(left), _single(right))
+    evidence = gather(samples, alpha)
+    lower, upper = limits(evidence, margin)
+    a, b = _transform(rows_left, evidence.logarithmic), _transform(rows_right, evidence.logarithmic)
+    against_lower = mann_whitney(a + lower[:, None], b).below
+    against_upper = mann_whitney(a + upper[:, None], b).above
+    spread = float("nan")
+    if min(left.size, right.size) >= 2 and (np.ptp(left) > 0 or np.ptp(right) > 0):
+        with np.errstate(all="ignore"):
+            spread = float(levene(a[0], b[0], center="median").pvalue)
+    return Arithmetic(
+        left.size,
+        right.size,
+        float(evidence.p_value[0]),
+        q_value,
+        float(max(against_lower[0], against_upper[0])),
+        float(evidence.spread_p[0]),
+        float(as_ratio(evidence, evidence.shift)[0]),
+        float(as_ratio(evidence, evidence.low)[0]),
+        float(as_ratio(evidence, evidence.high)[0]),
+        margin,
+        1.0 / margin,
+        spread,
+        float(np.std(left, ddof=1)) if left.size > 1 else float("nan"),
+        float(np.std(right, ddof=1)) if right.size > 1 else float("nan"),
+    )
+
+
+def _single(values: Floats) -> Side:
+    return Side(values, np.arange(values.size, dtype=np.int32), np.array([0, values.size], dtype=np.int64), values.size)

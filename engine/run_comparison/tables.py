@@ -1,0 +1,152 @@
+"""The typed tables of the run comparison: what readers deliver, and what results show."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from engine.tables import Column, Table
+
+MEASUREMENTS = Table(
+    "measurements",
+    "One measured value per row, of any tool",
+    (
+        Column("series", pl.String, "identity of what was measured, see engine.run_comparison.series"),
+        Column("value", pl.Float64, "the number as written, in the unit of the series; null where the file says null"),
+        Column("count", pl.Int64, "requests behind the value; null: not told; -2^63: told, but not an integer"),
+        Column("refused", pl.Boolean, "the comparison tool of perf-tests refuses the file that holds the value"),
+        Column("run", pl.String, "run the value belongs to, where the file holds several; else null"),
+        Column("time_ms", pl.Int64, "time of the value, where the file tells one", "ms", "time_ms"),
+    ),
+)
+
+RUN_FACTS = Table(
+    "run_facts",
+    "What files say about a whole run",
+    (
+        Column("fact", pl.String, "started, finished or report"),
+        Column("time_ms", pl.Int64, "start, end or report time", "ms", "time_ms"),
+        Column("result", pl.String, "result as written, for finished"),
+    ),
+)
+
+_KEY = (
+    Column("test", pl.String, "test the metric belongs to; the report's name where a report is not one of upstream's"),
+    Column("verb", pl.String, "API verb, benchmark or phase"),
+    Column("resource", pl.String, "resource, pod/container or similar"),
+    Column("subresource", pl.String, "subresource", priority=3),
+    Column("scope", pl.String, "scope of the request", priority=3),
+    Column("bucket", pl.String, "percentile or other statistic", priority=0),
+    Column("unit", pl.String, "unit of the means", priority=2),
+)
+
+METRICS = Table(
+    "metrics",
+    "One row per metric: both sides, the chosen mode's answer and why",
+    (
+        *_KEY,
+        Column("n_left", pl.Int64, "values on the left", kind="count", priority=1),
+        Column("n_right", pl.Int64, "values on the right", kind="count", priority=1),
+        Column("mean_left", pl.Float64, "mean of the left values", kind="number", priority=1),
+        Column("mean_right", pl.Float64, "mean of the right values", kind="number", priority=1),
+        Column(
+            "ratio",
+            pl.Float64,
+            "upstream and design mode: mean left / mean right; statistical mode: Hodges-Lehmann ratio right / left",
+            kind="ratio",
+            priority=0,
+        ),
+        Column("p_value", pl.Float64, "KS (upstream scheme ks) or Mann-Whitney (statistical mode)", kind="number"),
+        Column("matched", pl.Boolean, "the ratio (or p) lies within the mode's limits", kind="flag", priority=0),
+        Column("similarity", pl.Float64, "similarity score of design mode, 0 to 1", kind="ratio"),
+        Column("ratio_low", pl.Float64, "lower bound of the ratio, confidence 1 - 2 alpha", kind="ratio"),
+        Column("ratio_high", pl.Float64, "upper bound of the ratio, confidence 1 - 2 alpha", kind="ratio"),
+        Column(
+            "q_value", pl.Float64, "Mann-Whitney p adjusted over the comparison (Benjamini-Hochberg)", kind="number"
+        ),
+        Column("verdict", pl.String, "different, equivalent, not enough data or missing", priority=0),
+        Column("changed", pl.Boolean, "the shift is significant, be it inside the margin or not", kind="flag"),
+        Column("effect", pl.String, "worse, better or empty, by the direction of the metric", priority=1),
+        Column("direction", pl.String, "lower or higher is better", priority=4),
+        Column("runs_needed", pl.Int64, "further runs per side for a decision", kind="count", priority=2),
+        Column(
+            "spread_p", pl.Float64, "Kolmogorov-Smirnov p, sensitive to spread and shape", kind="number", priority=4
+        ),
+        Column("spread_q", pl.Float64, "the same adjusted over the comparison", kind="number", priority=4),
+        Column("cliffs_delta", pl.Float64, "P(left > right) - P(left < right)", kind="ratio", priority=4),
+        Column("runs_left", pl.Int64, "runs behind the left values", kind="count", priority=4),
+        Column("runs_right", pl.Int64, "runs behind the right values", kind="count", priority=4),
+        Column(
+            "upstream_matched", pl.Boolean, "what upstream's scheme says of the same metric", kind="flag", priority=3
+        ),
+        Column("disagree", pl.Boolean, "upstream's answer and the statistical verdict differ", kind="flag", priority=2),
+        Column(
+            "pooled", pl.Boolean, "upstream's pool of several metrics: shown, never counted", kind="flag", priority=4
+        ),
+        Column("kind", pl.String, "kind of report", priority=4),
+        Column("metric", pl.String, "further labels", priority=3),
+        Column("row", pl.Int64, "number of the metric in the detail of the result", kind="id", hidden=True, priority=9),
+    ),
+    key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
+    order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
+)
+
+RUNS = Table(
+    "runs",
+    "One row per run found",
+    (
+        Column("job", pl.String, "job folder", priority=0),
+        Column("run", pl.String, "run folder, or the file that is the run", priority=0),
+        Column("number", pl.Int64, "run number where the folder is one; 64-bit", kind="id", hidden=True, priority=5),
+        Column("time_ms", pl.Int64, "start of the run, else its end, its report or its files", "ms", "time_ms"),
+        Column("result", pl.String, "result as written; unfinished; empty where runs tell none", priority=0),
+        Column("side", pl.String, "left, right or empty", priority=0),
+        Column("order", pl.Int64, "place on its side, newest first; null when not compared", kind="count", hidden=True),
+        Column("files", pl.Int64, "report files read", kind="count"),
+        Column("values", pl.Int64, "values read", kind="count"),
+        Column("problems", pl.Int64, "things wrong in its files", kind="count"),
+        Column(
+            "influence", pl.Float64, "change of the matched share when this run is left out", kind="ratio", priority=2
+        ),
+        Column(
+            "badness", pl.Float64, "median robust deviation of its metrics from its side", kind="number", priority=2
+        ),
+        Column("outliers", pl.Float64, "share of its metrics beyond 3.5 robust deviations", kind="ratio", priority=3),
+        Column("bad", pl.Boolean, "one bad run: it stands out in most metrics", kind="flag", priority=2),
+    ),
+    key=("job", "run"),
+    order=("job", "-number", "run"),
+)
+
+MISSING = Table(
+    "missing",
+    "Metrics that one side lacks: listed, never counted as matched outside upstream mode",
+    (
+        *_KEY,
+        Column("kind", pl.String, "kind of report", priority=4),
+        Column("metric", pl.String, "further labels", priority=3),
+        Column("side", pl.String, "the side that lacks it", priority=0),
+        Column("n", pl.Int64, "values on the other side", kind="count"),
+    ),
+    key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
+    order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
+)
+
+CHANGE_POINTS = Table(
+    "change_points",
+    "Where a metric's level changes along the common time axis of both sides",
+    (
+        *_KEY,
+        Column("metric", pl.String, "further labels", priority=3),
+        Column("index", pl.Int64, "first point of the new level", kind="count", priority=0),
+        Column("job", pl.String, "job of that run", priority=1),
+        Column("run", pl.String, "first run of the new level", priority=0),
+        Column("time_ms", pl.Int64, "time of that run", "ms", "time_ms"),
+        Column("mean_before", pl.Float64, "mean of the level before", kind="number"),
+        Column("mean_after", pl.Float64, "mean of the level after", kind="number"),
+        Column("change", pl.Float64, "relative change", kind="ratio", priority=0),
+        Column("p_value", pl.Float64, "Student's t between the levels", kind="number"),
+        Column("inside", pl.String, "side within which the level changes; between: it changes with the side"),
+    ),
+    key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
+    order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
+)

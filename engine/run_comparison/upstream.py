@@ -1,0 +1,259 @@
+"""The comparison tool of kubernetes/perf-tests (``benchmark/``), as it is: which files, which keys, two schemes, the
+six printed tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.run_comparison.chunks import Floats, Measurements
+from engine.run_comparison.readers.clusterloader import UPSTREAM_PREFIXES
+from engine.run_comparison.runs import Run
+from engine.run_comparison.samples import Samples, pool
+from engine.stats.ranks import merge
+
+PRINTED = ("Perc99", "Perc90", "Perc50")
+HEADER = ("E2E TEST", "VERB", "RESOURCE", "SUBRESOURCE", "SCOPE", "PERCENTILE", "COMMENTS")
+
+
+class UpstreamKey(NamedTuple):
+    """Upstream's metric key."""
+
+    test: str
+    verb: str
+    resource: str
+    subresource: str
+    scope: str
+    bucket: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Upstream's samples: keys in order, both sides, the series codes behind each key."""
+
+    keys: tuple[UpstreamKey, ...]
+    samples: Samples
+    codes: tuple[frozenset[int], ...]
+
+
+def file_rank(rest: str) -> int | None:
+    """0 for an API file, 1 for a pod startup file, None for what upstream does not read; ``rest`` is inside the run."""
+    for rank, prefix in enumerate(UPSTREAM_PREFIXES):
+        if rest.startswith(f"artifacts/{prefix}"):
+            return rank
+    return None
+
+
+def test_name(job: str, run: str, rest: str) -> str | None:
+    """The last but one piece of the whole path split at ``_``; None (skipped) with fewer than three pieces."""
+    pieces = f"logs/{job}/{run}/{rest}".split("_")
+    return pieces[-2] if len(pieces) >= 3 else None
+
+
+def pool_upstream(
+    measurements: Measurements,
+    left: Sequence[Run],
+    right: Sequence[Run],
+    rests: dict[int, str],
+    min_count: int,
+) -> Pool:
+    """Samples by upstream's key. ``rests``: path of each file inside its run. Null is 0, as Go's decoder has it."""
+    chunks = measurements.chunks
+    numbers: dict[UpstreamKey, int] = {}
+    codes: list[set[int]] = []
+    lookup: dict[str, NDArray[np.int64]] = {}
+    sides: list[list[tuple[int, NDArray[np.int64], Floats]]] = [[], []]
+    for parts, runs in zip(sides, (left, right), strict=True):
+        for place, run in enumerate(runs):
+            ranked = []
+            for number in run.chunks:
+                chunk = chunks[number]
+                rest = rests.get(chunk.file, "")
+                rank = file_rank(rest)
+                if rank is None or chunk.refused or chunk.run is not None:
+                    continue
+                test = test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
+                if test is not None:
+                    ranked.append((rank, rest.encode(), test, chunk))
+            for _, _, test, chunk in sorted(ranked, key=lambda entry: entry[:2]):
+                table = lookup.setdefault(test, np.full(0, -2, dtype=np.int64))
+                if table.size < len(measurements.series):
+                    table = np.concatenate([table, np.full(len(measurements.series) - table.size, -2, dtype=np.int64)])
+                    lookup[test] = table
+                for code in np.unique(chunk.codes[table[chunk.codes] == -2]).tolist():
+                    key = _key(test, measurements, code)
+                    if key not in numbers:
+                        numbers[key] = len(codes)
+                        codes.append(set())
+                    codes[numbers[key]].add(code)
+                    table[code] = numbers[key]
+                metric = table[chunk.codes]
+                metric[chunk.counts < min_count] = -1
+                parts.append((place, metric, np.nan_to_num(chunk.values, nan=0.0)))
+    total = len(codes)
+    samples = Samples(pool(sides[0], total, len(left)), pool(sides[1], total, len(right)))
+    filled = np.flatnonzero((samples.left.sizes > 0) | (samples.right.sizes > 0))
+    if filled.size < total:
+        moved = np.full(total, -1, dtype=np.int64)
+        moved[filled] = np.arange(filled.size)
+        again = [
+            [(place, np.where(metric >= 0, moved[metric], -1), values) for place, metric, values in parts]
+            for parts in sides
+        ]
+        samples = Samples(pool(again[0], filled.size, len(left)), pool(again[1], filled.size, len(right)))
+    names = list(numbers)
+    return Pool(tuple(names[i] for i in filled), samples, tuple(frozenset(codes[i]) for i in filled))
+
+
+def _key(test: str, measurements: Measurements, code: int) -> UpstreamKey:
+    series = measurements.series[code]
+    pods = series.metric == "pod_startup" or series.metric.startswith("pod_startup, ")
+    verb = "Pod-Startup" if pods else series.verb
+    return UpstreamKey(test, verb, series.resource, series.subresource, series.scope, series.bucket)
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Upstream's statistics of one side, per metric: NaN for empty samples."""
+
+    n: NDArray[np.int64]
+    mean: Floats
+    deviation: Floats
+    maximum: Floats
+
+
+def moments(samples: Samples) -> tuple[Moments, Moments]:
+    """Mean, population deviation by E[x^2] - mean^2 (NaN if rounding makes that negative), maximum not below 0."""
+    k = samples.count
+    found = []
+    for side in (samples.left, samples.right):
+        mean, deviation, top = np.full(k, np.nan), np.full(k, np.nan), np.full(k, np.nan)
+        sizes = side.sizes
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            metrics = np.flatnonzero(sizes == size)
+            rows = side.rows(metrics, size)
+            with np.errstate(over="ignore", invalid="ignore"):
+                # cumsum adds strictly from left to right, as a loop does; sum() does not.
+                mean[metrics] = np.cumsum(rows, axis=1)[:, -1] / size
+                squares = np.cumsum(rows * rows, axis=1)[:, -1] / size
+                deviation[metrics] = np.sqrt(squares - mean[metrics] ** 2)
+            top[metrics] = np.maximum(rows.max(axis=1), 0.0)
+        found.append(Moments(sizes, mean, deviation, top))
+    return found[0], found[1]
+
+
+def upstream_ks_p(distance: Floats, n1: int, n2: int) -> Floats:
+    """go-onlinestats' p-value: Kolmogorov's limit without a small-sample term, two series joined at z = 1.18."""
+    z = distance * math.sqrt(n1 * n2 / (n1 + n2)) if n1 and n2 else np.full(distance.shape, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = np.exp(-1.23370055013616983 / (z * z))
+        small = 1.0 - 2.25675833419102515 * np.sqrt(-np.log(y)) * (y + y**9 + y**25 + y**49)
+        x = np.exp(-2.0 * z * z)
+        large = 2.0 * (x - x**4 + x**9)
+    return np.where(z == 0, 1.0, np.where(z < 1.18, small, large))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A scheme's answer per metric. ``ratio`` and ``p_value`` are NaN where the scheme does not fill them."""
+
+    matched: NDArray[np.bool_]
+    ratio: Floats
+    p_value: Floats
+
+
+class AvgScheme:
+    """Avg-Test: the ratio of means within [t, 1/t]."""
+
+    name = "avg"
+
+    def compare(self, samples: Samples, left: Moments, right: Moments, threshold: float, min_average: float) -> Answer:
+        """Both sides empty of values or below the minimum average: matched."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = left.mean / right.mean
+            upper = np.divide(1.0, threshold)
+            matched = (ratio >= threshold) & (ratio <= upper)
+        return Answer(matched | _excused(left, right, min_average), ratio, np.full(samples.count, np.nan))
+
+    def comments(self, row: Row) -> tuple[str, ...]:
+        """Upstream's last column."""
+        return (
+            f"AvgL/R={go_fixed(row.ratio, 2)}", f"AvgL(ms)={go_fixed(row.mean_left, 2)}",
+            f"AvgR(ms)={go_fixed(row.mean_right, 2)}", f"N1={row.n_left}", f"N2={row.n_right}",
+        )  # fmt: skip
+
+
+class KsScheme:
+    """KS-Test: the p-value at least t."""
+
+    name = "ks"
+
+    def compare(self, samples: Samples, left: Moments, right: Moments, threshold: float, min_average: float) -> Answer:
+        """The ratio is never filled, as upstream has it."""
+        p = np.full(samples.count, np.nan)
+        for metrics, n1, n2 in samples.shapes():
+            if n1 and n2:
+                merged = merge(samples.left.rows(metrics, n1), samples.right.rows(metrics, n2))
+                p[metrics] = upstream_ks_p(merged.distance, n1, n2)
+        matched = p >= threshold
+        return Answer(matched | _excused(left, right, min_average), np.full(samples.count, np.nan), p)
+
+    def comments(self, row: Row) -> tuple[str, ...]:
+        """Upstream's last column."""
+        return (f"Pvalue={go_fixed(row.p_value, 4)}", "", f"N1={row.n_left}", f"N2={row.n_right}")
+
+
+SCHEMES = {scheme.name: scheme for scheme in (AvgScheme(), KsScheme())}
+
+
+def _excused(left: Moments, right: Moments, min_average: float) -> NDArray[np.bool_]:
+    empty = (left.n == 0) | (right.n == 0)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(empty | ((left.mean < min_average) & (right.mean < min_average)))
+
+
+class Row(NamedTuple):
+    """What a printed line needs."""
+
+    key: UpstreamKey
+    matched: bool
+    ratio: float
+    p_value: float
+    mean_left: float
+    mean_right: float
+    n_left: int
+    n_right: int
+
+
+def go_fixed(value: float | None, digits: int) -> str:
+    """``%.<digits>f`` as Go prints it."""
+    if value is None or math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return f"{value:.{digits}f}"
+
+
+def printed(rows: Sequence[Row], scheme: str) -> str:
+    """The six tables: Perc99, Perc90 and Perc50, first mismatched, then matched; falling ratio, NaN at the end. Where
+    upstream's order is random (equal ratios, the whole of KS-Test) rows are in the order of their text."""
+    chosen = SCHEMES[scheme]
+    blocks = []
+    for percentile in PRINTED:
+        for matched in (False, True):
+            picked = [row for row in rows if row.key.bucket == percentile and row.matched == matched]
+            picked.sort(key=lambda row: (math.isnan(row.ratio), -row.ratio if row.ratio == row.ratio else 0.0, row.key))
+            lines = [HEADER, *((*row.key, *chosen.comments(row)) for row in picked)]
+            blocks.append(f"{percentile} {'matched' if matched else 'mismatched'}: {len(picked)}\n\n{_aligned(lines)}")
+    return "\n".join(blocks)
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell with two blanks between, trailing blanks cut."""
+    widths = [max((len(line[i]) for line in lines if i < len(line)), default=0) for i in range(max(map(len, lines)))]
+    return "".join("  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() + "\n" for line in lines)

@@ -1,0 +1,244 @@
+"""The run comparison view: inputs and parameters to a result, in one of three modes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.inputs import Inputs
+from engine.reading import FileKind
+from engine.result import Level, Result
+from engine.run_comparison import changepoints, design, influence, statistical, upstream
+from engine.run_comparison.chunks import Measurements, measurements
+from engine.run_comparison.detail import Detail
+from engine.run_comparison.layout import Place, place_files
+from engine.run_comparison.parameters import ComparisonParameters, parse_now
+from engine.run_comparison.present import (
+    Compared,
+    build_result,
+    design_compared,
+    statistical_compared,
+    upstream_compared,
+)
+from engine.run_comparison.readers import READERS
+from engine.run_comparison.runs import Run, Runs, collect_runs, name_problems
+from engine.run_comparison.samples import Pooled, pool_honest
+from engine.run_comparison.selection import parse_rule, pick, usual_sides
+from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
+from engine.run_comparison.upstream import Pool, pool_upstream
+from engine.tables import Table
+from engine.view import Context, NoInput
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The sides, and what to tell about how they came about."""
+
+    left: tuple[Run, ...]
+    right: tuple[Run, ...]
+    left_patterns: tuple[str, ...]
+    right_patterns: tuple[str, ...]
+    note: str
+
+
+def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int) -> Chosen:
+    """Runs of both sides. Raises NoInput if a side stays empty, saying what there is."""
+    rule = parse_rule(parameters.select)
+    strict = parameters.mode == "upstream"
+    left, right, note = parameters.left, parameters.right, ""
+    if not left or not right:
+        usual_left, usual_right, note = usual_sides(runs)
+        left, right = left or usual_left, right or usual_right
+        if parameters.left or parameters.right:
+            note = ""
+    blocked = {problem.path.partition("/")[0] for problem in runs.bad_names} if strict else set()
+    picked = []
+    for word, patterns in (("left", left), ("right", right)):
+        found = pick(patterns, runs, rule, now_ms, strict=strict, failed=parameters.include_failed)
+        if strict and any(run.job in blocked for run in found):
+            raise NoInput(f"{word}: a run folder that is not called by a number makes upstream's listing fail")
+        picked.append(tuple(found))
+    if not picked[0] or not picked[1]:
+        jobs = sorted({run.job for run in runs.runs})
+        empty = "left" if not picked[0] else "right"
+        there = f"jobs: {', '.join(jobs[:8])}{' …' if len(jobs) > 8 else ''}" if jobs else "no runs found"
+        asked = ", ".join(left if empty == "left" else right) or "nothing chosen"
+        raise NoInput(f"no runs on the {empty} side ({asked}; select {parameters.select}); {there}")
+    return Chosen(picked[0], picked[1], left, right, note)
+
+
+def _kinds_only(pooled: Pooled, kinds: tuple[str, ...]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    if not kinds:
+        return np.ones(len(pooled.keys), dtype=bool)
+    return np.array([key.kind in kinds for key in pooled.keys], dtype=bool)
+
+
+class RunComparison:
+    """Two groups of runs: similar enough, and did anything regress."""
+
+    name = "run-comparison"
+    title = "Run comparison"
+    kinds: tuple[FileKind, ...] = READERS
+    parameters = ComparisonParameters
+    tables: tuple[Table, ...] = (METRICS, RUNS, MISSING, CHANGE_POINTS)
+    fail_on: Level = "moderate"
+
+    def compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:
+        """The comparison in the chosen mode. Raises NoInput without metrics on a side."""
+        memo = context.memo
+        found = measurements(inputs, memo)
+        context.check()
+        runs, places = _runs(inputs, found, memo)
+        if context.at_ms is not None:
+            seen = tuple(run for run in runs.runs if run.time_ms is None or run.time_ms <= context.at_ms)
+            runs = Runs(seen, runs.directions, runs.bad_names)
+        problems = name_problems([*inputs.problems], inputs.files, places, _fresh(runs))
+        now_ms = parse_now(parameters.now) if parameters.now else (context.at_ms or context.now_ms)
+        chosen = choose_sides(runs, parameters, now_ms)
+        context.check()
+        keys = (inputs.version, tuple(r.key for r in chosen.left), tuple(r.key for r in chosen.right))
+        pool = _kept(memo, "upstream", (keys, parameters.min_count), lambda: _pool(found, chosen, places, parameters))
+        if parameters.mode == "upstream":
+            compared = upstream_compared(pool, found, parameters)
+        else:
+            pooled_key = (keys, parameters.min_count, parameters.sample)
+            by_run = parameters.sample == "run"
+            pooled = _kept(
+                memo,
+                "honest",
+                pooled_key,
+                lambda: pool_honest(found, chosen.left, chosen.right, parameters.min_count, by_run),
+            )
+            if not pooled.keys:
+                raise NoInput("the chosen runs hold no metrics")
+            if parameters.mode == "design":
+                part = design.chosen(pooled.keys, parameters.percentiles, parameters.kinds)
+                compared = design_compared(pooled, pool, found, part, parameters)
+            else:
+                part = _kinds_only(pooled, parameters.kinds)
+                compared = self._statistical(pooled, pool, found, part, chosen, runs, parameters, context, pooled_key)
+        for word, side in (("left", compared.samples.left), ("right", compared.samples.right)):
+            if not side.values.size:
+                raise NoInput(f"no metrics on the {word} side")
+        return build_result(inputs, parameters, chosen_view(chosen), runs, compared, problems)
+
+    def _statistical(
+        self,
+        pooled: Pooled,
+        pool: Pool,
+        found: Measurements,
+        part: np.ndarray[Any, np.dtype[np.bool_]],
+        chosen: Chosen,
+        runs: Runs,
+        parameters: ComparisonParameters,
+        context: Context,
+        key: Any,
+    ) -> Compared:
+        memo = context.memo
+        context.progress(0.2, "tests and intervals")
+        evidence_key = (key, parameters.alpha)
+        evidence = _kept(
+            memo,
+            "evidence",
+            evidence_key,
+            lambda: statistical.gather(pooled.samples, parameters.alpha, context.check),
+        )
+        context.progress(0.6, "resampling runs")
+        overall_key = (key, parameters.kinds, parameters.draws, parameters.seed)
+        overall = _kept(
+            memo,
+            "overall",
+            overall_key,
+            lambda: statistical.resample(
+                pooled.samples, evidence, part, parameters.draws, parameters.seed, context.check
+            ),
+        )
+        context.progress(0.8, "change points")
+        axis = changepoints.time_axis(chosen.left, chosen.right)
+        change_key = (
+            key, parameters.kinds, parameters.change_limit, parameters.change_window, parameters.change_p,
+            parameters.change_magnitude,
+        )  # fmt: skip
+        changes = _kept(
+            memo,
+            "changes",
+            change_key,
+            lambda: changepoints.find(
+                pooled.samples,
+                axis,
+                part,
+                limit=parameters.change_limit,
+                window=parameters.change_window,
+                max_p_value=parameters.change_p,
+                min_magnitude=parameters.change_magnitude,
+                check=context.check,
+            ),
+        )
+        scores = influence.score_runs(overall, evidence, parameters.threshold or 1e-9)
+        return statistical_compared(
+            pooled, pool, found, part, evidence, overall, scores, axis, changes, runs, parameters
+        )
+
+    def upstream(self, result: Result, parameters: ComparisonParameters) -> str | None:
+        """The six tables as upstream prints them; only upstream mode has them."""
+        if parameters.mode != "upstream":
+            return None
+        frame = result.tables["metrics"]
+        names = ("test", "verb", "resource", "subresource", "scope", "bucket")
+        numbers = ("matched", "ratio", "p_value", "mean_left", "mean_right", "n_left", "n_right")
+        rows = [
+            upstream.Row(
+                upstream.UpstreamKey(*row[:6]),
+                row[6],
+                *(_or_nan(row[7]), _or_nan(row[8]), _or_nan(row[9]), _or_nan(row[10])),
+                row[11],
+                row[12],
+            )
+            for row in frame.select(*names, *numbers).iter_rows()
+        ]
+        return upstream.printed(rows, parameters.scheme)
+
+
+def chosen_view(chosen: Chosen) -> tuple[tuple[Run, ...], tuple[Run, ...], tuple[str, ...], tuple[str, ...], str]:
+    """The sides as plain values for the presentation."""
+    return chosen.left, chosen.right, chosen.left_patterns, chosen.right_patterns, chosen.note
+
+
+def _kept(memo: dict[Any, Any], name: str, key: Any, make: Any) -> Any:
+    """The value of ``name`` for ``key``: kept between computations, one at a time."""
+    found = memo.get(name)
+    if found is None or found[0] != key:
+        found = memo[name] = (key, make())
+    return found[1]
+
+
+def _runs(inputs: Inputs, found: Measurements, memo: dict[Any, Any]) -> tuple[Runs, dict[int, Place]]:
+    def make() -> tuple[Runs, dict[int, Place]]:
+        places = place_files(inputs.files)
+        chunks = [(n, c.file, c.run, c.time_ms, int(c.values.size)) for n, c in enumerate(found.chunks)]
+        return collect_runs(inputs.files, places, inputs.table("run_facts"), chunks), places
+
+    kept: tuple[Runs, dict[int, Place]] = _kept(memo, "runs", inputs.version, make)
+    return kept
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _fresh(runs: Runs) -> Runs:
+    """Problem counts are counted anew for each result."""
+    for run in runs.runs:
+        run.problems = 0
+    return runs
+
+
+def _pool(found: Measurements, chosen: Chosen, places: dict[int, Place], parameters: ComparisonParameters) -> Pool:
+    rests = {file: place.rest for file, place in places.items()}
+    return pool_upstream(found, chosen.left, chosen.right, rests, parameters.min_count)
+
+
+VIEW = RunComparison()
+__all__ = ["VIEW", "Detail", "RunComparison"]
