@@ -277,14 +277,13 @@ class Follower:
             self.touched.update((feed.view for feed in file.feeds) if file.feeds else self.stores)
         self._mark_head(file, content)
         racy = 0 <= self.now_ms() / 1000 - stat[1] / 1e9 < RACY_S
-        file.stat, file.read_path, file.verify = stat, file.path, False
+        file.stat, file.read_path, file.verify = stat, file.path, racy and bool(file.feeds)
         if final:
             return True
         if waiting and not quiet:
             file.due = now + max(0.005, self.quiet_in(file, now))
         if racy and file.feeds:
             later = now + RACY_S - (self.now_ms() / 1000 - stat[1] / 1e9)
-            file.verify = True
             file.due = later if file.due is None else min(file.due, later)
         return True
 
@@ -368,6 +367,8 @@ class Follower:
             self._restart(feed)
         elif feed.id and same and (feed.provisional or not feed.rest or not quiet) and not feed.stale:
             return feed.rest and not feed.provisional
+        elif feed.consumed and feed.hasher is None and not self._proven(feed, content):
+            self._restart(feed)
         changed = not feed.id
         if not feed.id:
             self._new_id(feed)
@@ -421,6 +422,22 @@ class Follower:
             digest = feed.hasher.intdigest() if feed.hasher is not None else feed.digest
             return digest is None or content.prefix(feed.consumed) != (digest, feed.consumed)
         return content.size < feed.consumed or content.mark(feed.consumed) != feed.mark
+
+    @staticmethod
+    def _proven(feed: Feed, content: Content) -> bool:
+        """Hash what an earlier process read of this file, so that hashing can go on; False if it is not the same."""
+        hasher = xxhash.xxh3_64()
+        left = feed.consumed
+        for block in content.blocks(0):
+            part = block if len(block) <= left else block[:left]
+            hasher.update(part)
+            left -= len(part)
+            if not left:
+                break
+        if left or hasher.intdigest() != feed.digest:
+            return False
+        feed.hasher = hasher
+        return True
 
     def _restart(self, feed: Feed) -> None:
         self._drop_feed(feed)

@@ -12,7 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.inputs import Inputs
+from engine.live.cache import Cache
 from engine.live.follow import File, Follower
+from engine.live.keep import Keeper
 from engine.live.options import LiveSettings
 from engine.live.scan import Changes, Scanner
 from engine.live.status import Ignored, RootStatus, Status
@@ -28,7 +30,9 @@ __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 IGNORED = 200
 """Ignored files that ``status`` names; the rest are counted."""
 BATCH_FILES = 1000
-BATCH_ROWS = 500_000
+"""Files whose rows become one piece of the store, at most."""
+SAVE_EVERY_S = 60.0
+"""A live session writes to the cache at most so often."""
 
 
 def wall_clock() -> int:
@@ -76,6 +80,13 @@ class Session:
         self._compute_locks = {name: threading.Lock() for name in self.views}
         self._memos: dict[str, dict[Any, Any]] = {name: {} for name in self.views}
         self._inputs = {name: Inputs(0, MappingProxyType({}), (), self._stores[name].snapshot()) for name in self.views}
+        self._keeper: Keeper | None = None
+        if self.settings.cache and self.settings.cache_max_mb > 0:
+            cache = Cache(self.settings.cache_dir, self.settings.cache_max_mb)
+            self._keeper = Keeper(cache, self.views, self._follower, self._stores)
+        self._saver: threading.Thread | None = None
+        self._saved_at = -SAVE_EVERY_S
+        self._saved_read = 0
         self._watcher = Watcher(self.roots, self.settings, self)
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
         self._scans = 0
@@ -135,6 +146,7 @@ class Session:
             gc.disable()  # millions of short-lived values per batch: collections would take a third of the time
             try:
                 todo = self._apply(changes)
+                self._restore(todo, changes)
                 now = time.monotonic()
                 for file in self._waiting:
                     if file.due is not None and (final or file.due <= now):
@@ -144,6 +156,7 @@ class Session:
                 if enabled:
                     gc.enable()
             names = self._publish()
+            self._save(final)
             self._last = (self._now_ms(), (time.perf_counter() - begin) * 1000)
             return names
 
@@ -199,6 +212,43 @@ class Session:
                 if sibling.packing:
                     todo.setdefault(sibling, True)
         return todo
+
+    def _restore(self, todo: dict[File, bool], changes: Changes) -> None:
+        """Take new files from the cache where it knows them; what it knows for certain need not be visited."""
+        if self._keeper is None:
+            return
+        stats = {stat[:2]: stat for stat in changes.changed.values()}
+        new = [
+            (file, stats[file.identity])
+            for file in sorted(todo, key=lambda file: file.path)
+            if file.stat is None and file.head_length < 0 and not file.feeds and file.identity in stats
+        ]
+        if not new:
+            return
+        for file in self._keeper.restore(new):
+            if file.packing and len(self._follower.groups[file.group]) > 1:
+                todo[file] = True
+            else:
+                del todo[file]
+
+    def _save(self, final: bool, *, wait: bool = False) -> None:
+        """Put what was read into the cache, in the background, if it is much or long ago."""
+        if self._keeper is None or (self._saver is not None and self._saver.is_alive()):
+            return
+        read = self._follower.bytes_read - self._saved_read
+        least = int(self.settings.cache_min_mb * (1 << 20))
+        now = time.monotonic()
+        if read < least or not (final or wait or now - self._saved_at >= SAVE_EVERY_S):
+            return
+        work = self._keeper.collect(self._files.values(), least)
+        self._saved_at, self._saved_read = now, self._follower.bytes_read
+        if work is None:
+            return
+        if wait:
+            work()
+        else:
+            self._saver = threading.Thread(target=work, name="loadlens-cache")
+            self._saver.start()
 
     @staticmethod
     def _best(paths: set[str]) -> str:
@@ -334,6 +384,7 @@ class Session:
             ignored_count=count,
             bytes=size,
             bytes_read=self._follower.bytes_read,
+            cached=self._keeper.restored if self._keeper is not None else 0,
             scans=self._scans,
             last_scan_ms=self._last[0],
             last_scan_took_ms=self._last[1],
@@ -345,6 +396,11 @@ class Session:
         """End background work. The snapshots stay usable."""
         with self._lock:
             self._closed = True
+            saver = self._saver
+        if saver is not None:
+            saver.join()
+        with self._lock:
+            self._save(False, wait=True)
 
 
 _PACKED = (".gz", ".gzip", ".zst", ".zstd")

@@ -1,0 +1,303 @@
+"""Between the book of files and the cache on disk: what can be taken from it, what is worth putting there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from engine.inputs import FILE, FileInfo
+from engine.live.cache import Cache, Entry, Manifest, Other, new_segment
+from engine.live.follow import Feed, File, Follower, shown
+from engine.live.scan import Stat, label
+from engine.live.store import Store
+from engine.live.unpack import Packing
+from engine.view import View
+
+GROWN = 0.25
+"""A log that grew by less than this share keeps its saved prefix; its tail is parsed at the next start."""
+SEGMENTS = 16
+"""More segments than this are written anew as one."""
+
+
+class Keeper:
+    """Restores files of a session from the cache and saves them to it."""
+
+    def __init__(self, cache: Cache, views: dict[str, View], follower: Follower, stores: dict[str, Store]) -> None:
+        self._cache = cache
+        self._views = views
+        self._follower = follower
+        self._stores = stores
+        self._folders: dict[tuple[str, str], Path] = {}
+        self._manifests: dict[tuple[str, str], Manifest | None] = {}
+        self._entries: dict[tuple[str, str], dict[bytes, list[Entry]]] = {}
+        self._others: dict[tuple[str, str], dict[bytes, Other]] = {}
+        self._sums: dict[tuple[str, str], dict[str, dict[str, int]]] = {}
+        self._saved: dict[Feed, Entry] = {}
+        self.restored = 0
+
+    # -- taking ------------------------------------------------------------------------------------------------
+
+    def _open(self, root: str) -> None:
+        for name, view in self._views.items():
+            place = (root, name)
+            if place in self._folders:
+                continue
+            folder = self._folders[place] = self._cache.folder(root, view)
+            manifest = self._manifests[place] = self._cache.load(folder)
+            entries: dict[bytes, list[Entry]] = {}
+            for entry in manifest.entries if manifest is not None else ():
+                entries.setdefault(entry.path, []).append(entry)
+            self._entries[place] = entries
+            self._others[place] = {other.path: other for other in manifest.others} if manifest is not None else {}
+            self._sums[place] = dict(manifest.segments) if manifest is not None else {}
+
+    def restore(self, files: Sequence[tuple[File, Stat]]) -> set[File]:
+        """Give files that were never read what the cache knows of them. Returns those that need not be opened."""
+        known: set[File] = set()
+        wanted: dict[tuple[str, str], dict[str, list[tuple[File, Stat, Entry]]]] = {}
+        for file, stat in files:
+            self._open(file.root)
+            path = _relative(file)
+            exact = True
+            head: Entry | Other | None = None
+            for name in self._views:
+                place = (file.root, name)
+                entries = self._entries[place].pop(path, None)
+                other = self._others[place].pop(path, None)
+                if entries:
+                    usable = [entry for entry in entries if self._usable(name, entry, stat)]
+                    for entry in usable:
+                        wanted.setdefault(place, {}).setdefault(entry.segment, []).append((file, stat, entry))
+                        head = entry
+                    exact = exact and len(usable) == len(entries)
+                    exact = exact and all(entry.stat == stat and not entry.rest for entry in usable)
+                elif other is not None and other.stat == stat:
+                    head = head or other
+                else:
+                    exact = False
+            if head is not None:
+                file.head_length, file.head_mark = head.head_length, head.head_mark
+                file.packing = _packing(head.packing)
+                if isinstance(head, Other):
+                    file.reason = head.reason
+            if exact and head is not None:
+                known.add(file)
+        for place, segments in wanted.items():
+            for segment, items in segments.items():
+                if not self._restore_segment(place, segment, items):
+                    known.difference_update(file for file, _, _ in items)
+        now = time.monotonic()
+        for file, stat in files:
+            if file in known:
+                file.stat = file.noted = stat[2:]
+                file.noted_at = now
+                file.read_path = file.path
+        return known
+
+    def _usable(self, view: str, entry: Entry, stat: Stat) -> bool:
+        kind = next((kind for kind in self._views[view].kinds if kind.id == entry.kind), None)
+        if kind is None or entry.stat[:2] != stat[:2]:
+            return False
+        # A log may have grown: its reading goes on where it stopped, if the fingerprints agree. What is packed is not
+        # compared by size: its prefix is unpacked and compared anyway.
+        return entry.stat == stat or (kind.append and (bool(entry.packing) or stat[2] >= entry.consumed))
+
+    def _restore_segment(self, place: tuple[str, str], segment: str, items: list[tuple[File, Stat, Entry]]) -> bool:
+        manifest = self._manifests[place]
+        assert manifest is not None
+        view = place[1]
+        frames = self._cache.rows(self._folders[place], manifest, segment)
+        if frames is None:
+            self._sums[place].pop(segment, None)
+            return False
+        tables = self._stores[view].tables
+        if any(name not in tables or _differs(frame, tables[name].schema) for name, frame in frames.items()):
+            return False
+        follower = self._follower
+        top = max((int(frame[FILE].max() or 0) for frame in frames.values() if frame.height), default=0)  # type: ignore[arg-type]
+        numbers = np.zeros(max(top, *(entry.number for _, _, entry in items)) + 1, dtype=np.uint32)
+        kinds = {kind.id: kind for kind in self._views[view].kinds}
+        for file, _, entry in items:
+            feed = Feed(view, kinds[entry.kind], entry.name)
+            follower.adopt(feed)
+            numbers[entry.number] = feed.id
+            feed.version = follower.versions[view] + 1
+            feed.consumed, feed.mark, feed.digest = entry.consumed, entry.mark, entry.digest
+            feed.rest, feed.tried_final, feed.problems = entry.rest, entry.tried_final, entry.problems
+            feed.state = msgspec.msgpack.decode(entry.state)
+            feed.info = FileInfo(
+                feed.id,
+                shown(file),
+                label(file.path, file.root),
+                entry.kind,
+                entry.mtime_ms,
+                entry.stat[2],
+                feed.version,
+            )
+            file.feeds.append(feed)
+            file.reason = ""
+            self._saved[feed] = entry
+        follower.touched.add(view)
+        files = frozenset(int(number) for number in numbers if number)
+        for name, frame in frames.items():
+            if not frame.height:
+                continue
+            mapped = numbers[frame[FILE].to_numpy()]
+            frame = frame.with_columns(pl.Series(FILE, mapped))
+            if not mapped.all():
+                frame = frame.filter(pl.col(FILE) != 0)
+            self._stores[view].put_frame(name, frame, files)
+        self.restored += len(items)
+        return True
+
+    # -- giving ------------------------------------------------------------------------------------------------
+
+    def collect(self, files: Iterable[File], least: int) -> Callable[[], None] | None:
+        """What should be saved now, as a function that does it (in any thread); None if it is not worth it.
+
+        ``least``: bytes of files not saved yet below which nothing is written.
+        """
+        places: dict[tuple[str, str], list[tuple[File, Feed]]] = {}
+        others: dict[tuple[str, str], list[Other]] = {}
+        fresh = 0
+        for file in files:
+            if file.stat is None or file.verify or file.due is not None or file.twin or file.problems:
+                continue
+            stat = _stat_of(file)
+            if stat is None or file.read_path != file.path:
+                continue
+            wanted = {feed.view for feed in file.feeds}
+            for feed in file.feeds:
+                if feed.info is not None and not feed.stale and not feed.held and (feed.kind.append or not feed.rest):
+                    places.setdefault((file.root, feed.view), []).append((file, feed))
+                    if not self._still_good(feed):
+                        fresh += file.stat[0]
+            for view in self._views:
+                if view not in wanted:
+                    others.setdefault((file.root, view), []).append(
+                        Other(_relative(file), stat, file.head_length, file.head_mark, file.packing, file.reason)
+                    )
+        self._saved = {feed: entry for feed, entry in self._saved.items() if feed.id in self._follower.feeds[feed.view]}
+        if fresh < least:
+            return None
+        jobs = [self._job(place, pairs, others.get(place, [])) for place, pairs in places.items()]
+
+        def work() -> None:
+            for job in jobs:
+                job()
+
+        return work
+
+    def _still_good(self, feed: Feed) -> bool:
+        entry = self._saved.get(feed)
+        if entry is None:
+            return False
+        if not feed.kind.append:
+            return entry.consumed == feed.consumed and entry.digest == feed.digest
+        return feed.consumed <= entry.consumed * (1 + GROWN)
+
+    def _job(self, place: tuple[str, str], pairs: list[tuple[File, Feed]], others: list[Other]) -> Callable[[], None]:
+        view = place[1]
+        self._open(place[0])
+        old = {feed: self._saved[feed] for _, feed in pairs if self._still_good(feed)}
+        used: dict[str, int] = {}
+        for entry in old.values():
+            used[entry.segment] = used.get(entry.segment, 0) + 1
+        kept = {
+            name for name, count in used.items() if name in self._sums[place] and count * 2 >= self._size(place, name)
+        }
+        if len(kept) >= SEGMENTS:
+            kept = set()
+        segment = new_segment()
+        entries: list[Entry] = []
+        new: list[tuple[Feed, Entry]] = []
+        for file, feed in pairs:
+            stat = _stat_of(file)
+            assert stat is not None
+            before = old.get(feed)
+            if before is not None and before.segment in kept:
+                same = feed.consumed == before.consumed
+                entries.append(
+                    msgspec.structs.replace(before, stat=stat, head_length=file.head_length, head_mark=file.head_mark)
+                    if same
+                    else before
+                )
+                continue
+            made = self._entry(file, feed, stat, segment)
+            if made is not None:
+                entries.append(made)
+                new.append((feed, made))
+        ids = frozenset(feed.id for feed, _ in new)
+        store = self._stores[view]
+        frames = {name: store.firm(name, ids) for name in store.tables} if ids else {}
+        sums = {name: self._sums[place][name] for name in kept}
+        folder = self._folders[place]
+
+        def job() -> None:
+            if self._cache.save(folder, entries, others, sums, {segment: frames} if frames else {}):
+                saved = self._cache.load(folder)
+                if saved is not None:
+                    self._sums[place] = dict(saved.segments)
+                    self._manifests[place] = saved
+                    self._saved.update(new)
+
+        return job
+
+    def _size(self, place: tuple[str, str], segment: str) -> int:
+        manifest = self._manifests[place]
+        if manifest is None:
+            return 1 << 60
+        return sum(1 for entry in manifest.entries if entry.segment == segment)
+
+    @staticmethod
+    def _entry(file: File, feed: Feed, stat: Stat, segment: str) -> Entry | None:
+        digest = feed.hasher.intdigest() if feed.hasher is not None else feed.digest
+        if digest is None or feed.info is None:
+            return None
+        try:
+            state: bytes = msgspec.msgpack.encode(feed.state)
+        except (TypeError, OverflowError, ValueError):
+            return None
+        return Entry(
+            path=_relative(file),
+            stat=stat,
+            head_length=file.head_length,
+            head_mark=file.head_mark,
+            packing=file.packing,
+            kind=feed.kind.id,
+            name=feed.name,
+            segment=segment,
+            number=feed.id,
+            consumed=feed.consumed,
+            mark=feed.mark,
+            digest=digest,
+            rest=feed.rest,
+            tried_final=feed.tried_final,
+            mtime_ms=feed.info.mtime_ms,
+            state=state,
+            problems=feed.problems,
+        )
+
+
+def _differs(frame: pl.DataFrame, schema: Any) -> bool:
+    found = dict(frame.schema)
+    return found.pop(FILE, None) != pl.UInt32 or found != dict(schema)
+
+
+def _relative(file: File) -> bytes:
+    return os.fsencode(os.path.relpath(file.path, file.root))
+
+
+def _stat_of(file: File) -> Stat | None:
+    return None if file.stat is None else (*file.identity, *file.stat)
+
+
+def _packing(text: str) -> Packing:
+    return "gzip" if text == "gzip" else "zstd" if text == "zstd" else ""
