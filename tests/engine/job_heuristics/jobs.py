@@ -120,17 +120,20 @@ def model(
         **row,
     }
     settings = conf if conf is not None else {}
-    return Model(
+    return Model.of(
         _frame(JOB_MODEL, [job]),
-        _frame(TASK_MODEL, task_rows),
-        _frame(ATTEMPT_MODEL, attempt_rows),
-        _frame(CONF_MODEL, [{"job_id": job_id, "key": k, "value": v} for k, v in settings.items()]),
+        TASK_MODEL.sorted(_frame(TASK_MODEL, task_rows)),
+        ATTEMPT_MODEL.sorted(_frame(ATTEMPT_MODEL, attempt_rows)),
+        _frame(CONF_MODEL, [{"job_id": job_id, "key": k, "value": v} for k, v in sorted(settings.items())]),
     )
 
 
 def together(*models: Model) -> Model:
-    """Several models as one."""
-    return Model(*(pl.concat([getattr(m, name) for m in models]) for name in ("jobs", "tasks", "attempts", "conf")))
+    """Several models (in the order of their job ids) as one."""
+    return Model.of(
+        JOB_MODEL.sorted(pl.concat([m.jobs for m in models])),
+        *(pl.concat([getattr(m, name) for m in models]) for name in ("tasks", "attempts", "conf")),
+    )
 
 
 def _frame(table: Any, rows: list[dict[str, Any]]) -> pl.DataFrame:

@@ -39,7 +39,7 @@ def test_each_cause_by_hand():
 
 def test_a_speculative_attempt_that_won_leaves_the_first_as_loser():
     job = model([task("map", 50, 10, extra=[("KILLED", 10, 50, "VIRGIN")])])
-    job = type(job)(
+    job = type(job).of(
         job.jobs,
         job.tasks,
         job.attempts.with_columns(
