@@ -18,7 +18,7 @@ from engine.job_heuristics.facts import MB
 from engine.job_heuristics.gates import MINUTE
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.tables import SEVERITIES
-from engine.job_heuristics.whatif import COPY_BYTES_PER_MS, START_MS
+from engine.job_heuristics.whatif import COPY_BYTES_PER_MS, START_MOST_MS, START_MS
 from engine.job_heuristics.why import amount
 from engine.tables import Column, Table
 
@@ -75,6 +75,7 @@ def stats(model: Model, headroom: float = 1.5) -> pl.DataFrame:
         (total // 1000).sum().alias("seconds"),
         pl.col("size").sum().alias("bytes"),
         pl.cov("size", "work").alias("cov"),
+        pl.corr("size", "work").alias("corr"),
         pl.col("size").var().alias("var"),
         pl.col("physical_bytes").fill_null(0).mean().floor().alias("pmem"),
         pl.col("peak").quantile(0.99, "higher").alias("peak99"),
@@ -281,24 +282,26 @@ def _container(
 
 def _start_cost(row: Mapping[str, Any], side: str) -> float:
     """Fixed ms per task: intercept of time on bytes where they go together, else START_MS; see ``whatif``."""
-    cost, var, n = START_MS, row[f"{side}_var"] or 0.0, row[f"{side}_n"]
+    cost, var, corr, n = START_MS, row[f"{side}_var"] or 0.0, row[f"{side}_corr"] or 0.0, row[f"{side}_n"]
     mean_bytes = row[f"{side}_bytes"] / n
-    if var > (0.01 * mean_bytes) ** 2:
-        slope = (row[f"{side}_cov"] or 0.0) / var
-        intercept = row[f"{side}_mean"] - slope * mean_bytes
-        if slope > 0 and intercept > 0:
-            cost = intercept
-    return float(min(max(cost, 0.0), 0.9 * row[f"{side}_least"]))
+    if var > 0 and corr > 0.7:
+        cost = row[f"{side}_mean"] - (row[f"{side}_cov"] or 0.0) / var * mean_bytes
+    return float(min(max(cost, 0.0), START_MOST_MS, 0.5 * row[f"{side}_least"]))
 
 
-def _span(mean: float, n: int, slots: float) -> float:
+def _room(slots: float, n: int, wanted: int) -> float:
+    """Containers for ``wanted`` tasks where ``n`` had ``slots``: more only where all ran at once, so that no limit is known."""
+    return max(slots, float(wanted)) if n <= 1.2 * slots else slots
+
+
+def _span(mean: float, n: float, slots: float) -> float:
     """Rough ms that ``n`` tasks of ``mean`` ms take on ``slots`` containers."""
     return mean * max(1.0, math.ceil(n / max(1.0, slots)))
 
 
 def _slots(row: Mapping[str, Any], side: str) -> float:
     span = max(1, (row[f"{side}_last"] or 0) - (row[f"{side}_first"] or 0))
-    return max(1.0, row[f"{side}_mean"] * row[f"{side}_n"] / span)
+    return max(1.0, float(row[f"{side}_mean"]) * float(row[f"{side}_n"]) / span)
 
 
 def _splits(found: list[Advice], row: Mapping[str, Any], limits: gates.Limits) -> None:
@@ -315,7 +318,7 @@ def _splits(found: list[Advice], row: Mapping[str, Any], limits: gates.Limits) -
     split = math.ceil(total_bytes / wanted / MB) * MB
     larger = wanted < n
     slots = _slots(row, "map")
-    wait = int(_span(new_mean, wanted, slots) - _span(mean, n, slots))
+    wait = int(_span(new_mean, wanted, _room(slots, n, wanted)) - _span(mean, n, slots))
     key = f"mapreduce.input.fileinputformat.split.{'minsize' if larger else 'maxsize'}"
     found.append(
         Advice(
@@ -341,7 +344,7 @@ def _reducer_count(found: list[Advice], row: Mapping[str, Any], limits: gates.Li
     if not now:
         return
     idle = min(float(row["idle_ms"] or 0), 0.95 * mean * n)
-    cost = min(START_MS, 0.9 * float(row["reduce_least"]))
+    cost = min(START_MS, 0.5 * float(row["reduce_least"]))
     work = max(1.0, (mean - cost) * n - idle)
     by_time = math.ceil(work / max(1.0, IDEAL_MS - cost))
     wanted = max(1, by_time, math.ceil(float(row["reduce_bytes"]) / BYTES_PER_REDUCER))
@@ -357,7 +360,7 @@ def _reducer_count(found: list[Advice], row: Mapping[str, Any], limits: gates.Li
             str(wanted),
             str(n),
             saving,
-            int(_span(cost + work / wanted, wanted, slots) - _span(cost + work / n, n, slots)),
+            int(_span(cost + work / wanted, wanted, _room(slots, n, wanted)) - _span(cost + work / n, n, slots)),
             "Reducer Time",
             now,
             _time_level("Reducer", new_mean, wanted, limits),
@@ -431,15 +434,19 @@ def _sort_buffer(found: list[Advice], row: Mapping[str, Any], conf: Mapping[str,
     percent = min(1.0, max(0.1, conf_number("mapreduce.map.sort.spill.percent", 0.8)))
     # Each record takes 16 bytes of accounting in the same buffer.
     per_map = float(row["map_out95"] or 0) + 16 * float(row["map_records95"] or 0)
-    if per_map <= 0:
-        return
     wanted = math.ceil(per_map * 1.1 / percent / MB)
+    if wanted <= current and level(q):
+        # Bytes are not counted, or merging spilled again: as many times the buffer as records were spilled.
+        wanted = math.ceil(current * q)
+        per_map = wanted * percent * MB / 1.1
     if wanted <= current:
         return
     bytes_again = (q - 1) * float(row["map_out_bytes"] or 0)
     wait_per_map = 2 * bytes_again / n / DISK_BYTES_PER_MS
     wait_per_map = min(wait_per_map, 0.5 * float(row["map_mean"]))
     saving = float(row["map_memory_mb"]) * wait_per_map * n / 1000
+    if not level(q) and saving < 0.01 * _used(row):
+        return
     head = (
         f"Maps spilled each record {q:.2f} times; 95 % of them write up to {amount(float(row['map_out95']), 'bytes')} "
         f"into a buffer of {current:g} MB."

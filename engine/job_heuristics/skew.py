@@ -238,7 +238,9 @@ def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], rac
     """Why the long tasks of one side are long (arrays of equal length n, one entry per task with times).
 
     A task is long if it is in the high group of the natural break of run times, that break explains most of the
-    variance and the group is at least 1.5 times longer. Long tasks are attributed in this order: *data* if the robust
+    variance, the group is at least 1.5 times longer and no more than half of the tasks.
+
+    Long tasks are attributed in this order: *data* if the robust
     line of time on bytes predicts a long task from its bytes; *node* if its host is an outlier; *cpu* if it used more
     CPU than the line of CPU on bytes allows by the same measure; else *other* (waiting: disk, network, locks).
     """
@@ -249,7 +251,7 @@ def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], rac
     nodes = _outliers(total_ms, expected, hosts)
     rack_outliers = _outliers(total_ms, expected, racks)
     split = natural_break(total_ms)
-    if not split.low_n or split.fit < 0.5 or split.factor < 1.5:
+    if not split.low_n or split.fit < 0.5 or split.factor < 1.5 or split.high_n > split.low_n:
         return Causes(line, 0, 0, 0, 0, 0, nodes, rack_outliers, _words_even(total_ms, nodes))
     long = total_ms >= split.at
     by_data = long & (expected >= (split.low_mean + split.high_mean) / 2)

@@ -20,6 +20,8 @@ from engine.job_heuristics.skew import robust_line
 
 START_MS = 2000.0
 """Assumed cost of starting a task where bytes do not tell it."""
+START_MOST_MS = 60_000.0
+"""Most that starting a task can cost, whatever the line of time on bytes says."""
 COPY_BYTES_PER_MS = 30 * MB / 1000
 """Assumed shuffle rate of one reducer where no reducer started after the last map."""
 
@@ -163,10 +165,10 @@ def _contain(side: Side, mb: int | None, said: list[str], warnings: list[str]) -
 
 def _start_cost(side: Side, work: Ints) -> float:
     """Fixed ms per task: intercept of the robust line of time on bytes if bytes explain the time, else START_MS;
-    never more than nine tenths of the shortest task."""
+    never more than half of the shortest task or START_MOST_MS."""
     line = robust_line(side.size.astype(np.float64), work.astype(np.float64))
     cost = line.intercept if line.explained > 0.5 and line.slope > 0 else START_MS
-    return float(np.clip(cost, 0, 0.9 * float(work.min()) if len(work) else 0))
+    return float(np.clip(cost, 0, min(START_MOST_MS, 0.5 * float(work.min())) if len(work) else 0))
 
 
 def start_cost(side: Side) -> float:
@@ -275,7 +277,7 @@ def _reduces(job: Job, scenario: Scenario, last_map: int, said: list[str], warni
         factor = n / wanted
         if side.size.sum() > 0:
             factor = float(side.size.sum()) / max(1, int(side.size[at].sum()))
-        cost = min(START_MS, 0.9 * float(after.min()))
+        cost = min(START_MS, 0.5 * float(after.min()))
         said.append(
             f"{wanted:,} reducers instead of {n:,}: keys are shared out evenly, a start costs {cost / 1000:.1f} s"
         )
