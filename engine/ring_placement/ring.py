@@ -42,9 +42,9 @@ class Member:
     def at(self, now_ns: int, timeout_s: float) -> Member:
         """The member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
 
-        LEFT stays LEFT; without a heartbeat the state of the file is believed; a timeout of 0 switches the rule off.
+        Without a heartbeat the state of the file is believed; a timeout of 0 switches the rule off.
         """
-        if self.heartbeat_s is None or timeout_s <= 0 or self.state not in PLACED_STATES:
+        if self.heartbeat_s is None or timeout_s <= 0 or self.state not in KNOWN_STATES:
             return self
         if now_ns - self.heartbeat_s * 1_000_000_000 > timeout_s * 1_000_000_000:
             return replace(self, state="UNHEALTHY")
