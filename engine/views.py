@@ -61,7 +61,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry(
         "ring-placement",
         "Ring placement",
-        "",
+        "engine.ring_placement.view",
         "Pyroscope ring pages, memberlist keys, overrides YAML, placement rules and stats, block.bin footers",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,14 @@ def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndar
     return hit, target, tries
 
 
+def settled(placement: Placement, down: np.ndarray) -> Placement:
+    """The placement as regime A leaves it: each group at the instance that finally takes it (chain of one column)."""
+    hit, target, _ = reroute(placement, down)
+    first = placement.first.copy()
+    first[hit] = target
+    return replace(placement, chain=first.reshape(-1, 1))
+
+
 def touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
     """Datasets with an offset whose first ACTIVE candidate is down, datasets with all of them there, tenants with such
     a dataset."""
@@ -119,7 +127,7 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     old, new = before.ranges, after.ranges
     if old.total == 0 or new.total == 0:
         return np.full(before.keys.size, old.total != new.total)
-    changed = old.dataset_size != new.dataset_size
+    changed: np.ndarray = old.dataset_size != new.dataset_size
     datasets = np.arange(len(changed))
     single = ~changed & (old.dataset_size == 1)
     zero = np.zeros(len(datasets), dtype=np.int64)
@@ -203,17 +211,15 @@ def relaid(before: Placement, after: Placement, gone: frozenset[str] = frozenset
     down = mask(before.ring, gone)
     on_gone = before.loads[down].sum().item()
     datasets, fully, tenants = touched(before, down)
-    lost = 0
-    if gone and len(after.first):
-        # What was on a lost member and now cannot be placed at all.
-        lost = max(0, after.rejected - before.rejected)
+    # What was on a lost member and now cannot be placed at all.
+    lost = max(0, after.rejected - before.rejected)
     return Outcome(
         ids,
         loads,
         later,
         rejected_before=before.rejected,
-        rejected_bytes=after.rejected if after.ring.total else before.groups.total,
-        rerouted_bytes=max(0, on_gone - lost) if after.ring.total else 0,
+        rejected_bytes=after.rejected,
+        rerouted_bytes=max(0, on_gone - lost),
         moved_bytes=moved,
         needless_moved_bytes=moved - on_gone,
         shards_with_changed_owner=changed_owners(before.ring, after.ring, old, new),

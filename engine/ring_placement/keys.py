@@ -166,7 +166,9 @@ class Keys:
         size = np.maximum(ranges.dataset_size, 1)
         spread = (self.row_kind == SPREAD) | self.spread[self.row_dataset] & (self.row_kind == FINGERPRINT)
         if not spread.any():
-            return self._dense(size, self.row_dataset, self._offsets(self.row_dataset, self.row_value, size), self.row_weight)
+            return self._dense(
+                size, self.row_dataset, self._offsets(self.row_dataset, self.row_value, size), self.row_weight
+            )
         at = np.flatnonzero(spread)
         rows, weight = self.row_dataset[at], self.row_weight[at]
         many = size[rows]
@@ -191,7 +193,8 @@ class Keys:
     def _offsets(rows: np.ndarray, values: np.ndarray, size: np.ndarray) -> np.ndarray:
         if (size == 1).all():
             return np.zeros(len(rows), dtype=np.int64)
-        return (values % size[rows].astype(np.uint64)).astype(np.int64)
+        offsets: np.ndarray = (values % size[rows].astype(np.uint64)).astype(np.int64)
+        return offsets
 
     @staticmethod
     def _dense(size: np.ndarray, rows: np.ndarray, offsets: np.ndarray, weight: np.ndarray) -> Groups:
@@ -225,6 +228,11 @@ class Placement:
         return self.chain[:, 0]
 
     @cached_property
+    def positions(self) -> np.ndarray:
+        """Shard position of each group (int64)."""
+        return self.ranges.positions(self.groups.rows, self.groups.offsets)
+
+    @cached_property
     def loads(self) -> np.ndarray:
         """Bytes per second of each ring member."""
         return weigh(self.first, self.groups.weight, len(self.ring.members))
@@ -232,6 +240,8 @@ class Placement:
     @cached_property
     def rejected(self) -> Any:
         """Bytes per second that no instance may receive."""
+        if self.ring.total <= 0:
+            return self.keys.row_weight.sum().item() if len(self.keys.row_weight) else 0
         return self.groups.weight[self.first < 0].sum().item()
 
 

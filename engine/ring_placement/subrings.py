@@ -33,7 +33,8 @@ class Subrings:
     def positions(self, rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Shard position of each (dataset row, offset within the dataset's range)."""
         a = self.a[rows]
-        return ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
+        place: np.ndarray = ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
+        return place
 
 
 def subrings(
@@ -113,9 +114,9 @@ def first_distinct(
     while len(here):
         inside = off + step
         if step == 0:
-            k = c + off
+            k: np.ndarray = c + off
             k -= np.where(k >= ts, ts, 0)
-            position = k + a
+            position: np.ndarray = k + a
         else:
             in_dataset = step < ds
             k = np.where(in_dataset, c + np.where(inside >= ds, inside - ds, inside), c + step)

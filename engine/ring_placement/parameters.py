@@ -1,0 +1,143 @@
+"""Every choice an operator has in ring placement. A scenario is a value of this."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Literal
+
+from engine.parameters import Parameters, option
+
+Regime = Literal["transient", "left", "returned"]
+SWEEPS = ("", "nodes", "zones", "pairs", "random", "leaving")
+
+_SIZE = re.compile(r"^\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*([kKmMgGtT]i?)?[bB]?(?:/s)?\s*$")
+_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def parse_size(text: str) -> int:
+    """Bytes per second from ``8000000``, ``8e6``, ``8MB``, ``8MiB/s``. Raises ValueError."""
+    found = _SIZE.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a size such as 8000000, 8MB or 64MiB")
+    value = float(found[1]) * _FACTORS[(found[2] or "").lower()]
+    if not math.isfinite(value) or value >= 2**62:
+        raise ValueError(f"{text!r} is too large")
+    return round(value)
+
+
+def parse_capacity(entries: tuple[str, ...]) -> tuple[int | None, dict[str, int]]:
+    """The capacity of every node (None: not given) and the exceptions by node ID. Raises ValueError."""
+    common, special = None, {}
+    for entry in entries:
+        name, sign, size = entry.rpartition("=")
+        if sign:
+            special[name] = parse_size(size)
+        else:
+            common = parse_size(entry)
+    return common, special
+
+
+def parse_now(text: str) -> int:
+    """An instant (RFC 3339, or epoch seconds or milliseconds) in epoch ns. Raises ValueError."""
+    try:
+        number = float(text)
+    except ValueError:
+        from engine.ring_placement.readers import epoch_ns
+
+        return epoch_ns(text)
+    if not math.isfinite(number) or abs(number) >= 1e15:
+        raise ValueError(f"{text!r} is not a time")
+    return round(number * (1_000_000 if abs(number) >= 1e11 else 1_000_000_000))
+
+
+class RingParameters(Parameters, frozen=True, kw_only=True):
+    """Which state, which scenario, what to list."""
+
+    now: Annotated[
+        str | None,
+        option("Judge heartbeats at this time (RFC 3339 or epoch); not set: the ring file's own time"),
+    ] = None
+    fail: Annotated[tuple[str, ...], option("Nodes that fail, by ID, or whole zones as zone:NAME")] = ()
+    regime: Annotated[
+        Regime,
+        option(
+            "What the ring knows: transient (A, the crash is not noticed yet), left (B, the members are gone), "
+            "returned (C, they are back)",
+            choices=("transient", "left", "returned"),
+        ),
+    ] = "transient"
+    leaving: Annotated[
+        tuple[str, ...], option("Nodes that are LEAVING (a rolling restart), by ID, or whole zones as zone:NAME")
+    ] = ()
+    tenant_shards: Annotated[
+        int | None, option("What if every tenant had this shard limit (0 = none); not set: as configured", low=0)
+    ] = None
+    dataset_shards: Annotated[
+        int | None, option("What if every dataset had this shard limit; not set: as configured", low=0, high=1_000_000)
+    ] = None
+    tokens: Annotated[
+        int | None, option("What if every node had this many tokens; not set: as they are", low=0, high=4096)
+    ] = None
+    scale: Annotated[
+        int | None, option("What if the ring had this many nodes; not set: as many as it has", low=1, high=5000)
+    ] = None
+    scale_ids: Annotated[
+        Literal["plain", "padded"],
+        option(
+            "IDs of the nodes: as they are, or as if all ordinals were zero-padded (they sort by number then)",
+            choices=("plain", "padded"),
+        ),
+    ] = "plain"
+    home_zone: Annotated[str | None, option("What if only the members of this zone were used (home-zone routing)")] = (
+        None
+    )
+    capacity: Annotated[
+        tuple[str, ...],
+        option("What a node can take: one size for all, and exceptions as NODE=SIZE (8000000, 8MB, 64MiB)", unit="B/s"),
+    ] = ()
+    cores: Annotated[
+        float | None,
+        option("Cores per node: capacity is 8 MB/s of uncompressed profiles for each", low=0.01, high=100_000),
+    ] = None
+    cascade: Annotated[
+        bool, option("Nodes above their capacity fail next, until nothing changes (needs capacity, regime transient)")
+    ] = False
+    cascade_factor: Annotated[
+        float, option("A node fails in a cascade above its capacity times this", low=0.01, high=1000)
+    ] = 1.0
+    sweep: Annotated[
+        Literal["", "nodes", "zones", "pairs", "random", "leaving"],
+        option(
+            "List many scenarios, worst first: every node, every zone, all pairs, random sets, or every node LEAVING",
+            choices=SWEEPS,
+        ),
+    ] = ""
+    random_size: Annotated[int, option("Nodes that fail together in a random sweep", low=1, high=5000)] = 3
+    draws: Annotated[int, option("Draws of a random sweep", low=1, high=20_000)] = 200
+    seed: Annotated[int, option("Seed of a random sweep", low=0)] = 1
+    load: Annotated[
+        Literal["auto", "stats", "usage", "table", "ingest", "sent", "blocks"],
+        option(
+            "Where the load is from; auto takes the best there is, in this order",
+            choices=("auto", "stats", "usage", "table", "ingest", "sent", "blocks"),
+        ),
+    ] = "auto"
+    ring: Annotated[str, option("Use the ring file whose path contains this; empty: the newest")] = ""
+    heartbeat_timeout: Annotated[
+        float, option("A member is UNHEALTHY when its heartbeat is older; 0 never", unit="s", low=0, high=1e9)
+    ] = 60.0
+    explain: Annotated[
+        str | None,
+        option('A key to explain: TENANT/DATASET, TENANT/DATASET@FINGERPRINT or TENANT{name="value",...}'),
+    ] = None
+    compare: Annotated[bool, option("Also place the same keys by rendezvous, Maglev, bounded loads and jump")] = False
+    placement_rows: Annotated[
+        int, option("Most rows of the placements table; the largest loads are kept", low=0, high=100_000_000)
+    ] = 20_000
+
+    def __post_init__(self) -> None:
+        """Refuse texts that are no time or size. Raises ValueError."""
+        if self.now is not None:
+            parse_now(self.now)
+        parse_capacity(self.capacity)
