@@ -26,6 +26,8 @@ def run(roots: list[Path], settings: Settings, *, view: str | None = None, demo:
     if reason is not None:
         lifecycle.say(f"loadlens: {reason}")
         return USAGE
+    if not sys.stderr.isatty():  # Textual draws on standard error; `loadlens 2>log` shall work all the same
+        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     lifecycle.prepare(os.environ, settings.ui.frames_per_second)
     from tui.shell import Shell
 

@@ -84,7 +84,7 @@ def tolerate_bad_bytes() -> None:
         return lambda errors="replace": made(errors="replace")
 
     if hasattr(linux_driver, "getincrementaldecoder"):
-        linux_driver.getincrementaldecoder = tolerant  # type: ignore[assignment]
+        linux_driver.getincrementaldecoder = tolerant
     else:  # another Textual: a test sends such a byte and tells
         log.warning("the terminal driver has changed; bytes that are not UTF-8 may end the program")
 

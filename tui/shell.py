@@ -61,8 +61,8 @@ class Shell(App[None]):
     TITLE = "loadlens"
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
-    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (30, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
 
     def __init__(
@@ -395,7 +395,7 @@ class Shell(App[None]):
 
     def update_keys(self) -> None:
         """Show the keys that do something where the focus is."""
-        if not self.is_running or not self.screen_stack:
+        if not self.is_running or len(self.screen_stack) != 1:
             return
         shown: list[tuple[actions.Action, str]] = []
         for key, active in self.screen.active_bindings.items():

@@ -23,7 +23,7 @@ class ColumnsScreen(Box[tuple[str, ...]]):
     heading = "Columns"
     keys = "Space show/hide   J/K move   0 as declared   Enter take   Esc leave"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "toggle", show=False),
+        Binding("space", "flip", show=False),
         Binding("J", "shift(1)", show=False),
         Binding("K", "shift(-1)", show=False),
         Binding("0", "declared", show=False),
@@ -54,7 +54,7 @@ class ColumnsScreen(Box[tuple[str, ...]]):
             lines.append([(mark, "key"), (fit(column.header + unit, 28) + " ", "title"), (column.meaning, "dim")])
         self.query_one(PickList).show(lines)
 
-    def action_toggle(self) -> None:
+    def action_flip(self) -> None:
         """Show or hide; one column always stays."""
         name = self._columns[self.query_one(PickList).cursor].name
         if name in self._shown and len(self._shown) > 1:

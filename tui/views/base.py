@@ -15,7 +15,9 @@ To write the pane of view ``my-view``::
     from tui.actions import Action
 
     ACTIONS = (
-        Action("my-view.toggle", ("space",), "Toggle", "Switch the node under the cursor off or on.", "my-view", bar=1),
+        Action(
+            "my-view.toggle-node", ("space",), "Toggle", "Switch the node under the cursor off or on.", "my-view", bar=1
+        ),
     )
 
 ``pane.py``::
@@ -28,7 +30,7 @@ To write the pane of view ``my-view``::
 
     class Pane(ViewPane):
         VIEW = "my-view"
-        BINDINGS = bindings("my-view")  # adds to those of every pane
+        BINDINGS: ClassVar[list[BindingType]] = [*bindings("my-view")]  # adds to those of every pane
 
         def compose_view(self) -> ComposeResult:  # once, when the first result is there
             with Horizontal():
@@ -49,7 +51,7 @@ To write the pane of view ``my-view``::
         async def open_node(self, event: LiveTable.Selected) -> None:
             await self.drill(NodeLevel(event.key))  # a Level: covers the pane, Escape comes back
 
-        def action_toggle(self) -> None:
+        def action_toggle_node(self) -> None:
             row = self.query_one("#nodes", LiveTable).row
             if row:
                 self.change(fail=(*self.parameters.fail, row["node"]))  # u undoes

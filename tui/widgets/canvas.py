@@ -126,8 +126,8 @@ class ScrollCanvas(ScrollView, _Painter):
     """Many lines behind a scroll bar: ``content(width)`` gives all of them, ``repaint()`` takes them anew."""
 
     DEFAULT_CSS = (
-        "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }"
-        + CSS_BY_COMPONENT.format(name="ScrollCanvas")
+        "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; "
+        "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="ScrollCanvas")
     )
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:

@@ -89,7 +89,8 @@ def fit_line(line: Sequence[Fragment], width: int, ellipsis: str = "…") -> Lin
         text = harmless(text)
         size = cells(text)
         if size > left:
-            text = fit(text, left, ellipsis=ellipsis)
+            blank = text.rstrip(" ")
+            text = fit(blank, left) if cells(blank) <= left else fit(text, left, ellipsis=ellipsis)
             size = left
         out.append((text, style))
         left -= size

@@ -8,11 +8,12 @@ a thread. See ``tui/widgets/window.py`` for everything that is not drawing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
 from textual import events
 from textual.actions import SkipAction
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -44,9 +45,9 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
     as often as you like.
     """
 
-    BINDINGS = bindings("table")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
     DEFAULT_CSS = (
-        "LiveTable { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }"
+        "LiveTable { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
         + CSS_BY_COMPONENT.format(name="LiveTable")
     )
 

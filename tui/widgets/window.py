@@ -42,9 +42,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a renderer is given: the value, its whole row by column name, the width to fill, the glyphs, and ``peak``,
-    a function from a column name to the largest finite magnitude in that column of the whole frame (0 if none)."""
+    """What a renderer is given: the column's ``name``, the value, its whole row by column name, the width to fill, the
+    glyphs, and ``peak``, a function from a column name to the largest finite magnitude in that column of the whole frame
+    (0 if none)."""
 
+    name: str
     value: Any
     row: Mapping[str, Any]
     width: int
@@ -199,13 +201,12 @@ def parse_filter(text: str) -> tuple[Term, ...]:
 def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
     wanted = name.lower().replace("-", "_")
     columns = [column for column in spec.columns if column.name in frame.columns]
-    for test in (
-        lambda c: c.name.lower() == wanted,
-        lambda c: c.header.lower().replace(" ", "_") == wanted,
-    ):
-        for column in columns:
-            if test(column):
-                return column
+    for column in columns:
+        if column.name.lower() == wanted:
+            return column
+    for column in columns:
+        if column.header.lower().replace(" ", "_") == wanted:
+            return column
     starting = [column for column in columns if column.name.lower().startswith(wanted)]
     if len(starting) == 1:
         return starting[0]
@@ -294,19 +295,21 @@ def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
             left = pl.col(column.name).cast(pl.Float64)
     else:
         left, right = _text(column, dtype).str.to_lowercase(), value.lower()
+    compared: pl.Expr
     match op:
         case "=":
-            return left == right
+            compared = left == right
         case "!=":
-            return ~(left == right).fill_null(False)
+            compared = ~(left == right).fill_null(False)
         case ">":
-            return left > right
+            compared = left > right
         case ">=":
-            return left >= right
+            compared = left >= right
         case "<":
-            return left < right
+            compared = left < right
         case _:
-            return left <= right
+            compared = left <= right
+    return compared
 
 
 def matching(spec: Table, frame: pl.DataFrame, text: str, choice: Choice) -> pl.Series | None:
@@ -503,7 +506,7 @@ def lines(
         for slot in places.slots:
             if slot.x > x:
                 line.append((" " * (slot.x - x), ""))
-            cell = Cell(row.get(slot.column.name), row, slot.width, glyphs, window.peak)
+            cell = Cell(slot.column.name, row.get(slot.column.name), row, slot.width, glyphs, window.peak)
             renderer = renderers.get(slot.column.name)
             found = default_cell(slot.column, cell) if renderer is None else renderer(cell)
             if len(found) == 1:

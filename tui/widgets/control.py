@@ -1,0 +1,204 @@
+"""What-if controls: numbers and words in one line each, changed by ``-``/``+``, or by typing a number after Enter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from engine import units
+from tui.screens.parameters import stepped
+from tui.widgets.bars import bar
+from tui.widgets.canvas import Canvas
+from tui.widgets.fragments import Line, cells, fit, harmless
+
+if TYPE_CHECKING:
+    from engine.tables import Kind
+
+
+class NumberControl(Canvas, can_focus=True):
+    """A number with bounds: ``label  value  bar``. ``-``/``+`` (also left/right, h/l) step, Enter types, Backspace goes
+    back to the start value. Posts ``Changed`` for each change. ``step`` None steps by the size of the number."""
+
+    DEFAULT_CSS = "NumberControl { height: 1; } NumberControl:focus { background: $panel; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("plus,equals_sign,right,l", "step(1)", show=False),
+        Binding("minus,left,h", "step(-1)", show=False),
+        Binding("enter", "type", show=False),
+        Binding("backspace", "restore", show=False),
+        Binding("down,j", "app.focus_next", show=False),
+        Binding("up,k", "app.focus_previous", show=False),
+    ]
+
+    class Changed(Message):
+        """Another value."""
+
+        def __init__(self, control_: NumberControl, value: float) -> None:
+            super().__init__()
+            self.number = control_
+            self.value = value
+
+        @property
+        def control(self) -> NumberControl:
+            """The control."""
+            return self.number
+
+    def __init__(
+        self,
+        label: str,
+        value: float,
+        *,
+        low: float = 0,
+        high: float | None = None,
+        step: float | None = None,
+        kind: Kind = "number",
+        label_width: int = 18,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(id=id)
+        self.label = label
+        self.value = self.start = value
+        self.low, self.high, self.by, self.kind = low, high, step, kind
+        self.label_width = label_width
+
+    def show(self, value: float) -> None:
+        """Show another value without posting (it came from parameters)."""
+        if value != self.value:
+            self.value = value
+            self.repaint()
+
+    def _set(self, value: float) -> None:
+        value = max(value, self.low) if self.high is None else min(max(value, self.low), self.high)
+        if value != self.value:
+            self.value = value
+            self.repaint()
+            self.post_message(self.Changed(self, value))
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Label, value, and a bar where there is an upper bound."""
+        value = fit(units.text(self.kind, self.value, 12), 12, "right")
+        left = min(self.label_width, max(width - 14, 0))
+        style = "key" if self.has_focus else ""
+        line: Line = [
+            (fit(self.label, left, ellipsis=self.glyphs.ellipsis), style),
+            (value, "title" if self.value == self.start else "moderate"),
+        ]
+        room = width - left - 12 - 2
+        if self.high is not None and self.high > self.low and room >= 6:
+            line += [("  ", ""), (bar(self.value - self.low, self.high - self.low, min(room, 30), self.glyphs), "bar")]
+        return [line]
+
+    def action_step(self, by: int) -> None:
+        """One step."""
+        if self.by is not None:
+            self._set(self.value + by * self.by)
+        else:
+            self._set(stepped(self.value, by, self.low, self.high))
+
+    def action_restore(self) -> None:
+        """The start value."""
+        self._set(self.start)
+
+    def action_type(self) -> None:
+        """Type a number, with a unit if one likes."""
+        from tui.screens.prompt import ask
+
+        def done(text: str | None) -> None:
+            if text is None:
+                return
+            try:
+                value = units.amount(self.kind, text)
+            except ValueError as error:
+                self.notify(str(error), severity="warning", markup=False)
+                return
+            self._set(int(value) if isinstance(self.value, int) and value == int(value) else value)
+
+        ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=done)
+
+    def on_focus(self) -> None:
+        """Drawn stronger."""
+        self.repaint()
+
+    def on_blur(self) -> None:
+        """Drawn weaker."""
+        self.repaint()
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the focus."""
+        self.focus()
+
+
+class WordControl(Canvas, can_focus=True):
+    """One word of several: ``label  one | TWO | three``. Left/right (``-``/``+``, h/l) or Enter choose. Posts
+    ``Changed``."""
+
+    DEFAULT_CSS = "WordControl { height: 1; } WordControl:focus { background: $panel; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("plus,equals_sign,right,l,enter", "step(1)", show=False),
+        Binding("minus,left,h", "step(-1)", show=False),
+        Binding("down,j", "app.focus_next", show=False),
+        Binding("up,k", "app.focus_previous", show=False),
+    ]
+
+    class Changed(Message):
+        """Another word."""
+
+        def __init__(self, control_: WordControl, value: str) -> None:
+            super().__init__()
+            self.word = control_
+            self.value = value
+
+        @property
+        def control(self) -> WordControl:
+            """The control."""
+            return self.word
+
+    def __init__(
+        self, label: str, words: Sequence[str], value: str, *, label_width: int = 18, id: str | None = None
+    ) -> None:
+        super().__init__(id=id)
+        self.label, self.words, self.value, self.label_width = label, tuple(words), value, label_width
+
+    def show(self, value: str) -> None:
+        """Show another word without posting."""
+        if value != self.value:
+            self.value = value
+            self.repaint()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Label, then the words, the chosen one in brackets."""
+        left = min(self.label_width, width // 2)
+        line: Line = [(fit(self.label, left, ellipsis=self.glyphs.ellipsis), "key" if self.has_focus else "")]
+        room = width - left
+        if sum(cells(harmless(word)) + 3 for word in self.words) > room:
+            line.append((f"[{self.value}]", "title"))
+        else:
+            for word in self.words:
+                line.append(
+                    (f"[{word}]" if word == self.value else f" {word} ", "title" if word == self.value else "dim")
+                )
+        return [line]
+
+    def action_step(self, by: int) -> None:
+        """The next word."""
+        if not self.words:
+            return
+        index = self.words.index(self.value) if self.value in self.words else 0
+        self.value = self.words[(index + by) % len(self.words)]
+        self.repaint()
+        self.post_message(self.Changed(self, self.value))
+
+    def on_focus(self) -> None:
+        """Drawn stronger."""
+        self.repaint()
+
+    def on_blur(self) -> None:
+        """Drawn weaker."""
+        self.repaint()
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the focus."""
+        self.focus()
