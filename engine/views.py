@@ -43,7 +43,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry(
         "job-heuristics",
         "Job heuristics",
-        "",
+        "engine.job_heuristics.view",
         "Hadoop job histories (.jhist, text or binary) with their _conf.xml, history-server REST answers as files",
     ),
     Entry(

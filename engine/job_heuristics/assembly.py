@@ -470,25 +470,46 @@ def assemble(inputs: Inputs, context: Context) -> Model:
 
     ``context.memo`` keeps the last one: only jobs whose files changed are assembled again.
     """
+    return assembled(inputs, context)[0]
+
+
+def assembled(inputs: Inputs, context: Context) -> tuple[Model, int, Mapping[int, frozenset[str] | None]]:
+    """The model, its generation, and for the last generations which jobs changed with each (None: all of them)."""
     memo: dict[str, Any] = context.memo.setdefault(("job-model", context.at_ms is None), {})
+    model, touched = _assembled(inputs, context, memo)
+    if touched is None or touched:
+        generation = memo["generation"] = memo.get("generation", 0) + 1
+        log: dict[int, frozenset[str] | None] = memo.setdefault("log", {})
+        log[generation] = touched
+        log.pop(generation - _GENERATIONS, None)
+    return model, memo["generation"], memo["log"]
+
+
+_GENERATIONS = 16
+"""For how many generations it is remembered what changed."""
+
+
+def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[Model, frozenset[str] | None]:
+    """The model, and which jobs changed since the last call (None: all, empty: none)."""
     now = {i: f.version for i, f in inputs.files.items()}
     known: dict[int, int] = memo.get("versions", {})
     if known and memo["at"] == context.at_ms:
         if known == now:
-            found: Model = memo["built"].model
-            return found
+            return memo["built"].model, frozenset()
         changed = {i for i, version in now.items() if known.get(i) != version}
         gone = known.keys() - now.keys()
         if len(changed) + len(gone) <= len(now) // 2:
-            built = _again(inputs, context, memo["built"], changed, gone)
+            built, touched = _again(inputs, context, memo["built"], changed, gone)
             memo.update(versions=now, built=built)
-            return built.model
+            return built.model, frozenset(touched)
     built = _build(Events(inputs, None, context.at_ms))
     memo.update(at=context.at_ms, versions=now, built=built)
-    return built.model
+    return built.model, None
 
 
-def _again(inputs: Inputs, context: Context, old: _Built, changed: set[int], gone: Iterable[int]) -> _Built:
+def _again(
+    inputs: Inputs, context: Context, old: _Built, changed: set[int], gone: Iterable[int]
+) -> tuple[_Built, set[str]]:
     """Assemble only the jobs that changed or gone files mention, over all files that mention those jobs."""
     moved = changed | set(gone)
     touched = {job for found in (old.files, old.confs) for job, files in found.items() if not files.isdisjoint(moved)}
@@ -505,12 +526,13 @@ def _again(inputs: Inputs, context: Context, old: _Built, changed: set[int], gon
     for name in _names(inputs.files, changed):
         wanted |= old.confs.get(name, set())
     part = _build(Events(inputs, wanted & inputs.files.keys(), context.at_ms))
-    return _Built(
+    built = _Built(
         old.model.replaced(touched, part.model.only(touched)),
         _merged(old.files, part.files, touched),
         _merged(old.confs, part.confs, touched),
         {**old.names, **{n: j | old.names.get(n, set()) for n, j in part.names.items()}},
     )
+    return built, touched
 
 
 def _merged(old: dict[str, set[int]], new: dict[str, set[int]], touched: set[str]) -> dict[str, set[int]]:

@@ -385,7 +385,7 @@ class Collector:
     def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
         """Add a job-level row."""
         if job is not None:
-            self.job = job
+            self.job = job = clean(job, 100)
         self.jobs.append({"seq": seq, "event": event, "job_id": job, **facts})
 
     def says(self, seq: int, message: str) -> None:
@@ -413,14 +413,14 @@ class Collector:
         names: tuple[str, ...],
         rows: list[tuple[Any, ...]],
         counters: list[Sequence[int | None]] | None = None,
-        *,
-        raw: tuple[str, ...] = (),
     ) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {}
         for name, values in zip(names, zip(*rows, strict=True), strict=True):
             column = list(values)
-            if (name not in raw and any(isinstance(v, str) for v in column[:64])) or name in _TEXTS:
+            if name in _TEXTS:
                 column = clean_column(column)
+            elif name == "error":
+                column = [v and clean_text(v) for v in column]
             columns[name] = column
         columns["job_id"] = self._task_job(columns["task_id"])
         if counters is not None:
@@ -452,7 +452,6 @@ class Collector:
                 ),
                 self.attempt_ends,
                 self.attempt_counters,
-                raw=("progress",),
             )  # fmt: skip
         if self.jobs:
             rows["job_events"] = self._job_rows()
@@ -487,7 +486,12 @@ def clean_text(text: str, limit: int = MAX_FIELD) -> str:
     return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
 
 
-_TEXTS = frozenset({"error", "host", "rack", "locations", "container", "locality", "avataar", "split", "chosen_id"})
+_TEXTS = frozenset(
+    {
+        "task_id", "attempt_id", "type", "state", "host", "rack", "locations", "container", "locality", "avataar",
+        "split", "chosen_id",
+    }
+)  # fmt: skip
 _JOB_COLUMNS = (
     "seq", "job_id", "event", "source", "time_ms", "submit_ms", "launch_ms", "finish_ms", "am_start_ms", "name",
     "user", "queue", "state", "maps", "reduces", "maps_finished", "reduces_finished", "attempts_running", "uberized",

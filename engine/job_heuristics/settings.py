@@ -15,6 +15,7 @@ REDUCE_MEMORY = "mapreduce.reduce.memory.mb"
 SLOW_START = "mapreduce.job.reduce.slowstart.completedmaps"
 QUEUE_OLD = "mapred.job.queue.name"
 QUEUE = "mapreduce.job.queuename"
+BLOCK_SIZES = ("dfs.blocksize", "dfs.block.size")
 CACHE_FILES = "mapreduce.job.cache.files"
 CACHE_ARCHIVES = "mapreduce.job.cache.archives"
 
@@ -42,7 +43,7 @@ JOB_TYPES: tuple[tuple[str, str, str], ...] = (
 
 _WANTED = frozenset(
     {
-        MAP_MEMORY, REDUCE_MEMORY, SLOW_START, QUEUE_OLD, QUEUE, CACHE_FILES, CACHE_ARCHIVES,
+        MAP_MEMORY, REDUCE_MEMORY, SLOW_START, *BLOCK_SIZES, QUEUE_OLD, QUEUE, CACHE_FILES, CACHE_ARCHIVES,
         CACHE_FILES + ".filesizes", CACHE_ARCHIVES + ".filesizes", *RENAMED, *(key for _, key, _ in JOB_TYPES),
     }
 )  # fmt: skip

@@ -385,6 +385,19 @@ HEURISTICS = Table(
     key=("job_id", "heuristic"),
 )
 
+DIFFERENCES = Table(
+    "differences",
+    "Where the seed document's rules and upstream's code give another number or verdict for a job",
+    (
+        Column("job_id", TEXT, "job id", kind="id", priority=0),
+        Column("what", TEXT, "metric or heuristic", priority=0),
+        Column("upstream", TEXT, "by upstream's code", priority=0),
+        Column("seed", TEXT, "by the seed document", priority=0),
+        Column("reason", TEXT, "the rule that differs", priority=1),
+    ),
+    key=("job_id", "what"),
+)
+
 TASKS = Table(
     "tasks",
     "The tasks of one job (option job), as upstream sees them",

@@ -1,0 +1,94 @@
+"""Upstream's way of writing numbers: needed for equal details (fact sheet, section 6)."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+
+_UNITS = ((1 << 60, "EB"), (1 << 50, "PB"), (1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
+
+
+def size(value: int) -> str:
+    """Bytes in the largest unit with a non-zero whole part, truncated: ``1 GB`` for 1.99 GB."""
+    for unit, word in _UNITS:
+        if value >= unit:
+            return f"{value // unit} {word}"
+    return f"{value} bytes"
+
+
+def span(ms: int) -> str:
+    """``H hr M min S sec``, zero parts left out; 0 is ``0 sec``, 1 to 999 ms (and less than 0) an empty text."""
+    if ms == 0:
+        return "0 sec"
+    seconds = ms // 1000
+    if seconds <= 0:
+        return ""
+    parts = ((seconds // 3600, "hr"), (seconds // 60 % 60, "min"), (seconds % 60, "sec"))
+    return " ".join(f"{n} {word}" for n, word in parts if n)
+
+
+def clock(ms: int) -> str:
+    """Skew's form: ``N msec`` below a second, else ``HH:MM:SS HH:MM:SS`` (the value, then that label)."""
+    if ms < 1000:
+        return f"{ms} msec"
+    seconds = ms // 1000
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d} HH:MM:SS"
+
+
+def factor(value: int, base: int) -> str:
+    """``(0.14x)``: value / base with two decimals, half up; 0/0 is empty, x/0 ``(Infinityx)``."""
+    if base == 0:
+        return "" if value == 0 else ("(Infinityx)" if value > 0 else "(-Infinityx)")
+    return f"({rounded(value / base, 2, ROUND_HALF_UP)}x)"
+
+
+def rounded(value: float, digits: int, how: str) -> str:
+    """``value`` with ``digits`` decimals, rounded from its shortest decimal form."""
+    with localcontext() as context:
+        context.prec = 400
+        return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), rounding=how))
+
+
+def java_double(value: float) -> str:
+    """``Double.toString``: ``0.005``, ``1.0``, ``2.55584716796875E-4``, ``NaN``, ``Infinity``."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    if 1e-3 <= abs(value) < 1e7:
+        text = repr(value)
+        return text if "e" not in text else format(Decimal(text), "f")
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    power = len(digits) - 1 + int(exponent)
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
+
+
+def gb_hours(mb_s: int) -> str:
+    """MB x seconds as ``3.346 GB Hours``: three decimals, half even, ``0 GB Hours`` below 0.001."""
+    hours = mb_s / 1024 / 3600
+    if int(hours * 1000) == 0:
+        return "0 GB Hours"
+    return f"{_decimal_format(hours, 3)} GB Hours"
+
+
+def percent(part: int, whole: int) -> str:
+    """``1.72 %``: two decimals, half even, below 1 % ``0 %``; a whole of 0: ``NaN``."""
+    if whole == 0:
+        return "NaN"
+    value = part / whole * 100
+    return "0 %" if int(value) == 0 else f"{_decimal_format(value, 2)} %"
+
+
+def _decimal_format(value: float, digits: int) -> str:
+    with localcontext() as context:
+        context.prec = 400
+        return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN))
+
+
+def duration(ms: int) -> str:
+    """``H:MM:SS``, hours not wrapped."""
+    seconds = ms // 1000
+    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

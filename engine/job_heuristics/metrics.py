@@ -1,0 +1,73 @@
+"""The four metrics of a job (fact sheet, section 3), by upstream's code and by the seed's description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.job_heuristics.sides import Array
+
+HEADROOM = 1.5
+"""Upstream leaves 50 % above the peak before it calls memory wasted."""
+_LONG = 2**63 - 1
+
+
+def compute(jobs: pl.DataFrame, sides: pl.DataFrame, *, seed: bool = False) -> pl.DataFrame:
+    """``used_mb_s``, ``wasted_mb_s``, ``wait_ms`` and ``runtime_ms`` of each job, in the order of ``jobs``.
+
+    Jobs that did not end by themselves have neither wait nor run time. A sum beyond 64 bit is null.
+    """
+
+    def pick(name: str) -> tuple[Array, Array]:
+        values = sides[name].to_numpy()
+        return values[0::2], values[1::2]
+
+    containers = (jobs["map_memory_mb"].to_numpy(), jobs["reduce_memory_mb"].to_numpy())
+    seconds, peak, finish, longest, timed = (
+        pick(c) for c in ("seconds", "peak_mb", "last_finish_ms", "longest_ms", "timed")
+    )
+    used: list[int | None] = [0] * jobs.height
+    wasted: list[int | None] = [0] * jobs.height
+    exact, lost = pick("exact_ms"), pick("seed_wasted")
+    for side in (0, 1):
+        spare = containers[side] - np.trunc(peak[side] * HEADROOM).astype(np.int64)
+        for j in range(jobs.height):
+            if seed:
+                _add(used, j, int(containers[side][j]) * int(exact[side][j]) // 1000)
+                _add(wasted, j, int(lost[side][j]))
+            else:
+                _add(used, j, int(containers[side][j]) * int(seconds[side][j]))
+                _add(wasted, j, int(spare[j]) * int(seconds[side][j]) if spare[j] > 0 else 0)
+    submit = jobs["submit_ms"]
+    begin = jobs["launch_ms"] if seed else submit
+    state = jobs["state"]
+    over = state.is_in(["SUCCEEDED", "FAILED"]).to_numpy() & jobs["finish_ms"].is_not_null().to_numpy()
+    known = over & begin.is_not_null().to_numpy()
+    start = begin.fill_null(0).to_numpy()
+    ideal = pick("slow_finish_ms")[0] if seed else finish[0]
+    if seed:
+        ideal = np.where(ideal > 0, ideal, start)
+    floor = np.iinfo(np.int64).min if seed else 0
+    map_wait = np.where(timed[0] > 0, np.maximum(floor, finish[0] - (start + longest[0])), 0)
+    reduce_wait = np.where((timed[1] > 0) & (timed[0] > 0), np.maximum(floor, finish[1] - (ideal + longest[1])), 0)
+    wait: list[Any] = [w if k else None for w, k in zip((map_wait + reduce_wait).tolist(), known.tolist(), strict=True)]
+    return pl.DataFrame(
+        {
+            "used_mb_s": pl.Series(used, dtype=pl.Int64),
+            "wasted_mb_s": pl.Series(wasted, dtype=pl.Int64),
+            "wait_ms": pl.Series(wait, dtype=pl.Int64),
+            "runtime_ms": (jobs["finish_ms"] - submit).rename("runtime_ms"),
+        }
+    ).with_columns(
+        runtime_ms=pl.when(pl.Series(over)).then(pl.col("runtime_ms")),
+    )
+
+
+def _add(totals: list[int | None], j: int, value: int) -> None:
+    have = totals[j]
+    if have is None or abs(have + value) > _LONG:
+        totals[j] = None
+    else:
+        totals[j] = have + value

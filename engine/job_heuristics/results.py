@@ -1,0 +1,273 @@
+"""From the model to the result frames: metrics, verdicts, what upstream would say, and where the seed differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.job_heuristics import metrics, settings
+from engine.job_heuristics.rules import DEFAULT, Rules
+from engine.job_heuristics.sides import Array, measure
+from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
+from engine.job_heuristics.verdicts import Judge, Verdict, memory_mb, rows
+
+Properties = Mapping[str, Mapping[str, str]]
+
+_NULL_STATE = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)" because "<local13>" is null'
+_NO_SLOW_START = 'java.lang.NullPointerException: Cannot invoke "String.trim()" because "in" is null'
+_NEITHER = "java.lang.RuntimeException: job neither succeeded or failed. can not process it "
+_NO_MEDIAN = "java.lang.IllegalArgumentException: Median of an empty list is not defined."
+_NO_QUEUE = "java.lang.IllegalStateException: Queue Name not found."
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Result frames of some jobs, in the order of those jobs."""
+
+    jobs: pl.DataFrame
+    heuristics: pl.DataFrame
+    differences: pl.DataFrame
+
+
+def slow_start(properties: Properties, names: list[str]) -> Array:
+    """Per job, the share of maps after which reduces may start (Hadoop's default 0.05 where unset or unusable)."""
+    found = []
+    for name in names:
+        try:
+            found.append(float(properties.get(name, {}).get(settings.SLOW_START, "0.05")))
+        except ValueError:
+            found.append(0.05)
+    return np.nan_to_num(np.array(found, dtype=np.float64), nan=0.05)
+
+
+def sides_of(jobs: pl.DataFrame, tasks: pl.DataFrame, properties: Properties) -> pl.DataFrame:
+    """``sides.measure`` of some jobs."""
+    return measure(jobs, tasks, slow_start(properties, jobs["job_id"].to_list()))
+
+
+def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, seed: bool, default: int) -> Array:
+    """Block size per job: the parameter's; by the seed the cluster's own, which the configuration tells."""
+    sizes = np.full(jobs.height, float(block_size))
+    if seed and block_size == default:
+        for j, name in enumerate(jobs["job_id"].to_list()):
+            given = properties.get(name, {})
+            value = next((v for key in settings.BLOCK_SIZES if (v := settings.integer(given.get(key)))), None)
+            if value is not None and value > 0:
+                sizes[j] = value
+    return sizes
+
+
+def judge(
+    jobs: pl.DataFrame,
+    sides: pl.DataFrame,
+    properties: Properties,
+    rules: Rules,
+    *,
+    seed: bool,
+    block_size: int,
+    default_block: int,
+) -> Judged:
+    """The result frames of ``jobs`` (JOB_MODEL rows) from their ``sides`` and configurations, under ``rules``."""
+    judges = {
+        mode: Judge(
+            jobs, sides, properties, rules, _blocks(jobs, properties, block_size, mode, default_block), seed=mode
+        )
+        for mode in (False, True)
+    }
+    verdicts = {mode: found.all() for mode, found in judges.items()}
+    counted = {mode: metrics.compute(jobs, sides, seed=mode) for mode in (False, True)}
+    heuristics = rows(judges[seed], verdicts[seed])
+    says, notes = _words(jobs, judges[False], properties, rules)
+    worst, score = _totals(judges[seed], verdicts[seed])
+    severity = [None if w is None else SEVERITIES[w] for w in worst]
+    table = jobs.select(
+        "job_id", "name", "user", "queue", "job_type", "state", "submit_ms", "launch_ms", "finish_ms", "maps",
+        "reduces", "maps_finished", "reduces_finished", "attempts_running", "source",
+    ).with_columns(
+        pl.Series("severity", severity, dtype=pl.String),
+        pl.Series("score", [None if w is None else s for w, s in zip(worst, score, strict=True)], dtype=pl.Int64),
+        *counted[seed].get_columns(),
+        pl.Series("upstream_says", says, dtype=pl.String),
+        pl.Series("notes", notes, dtype=pl.String),
+    )  # fmt: skip
+    # Nothing is known of the tasks: used and wasted are unknown, not 0.
+    blind = pl.Series(jobs["tasks_seen"] == 0) & ((jobs["maps"].fill_null(0) > 0) | (jobs["reduces"].fill_null(0) > 0))
+    blind = blind & jobs["source"].is_in(["am", "rest", "summary"])
+    table = table.with_columns(
+        pl.when(blind).then(None).otherwise(pl.col(name)).alias(name)
+        for name in ("used_mb_s", "wasted_mb_s", "wait_ms")
+    )
+    return Judged(JOBS.frame(table), heuristics, _differences(jobs, judges, verdicts, counted))
+
+
+def _totals(judge: Judge, verdicts: list[Verdict]) -> tuple[list[int | None], list[int]]:
+    """Severity (None: no verdict at all) and score of each job."""
+    worst = np.full(judge.count, -1, dtype=np.int64)
+    score = np.zeros(judge.count, dtype=np.int64)
+    for verdict in verdicts:
+        worst = np.where(verdict.given, np.maximum(worst, verdict.severity), worst)
+        score = score + np.where(verdict.given, verdict.score, 0)
+    idle = judge.empty & (judge.state == "SUCCEEDED")
+    worst = np.where(idle, 1, worst)
+    score = np.where(idle, 0, score)
+    # A finished job that no rule judges is NONE, as upstream would show it.
+    ended = (judge.state == "SUCCEEDED") | judge.failed
+    worst = np.where((worst < 0) & ended & ~judge.empty, 0, worst)
+    return [None if w < 0 else int(w) for w in worst.tolist()], score.tolist()
+
+
+def _words(jobs: pl.DataFrame, judge: Judge, properties: Properties, rules: Rules) -> tuple[list[str], list[str]]:
+    """Per job: what upstream throws (empty: nothing), and what we assumed."""
+    says: list[str] = []
+    notes: list[str] = []
+    names = ("job_id", "state", "source", "broken", "conf_file", "job_type", "tasks_seen", "maps_finished",
+             "reduces_finished", "maps", "reduces", "attempts_running")  # fmt: skip
+    columns = {name: jobs[name].to_list() for name in names}
+    n = (judge.side("n", 0).tolist(), judge.side("n", 1).tolist())
+    timed = (judge.side("timed", 0).tolist(), judge.side("timed", 1).tolist())
+    ours = (judge.side("ours", 0).tolist(), judge.side("ours", 1).tolist())
+    still = judge.side("still", 0).tolist()
+    measured = ((judge.side("avg_physical", 0) > 0) | (judge.side("avg_physical", 1) > 0)).tolist()
+    for j, job in enumerate(columns["job_id"]):
+        given = properties.get(job, {})
+        row = {name: column[j] for name, column in columns.items()}
+        state, source = row["state"], row["source"]
+        words: list[str] = []
+        kinds = {r.kind for r in rules.rules if row["job_type"] not in r.excluded}
+        error = _thrown(row, given, kinds, n=(n[0][j], n[1][j]), own=timed[0][j] - ours[0][j], still=still[j])
+        says.append(error)
+        if ours[0][j] or ours[1][j]:
+            words.append("the file names no successful attempts: those that succeeded are taken")
+        lost = n[0][j] + n[1][j] - timed[0][j] - timed[1][j]
+        if lost and state == "SUCCEEDED":
+            words.append(f"{lost} ended task(s) have no times")
+        if still[j]:
+            words.append(f"{still[j]} map(s) of 0 ms are left out of Mapper Speed")
+        if row["conf_file"] is None and source not in ("rumen", "summary"):
+            words.append("no configuration found: containers of 2048 MB and an unknown job type are assumed")
+        else:
+            for side, key in (("map", settings.MAP_MEMORY), ("reduce", settings.REDUCE_MEMORY)):
+                value = given.get(key)
+                if value is not None and settings.integer(value) is None:
+                    seen = memory_mb(given, key, settings.DEFAULT_MB)
+                    words.append(
+                        f"{side} container {value!r} is no number: metrics count 2048 MB, the memory heuristic {seen} MB"
+                    )
+                elif value is not None and (settings.integer(value) or 0) < 0:
+                    words.append(f"{side} container {value} means Hadoop's own choice: 2048 MB is assumed")
+        if timed[0][j] + timed[1][j] and not measured[j]:
+            words.append("memory was not measured: all of it would count as wasted")
+        if state == "RUNNING":
+            words.append("still running: verdicts and metrics are over the tasks that have ended so far")
+        elif state not in ("SUCCEEDED", "FAILED"):
+            words.append(f"{state}: verdicts and metrics are over the tasks that ended")
+        notes.append("; ".join(words))
+    return says, notes
+
+
+def _thrown(
+    row: Mapping[str, Any], given: Mapping[str, str], kinds: set[str], *, n: tuple[int, int], own: int, still: int
+) -> str:
+    """The exception upstream throws for a job, in the order its code would meet the reasons; empty: none."""
+    state, source = row["state"], row["source"]
+    if source == "rumen":
+        return "upstream does not read Rumen traces"
+    if source == "summary":
+        return "upstream does not read job summaries: no history of this job was found"
+    if row["broken"]:
+        return str(row["broken"])
+    if state == "RUNNING" and source == "history":
+        return _NULL_STATE
+    if state not in ("SUCCEEDED", "FAILED"):
+        return _NEITHER
+    if row["conf_file"] is None:
+        return f"java.lang.RuntimeException: Can't find config of {row['job_id']}"
+    if row["tasks_seen"] > n[0] + n[1]:
+        return 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)": a task has no final state'
+    if state == "SUCCEEDED" and (n[0] or n[1]):
+        if "MapperSpeedHeuristic" in kinds and n[0]:
+            if own == 0:
+                return _NO_MEDIAN
+            if still:
+                return "java.lang.ArithmeticException: / by zero"
+        for kind, key in (
+            ("MapperMemoryHeuristic", settings.MAP_MEMORY),
+            ("ReducerMemoryHeuristic", settings.REDUCE_MEMORY),
+        ):
+            value = given.get(key)
+            if kind in kinds and value is not None and settings.integer(value) is None:
+                name = settings.variable(value)
+                if name is None:
+                    return f'java.lang.NumberFormatException: For input string: "{value}"'
+                if settings.integer(given.get(name)) is None:
+                    return f"java.lang.NumberFormatException: {name} is no number: {given.get(name)}"
+    if "JobQueueLimitHeuristic" in kinds and (source == "history" or settings.QUEUE_OLD not in given):
+        return _NO_QUEUE
+    if n[0] or n[1] or state == "FAILED":
+        value = given.get(settings.SLOW_START)
+        if value is None:
+            return _NO_SLOW_START
+        try:
+            float(value)
+        except ValueError:
+            return f'java.lang.NumberFormatException: For input string: "{value}"'
+    return ""
+
+
+_REASONS = {
+    "used_mb_s": "the seed counts exact times, upstream whole seconds of each task",
+    "wasted_mb_s": "the seed counts container - peak of each task, upstream container - 1.5 x the side's largest peak",
+    "wait_ms": "the seed's ideal start is the launch and the slow-start share of maps, and waits may be negative; "
+    "upstream's is submission and the last map, floored at 0",
+    "Skew": "the seed splits by recursive averages, takes the real ratio and counts the smaller group; upstream "
+    "splits by differences of averages, divides whole numbers and counts group A",
+    "Spill": "the seed compares the ratio itself, upstream the ratio cut after four decimals",
+    "Shuffle": "the seed takes the real ratio, upstream a whole-number division",
+    "Exception": "the seed has no such heuristic",
+    "Distributed": "the seed has no such heuristic",
+}
+
+
+def _differences(
+    jobs: pl.DataFrame,
+    judges: Mapping[bool, Judge],
+    verdicts: Mapping[bool, list[Verdict]],
+    counted: Mapping[bool, pl.DataFrame],
+) -> pl.DataFrame:
+    """DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
+    parts: list[tuple[Array, str, list[Any], list[Any], str]] = []
+    for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
+        a, b = counted[False][name], counted[True][name]
+        parts.append((a.ne_missing(b).to_numpy(), name, a.to_list(), b.to_list(), _REASONS[name]))
+    by_rule = {id(v.rule): v for v in verdicts[True]}
+    for verdict in verdicts[False]:
+        other = by_rule.get(id(verdict.rule))
+        reason = next((r for word, r in _REASONS.items() if word in verdict.rule.name), "the seed's rule differs")
+        ours = np.where(verdict.given, verdict.severity, -1)
+        theirs = np.where(other.given, other.severity, -1) if other is not None else np.full(jobs.height, -1)
+        parts.append((ours != theirs, verdict.rule.name, _as_words(ours), _as_words(theirs), reason))
+    found: list[tuple[int, int, str, str, str, str]] = []
+    names = jobs["job_id"].to_list()
+    for order, (differs, what, upstream, seed, reason) in enumerate(parts):
+        found += [(int(j), order, what, str(upstream[j]), str(seed[j]), reason) for j in np.flatnonzero(differs)]
+    found.sort()
+    return DIFFERENCES.frame(
+        {
+            "job_id": [names[f[0]] for f in found],
+            "what": [f[2] for f in found],
+            "upstream": [f[3] for f in found],
+            "seed": [f[4] for f in found],
+            "reason": [f[5] for f in found],
+        }
+    )
+
+
+def _as_words(severity: Array) -> list[Any]:
+    return ["-" if x < 0 else SEVERITIES[x] for x in severity.tolist()]
+
+
+__all__ = ["DEFAULT", "Judged", "judge", "sides_of"]

@@ -1,0 +1,224 @@
+"""Job heuristics: which Hadoop jobs waste what, and why (Dr. Elephant's verdicts, and more)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from engine.inputs import Inputs
+from engine.job_heuristics import beyond, rules, settings
+from engine.job_heuristics.assembly import assembled
+from engine.job_heuristics.model import Model
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.readers import KINDS
+from engine.job_heuristics.results import Judged, judge, sides_of
+from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES, TASKS
+from engine.parameters import Parameters
+from engine.problems import fold
+from engine.reading import FileKind
+from engine.result import Finding, Headline, Level, Result
+from engine.tables import Table
+from engine.view import Context, NoInput
+
+_LEVELS: dict[str, Level] = {
+    "NONE": "ok", "LOW": "low", "MODERATE": "moderate", "SEVERE": "severe", "CRITICAL": "critical",
+}  # fmt: skip
+_DEFAULT_BLOCK = JobParameters().block_size
+
+
+class JobHeuristics:
+    """The job heuristics view."""
+
+    name = "job-heuristics"
+    title = "Job heuristics"
+    kinds: tuple[FileKind, ...] = KINDS
+    parameters: type[Parameters] = JobParameters
+    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *beyond.TABLES, DIFFERENCES, TASKS)
+    fail_on: Level = "severe"
+
+    def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
+        """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
+        wanted: JobParameters = parameters
+        model, generation, log = assembled(inputs, context)
+        if model.jobs.is_empty():
+            raise NoInput("no file holds a job: none of them names a job id")
+        chosen = _rules(wanted)
+        context.check()
+        judged = _judged(model, generation, log, chosen, wanted, context)
+        context.check()
+        tables: dict[str, pl.DataFrame] = {
+            JOBS.name: judged.jobs,
+            HEURISTICS.name: judged.heuristics,
+            DIFFERENCES.name: judged.differences,
+        }
+        notes = _notes(wanted, chosen)
+        if wanted.job:
+            job = _find(model, wanted.job)
+            tables[TASKS.name] = TASKS.frame(model.job(job).tasks)
+        tables.update(beyond.extend(model, judged.heuristics, judged.jobs, wanted, context))
+        order = [t.name for t in self.tables if t.name in tables]
+        return Result(
+            view=self.name,
+            summary=_summary(judged.jobs),
+            tables={name: tables[name] for name in order},
+            headline=_headline(judged.jobs),
+            findings=_findings(judged),
+            notes=notes,
+            problems=fold((*inputs.problems, *chosen.problems)),
+            newest_ms=inputs.newest_ms,
+            at_ms=context.at_ms,
+        )
+
+    def upstream(self, result: Result, parameters: Any) -> str | None:
+        """Dr. Elephant prints nothing: it fills a database and a web page."""
+        return None
+
+
+VIEW = JobHeuristics()
+
+
+def _rules(parameters: JobParameters) -> rules.Rules:
+    chosen = rules.DEFAULT
+    if parameters.heuristic_conf is not None:
+        chosen = rules.read(parameters.heuristic_conf.name, parameters.heuristic_conf.data)
+    return chosen.with_queue_limit() if parameters.queue_limit else chosen
+
+
+def _judged(
+    model: Model,
+    generation: int,
+    log: Mapping[int, frozenset[str] | None],
+    chosen: rules.Rules,
+    parameters: JobParameters,
+    context: Context,
+) -> Judged:
+    """All jobs judged; only those that changed since the last time are judged anew while the rules stay."""
+    memo: dict[str, Any] = context.memo.setdefault(("job-verdicts", context.at_ms is None), {})
+    since = memo.get("generation")
+    steps = [log.get(g) for g in range(since + 1, generation + 1)] if since is not None else [None]
+    known = [step for step in steps if step is not None]
+    touched = frozenset[str]().union(*known) if len(known) == len(steps) else None
+    if touched is None or 2 * len(touched) > model.jobs.height:
+        touched = None
+        memo["properties"] = settings.lookup(model.conf)
+        memo["sides"] = sides_of(model.jobs, model.tasks, memo["properties"])
+    elif touched:
+        part = model.only(touched)
+        properties = {job: given for job, given in memo["properties"].items() if job not in touched}
+        properties.update(settings.lookup(part.conf))
+        memo["properties"] = properties
+        fresh = sides_of(part.jobs, part.tasks, properties)
+        memo["sides"] = _merge(memo["sides"], fresh, touched, model.jobs)
+    memo["generation"] = generation
+    key = (parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
+    last: Judged | None = memo.get("judged") if memo.get("key") == key else None
+
+    def decide(jobs: pl.DataFrame, sides: pl.DataFrame) -> Judged:
+        return judge(
+            jobs, sides, memo["properties"], chosen, seed=parameters.mode == "seed",
+            block_size=parameters.block_size, default_block=_DEFAULT_BLOCK,
+        )  # fmt: skip
+
+    if last is None or touched is None:
+        found = decide(model.jobs, memo["sides"])
+    elif not touched:
+        found = last
+    else:
+        jobs = model.jobs.filter(pl.col("job_id").is_in(pl.Series(sorted(touched)).implode()))
+        sides = memo["sides"].join(jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
+        sides = _merge(sides, sides.clear(), frozenset(), jobs)
+        new = decide(jobs, sides)
+        found = Judged(
+            _merge(last.jobs, new.jobs, touched, model.jobs),
+            _merge(last.heuristics, new.heuristics, touched, model.jobs),
+            _merge(last.differences, new.differences, touched, model.jobs),
+        )
+    memo.update(key=key, judged=found)
+    return found
+
+
+def _merge(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str], jobs: pl.DataFrame) -> pl.DataFrame:
+    """``old`` without the rows of ``touched``, with ``new``, jobs in the order of ``jobs``, rows of a job as they were."""
+    if touched:
+        old = old.filter(~pl.col("job_id").is_in(pl.Series(sorted(touched)).implode()))
+    both = pl.concat([old, new])
+    place = jobs.select("job_id").with_row_index("place")
+    return (
+        both.join(place, on="job_id", how="left", maintain_order="left")
+        .sort("place", maintain_order=True)
+        .drop("place")
+    )
+
+
+def _find(model: Model, wanted: str) -> str:
+    """The job called ``wanted``, or the only one whose id ends so. Raises NoInput."""
+    names: list[str] = model.jobs["job_id"].to_list()
+    if wanted in names:
+        return wanted
+    near = [name for name in names if name.endswith("_" + wanted.removeprefix("_"))]
+    if len(near) == 1:
+        return near[0]
+    raise NoInput(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
+
+
+def _summary(jobs: pl.DataFrame) -> dict[str, Any]:
+    states = dict(jobs["state"].value_counts().iter_rows())
+    levels = dict(jobs["severity"].value_counts().iter_rows())
+    summary: dict[str, Any] = {"jobs": jobs.height}
+    for state in ("SUCCEEDED", "FAILED", "KILLED", "RUNNING"):
+        summary[f"jobs_{state.lower()}"] = states.pop(state, 0)
+    summary["jobs_other_state"] = sum(states.values())
+    for word in SEVERITIES:
+        summary[f"jobs_{word.lower()}"] = levels.get(word, 0)
+    summary["jobs_not_judged"] = levels.get(None, 0)
+    summary["jobs_upstream_shows_nothing"] = int((jobs["upstream_says"] != "").sum())
+    summary["score"] = int(jobs["score"].sum())
+    summary["used_mb_s"] = int(jobs["used_mb_s"].cast(pl.Int128).sum())
+    summary["wasted_mb_s"] = int(jobs["wasted_mb_s"].cast(pl.Int128).sum())
+    return summary
+
+
+def _headline(jobs: pl.DataFrame) -> tuple[Headline, ...]:
+    summary = _summary(jobs)
+    used, wasted = summary["used_mb_s"], summary["wasted_mb_s"]
+    bad = summary["jobs_critical"] + summary["jobs_severe"]
+    level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
+    share = f"{100 * wasted / used:.1f} %" if used else "-"
+    return (
+        Headline("jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running"),
+        Headline("severe or worse", f"{bad:,}", f"{summary['jobs_critical']} critical", level),
+        Headline("used", f"{used / 1024 / 3600:,.1f} GB h", "containers of the attempts that count, ended tasks"),
+        Headline("wasted", share, "memory above 1.5 x the largest peak of each side"),
+        Headline("failed", f"{summary['jobs_failed']:,}", f"{summary['jobs_killed']} killed"),
+    )
+
+
+def _findings(judged: Judged) -> tuple[Finding, ...]:
+    """One line per verdict of LOW and worse; the front end takes those from its level on."""
+    bad = judged.heuristics.filter(pl.col("severity") != "NONE")
+    names = dict(judged.jobs.select("job_id", "name").iter_rows())
+    found = []
+    for job, heuristic, severity, score, details in bad.iter_rows():
+        values = ", ".join(
+            f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
+            for label, value in json.loads(details).items()
+        )
+        text = f"{heuristic} is {severity} (score {score}) for {names.get(job) or 'a job without a name'}. {values}"
+        found.append(Finding(_LEVELS[severity], f"{job} {heuristic}", text))
+    return tuple(found)
+
+
+def _notes(parameters: JobParameters, chosen: rules.Rules) -> tuple[str, ...]:
+    notes = []
+    if parameters.mode == "seed":
+        notes.append("Seed mode: the published description's rules; table differences names each number that differs.")
+    else:
+        notes.append("Upstream mode: Dr. Elephant's code, number for number; table differences shows the seed's.")
+    if parameters.heuristic_conf is not None:
+        notes.append(f"Thresholds from {parameters.heuristic_conf.name}: {len(chosen.rules)} heuristics in force.")
+    if parameters.block_size != _DEFAULT_BLOCK:
+        notes.append(f"Block size {parameters.block_size} bytes.")
+    return tuple(notes)
