@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 import xxhash
 
 from engine.inputs import FileInfo
+from engine.live import tail
 from engine.live.options import LiveSettings
 from engine.live.scan import label
 from engine.live.store import BadRows, Store
@@ -87,13 +88,15 @@ class File:
     due: float | None = None
     verify: bool = False
     group: tuple[str, str] = ("", "")
+    shown: str = ""
+    label: str = ""
 
 
 def group_of(path: str) -> tuple[str, str]:
     """Folder and bare name (no compression, no rotation ending) that a file shares with its packed copies."""
-    folder, name = os.path.split(path)
+    folder, _, name = path.rpartition("/")
     bare = stem(name, "gzip")
-    return folder, _ROTATED.sub("", bare)
+    return folder, _ROTATED.sub("", bare) if bare[-1:].isdigit() else bare
 
 
 class Follower:
@@ -117,6 +120,8 @@ class Follower:
         self.versions = dict.fromkeys(stores, 0)
         self.touched: set[str] = set()
         self.feeds: dict[str, dict[int, Feed]] = {name: {} for name in stores}
+        self.infos: dict[str, dict[int, FileInfo]] = {name: {} for name in stores}
+        self.troubled: dict[str, set[Feed]] = {name: set() for name in stores}
         self.bytes_read = 0
         self._ids = 0
 
@@ -128,6 +133,7 @@ class Follower:
             return
         self.leave(file)
         file.path, file.root, file.group = path, root, group_of(path)
+        file.shown, file.label = clean(path, 4096), label(path, root)
         self.groups.setdefault(file.group, set()).add(file)
 
     def leave(self, file: File) -> None:
@@ -165,6 +171,8 @@ class Follower:
         if feed.id:
             self.stores[feed.view].forget([feed.id])
             self.feeds[feed.view].pop(feed.id, None)
+            self.infos[feed.view].pop(feed.id, None)
+        self.troubled[feed.view].discard(feed)
         self.touched.add(feed.view)
 
     def _new_id(self, feed: Feed) -> None:
@@ -194,7 +202,7 @@ class Follower:
             "max_document": self.settings.max_file_mb << 20,
         }
         try:
-            content = Content(file.path, **limits)
+            content = Content(file.path, eager=file.stat is None, **limits)
         except NotRegular:
             self.drop(file)
             file.reason = "not a regular file"
@@ -271,6 +279,7 @@ class Follower:
                     waiting |= self._read_document(file, feed, content, quiet)
             except TooBig as error:
                 self._refuse(file, feed, str(error))
+            self.note(feed)
         waiting |= self._damaged(file, content, quiet)
         file.problems = (*file.head_problems, *file.problems)
         if file.problems != before:
@@ -308,11 +317,12 @@ class Follower:
 
     def _recognise(self, file: File, content: Content, quiet: bool) -> None:
         head = content.head()
-        name = stem(os.path.basename(file.path), content.packing)
+        name = stem(file.path.rpartition("/")[2], content.packing)
         found = self._ask(file, name, head, self.kinds) if head else []
-        bare = _ROTATED.sub("", name)
-        if head and not found and bare and bare != name:
-            found = self._ask(file, bare, head, [pair for pair in self.kinds if pair[1].append])
+        if head and not found and name[-1:].isdigit():
+            bare = _ROTATED.sub("", name)
+            if bare and bare != name:
+                found = self._ask(file, bare, head, [pair for pair in self.kinds if pair[1].append])
         existing = {(feed.view, feed.kind.id): feed for feed in file.feeds}
         feeds = []
         for view, kind, known_as in found:
@@ -382,36 +392,63 @@ class Follower:
             changed = True
         feed.stale = False
         carry = b""
-        for block in content.blocks(feed.consumed):
-            data = carry + block if carry else block
-            reading = self._call(file, feed, content, data, feed.state, False)
-            if reading is None:
+        for data in self._pieces(feed, content):
+            answer = self._call(file, feed, content, data, feed.state, False)
+            if answer is None:
                 feed.stale = True
                 carry = b""
                 break
+            reading, count = answer
             used = reading.consumed
             if used:
                 changed = True
-                store.put(feed.id, reading.rows)
+                store.put(feed.id, reading.rows, count)
                 feed.state = reading.state
                 feed.problems = _bounded(file, (*feed.problems, *reading.problems))
                 self._advance(feed, data, used)
             carry = data[used:] if used else data
-            if len(carry) > MAX_RECORD:
-                raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
             if store.gathered > 500_000:
                 self.flush(feed.view)
         feed.rest = bool(carry)
         if carry and quiet and content.damage is None:
-            state = _copied(feed.state)
-            reading = self._call(file, feed, content, carry, state, True)
+            answer = self._call(file, feed, content, carry, _copied(feed.state), True)
             feed.provisional = True
             changed = True
-            if reading is not None:
-                store.put(feed.id, reading.rows, provisional=True)
+            if answer is not None:
+                reading, count = answer
+                store.put(feed.id, reading.rows, count, provisional=True)
                 feed.late = _bounded(file, tuple(reading.problems))
         self._describe(file, feed, changed=changed, content=content)
         return feed.rest and not feed.provisional
+
+    @staticmethod
+    def _pieces(feed: Feed, content: Content) -> Iterator[bytes]:
+        """What is new, block by block, each from where the reader has come to meanwhile. Raises TooBig."""
+        if content.streamed:
+            carry = b""
+            for block in content.blocks(feed.consumed):
+                data = carry + block if carry else block
+                before = feed.consumed
+                yield data
+                carry = data[feed.consumed - before :]
+                if len(carry) > MAX_RECORD:
+                    raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
+            return
+        length = tail.BLOCK
+        while feed.consumed < content.size:
+            before = feed.consumed
+            data = content.piece(before, min(length, content.size - before))
+            if not data:
+                return
+            yield data
+            if before + len(data) >= content.size:
+                return
+            if feed.consumed > before:
+                length = tail.BLOCK
+            elif length > MAX_RECORD:
+                raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
+            else:
+                length *= 2
 
     def _rewritten(self, feed: Feed, content: Content, verify: str) -> bool:
         if verify == "restart":
@@ -449,13 +486,11 @@ class Follower:
 
     @staticmethod
     def _advance(feed: Feed, data: bytes, used: int) -> None:
-        taken = data if used == len(data) else data[:used]
         if feed.hasher is not None:
-            feed.hasher.update(taken)
+            feed.hasher.update(data if used == len(data) else memoryview(data)[:used])
         feed.digest = None
-        begin = max(0, used - MARK)
         if used >= MARK or feed.consumed == 0:
-            feed.mark = fingerprint(taken[begin:])
+            feed.mark = fingerprint(data[max(0, used - MARK) : used])
         else:
             feed.mark = -1  # spans the earlier part: taken from the file when it is described
         feed.consumed += used
@@ -468,31 +503,31 @@ class Follower:
         digest = fingerprint(data)
         ended = content.damage is None and data.endswith(b"\n")
         if digest == feed.digest and (feed.tried_final or not quiet or not feed.rest) and not file_failed(feed):
-            moved = file.read_path not in ("", file.path) or (feed.info is not None and feed.info.path != shown(file))
+            moved = file.read_path not in ("", file.path) or (feed.info is not None and feed.info.path != file.shown)
             if not moved:
                 if feed.info is not None and not feed.rest:
                     feed.stale = False
                 self._describe(file, feed, changed=False, content=content)
                 return feed.rest and not feed.tried_final
-        reading = self._call(file, feed, content, data, None, quiet)
+        answer = self._call(file, feed, content, data, None, quiet)
         feed.digest = digest
         feed.tried_final = quiet
         feed.late = ()
-        if reading is None:
+        if answer is None:
             feed.stale, feed.rest = True, False
-        elif reading.complete:
+        elif (reading := answer[0]).complete:
             self._new_id(feed)
             feed.info = None
             feed.stale, feed.late = False, ()
             feed.problems = _bounded(file, tuple(reading.problems))
-            self.stores[feed.view].put(feed.id, reading.rows)
+            self.stores[feed.view].put(feed.id, reading.rows, answer[1])
             feed.consumed = len(data)
             feed.rest = not ended and not quiet
             self._describe(file, feed, changed=True, content=content)
             return feed.rest
         else:
             feed.stale, feed.rest = True, True
-            if feed.info is not None and feed.info.path != shown(file) and content.size != feed.info.size:
+            if feed.info is not None and feed.info.path != file.shown and content.size != feed.info.size:
                 self._restart(feed)  # another file that was given the same inode: those rows are not its last good ones
                 feed.digest, feed.tried_final, feed.stale, feed.rest = digest, quiet, True, True
             if quiet:
@@ -508,10 +543,12 @@ class Follower:
 
     # -- shared ------------------------------------------------------------------------------------------------
 
-    def _call(self, file: File, feed: Feed, content: Content, data: bytes, state: Any, final: bool) -> Reading | None:
-        """Ask the reader; None if it failed. Its rows are checked here, so that a mistake is its own."""
+    def _call(
+        self, file: File, feed: Feed, content: Content, data: bytes, state: Any, final: bool
+    ) -> tuple[Reading, int] | None:
+        """Ask the reader: its answer and the number of rows, None if it failed. A mistake in the rows is its own."""
         source = Source(
-            shown(file),
+            file.shown,
             feed.name,
             content.status.st_mtime_ns // 1_000_000,
             content.size,
@@ -525,7 +562,7 @@ class Follower:
                     raise BadRows(f"consumed {reading.consumed} of {len(data)} bytes")
                 if rows and not reading.consumed and not final:
                     raise BadRows("rows without consuming their bytes")
-            return reading
+            return reading, rows
         except Exception as error:
             self._failed(file, feed.view, feed.kind, error)
             return None
@@ -544,11 +581,15 @@ class Follower:
         size = old.size if old is not None else 0
         if content is not None and not (feed.stale and old is not None and not feed.kind.append):
             mtime_ms, size = content.status.st_mtime_ns // 1_000_000, content.size
-        feed.info = FileInfo(
-            feed.id, shown(file), label(file.path, file.root), feed.kind.id, mtime_ms, size, feed.version, feed.stale
-        )
+        feed.info = FileInfo(feed.id, file.shown, file.label, feed.kind.id, mtime_ms, size, feed.version, feed.stale)
         if feed.info != old:
+            self.infos[feed.view][feed.id] = feed.info
             self.touched.add(feed.view)
+
+    def note(self, feed: Feed) -> None:
+        """Remember whether ``feed`` has problems, so that a snapshot finds them without asking every file."""
+        troubled = self.troubled[feed.view]
+        (troubled.add if feed.problems or feed.late else troubled.discard)(feed)
 
     def _refuse(self, file: File, feed: Feed, reason: str) -> None:
         """Give a file up: no rows of it, and a problem that says why."""
@@ -582,6 +623,7 @@ class Follower:
             path = feed.info.path if feed.info is not None else feed.name
             reason = f"the reader {feed.kind.id} gave rows that do not fit its tables ({error}): please report"
             feed.problems = (*feed.problems, Problem.at(path, "reader-error", reason))
+            self.note(feed)
 
     # -- packed copies -----------------------------------------------------------------------------------------
 
@@ -602,9 +644,9 @@ class Follower:
         return False
 
     def _holds(self, other: File, file: File, content: Content, head: bytes) -> bool:
-        limits = {"max_unpacked": self.settings.max_unpacked_mb << 20, "max_document": 1 << 62}
+        limit = self.settings.max_unpacked_mb << 20
         try:
-            with Content(other.path, **limits) as beside:
+            with Content(other.path, max_unpacked=limit, max_document=limit) as beside:
                 front = beside.head()[: len(head)]
                 if front != head:
                     return False
@@ -632,11 +674,6 @@ class Follower:
 _PACKED = (".gz", ".gzip", ".zst", ".zstd")
 
 
-def shown(file: File) -> str:
-    """The path of a file as text that can be stored and shown."""
-    return clean(file.path, 4096)
-
-
 def file_failed(feed: Feed) -> bool:
     """Whether the last reading failed by a mistake of the reader, so that another try is due."""
     return feed.stale and not feed.rest
@@ -650,7 +687,7 @@ def _bounded(file: File, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
     if len(folded) <= PER_FILE:
         return folded
     rest = sum(problem.count for problem in folded[PER_FILE - 1 :])
-    more = Problem.at(shown(file), "more-problems", "further problems in this file are counted only", count=rest)
+    more = Problem.at(file.shown, "more-problems", "further problems in this file are counted only", count=rest)
     kept = [problem for problem in folded[: PER_FILE - 1] if problem.kind != "more-problems"]
     return (*kept, more)
 

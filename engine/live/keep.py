@@ -14,8 +14,8 @@ import polars as pl
 
 from engine.inputs import FILE, FileInfo
 from engine.live.cache import Cache, Entry, Manifest, Other, new_segment
-from engine.live.follow import Feed, File, Follower, shown
-from engine.live.scan import Stat, label
+from engine.live.follow import Feed, File, Follower
+from engine.live.scan import Stat
 from engine.live.store import Store
 from engine.live.unpack import Packing
 from engine.view import View
@@ -134,14 +134,16 @@ class Keeper:
             feed.state = msgspec.msgpack.decode(entry.state)
             feed.info = FileInfo(
                 feed.id,
-                shown(file),
-                label(file.path, file.root),
+                file.shown,
+                file.label,
                 entry.kind,
                 entry.mtime_ms,
                 entry.stat[2],
                 feed.version,
             )
             file.feeds.append(feed)
+            follower.infos[view][feed.id] = feed.info
+            follower.note(feed)
             file.reason = ""
             self._saved[feed] = entry
         follower.touched.add(view)

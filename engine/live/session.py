@@ -285,19 +285,18 @@ class Session:
         for name in names:
             follower.flush(name)
             found: list[Problem] = list(general)
-            infos = {}
-            for number, feed in follower.feeds[name].items():
-                if feed.info is not None:
-                    infos[number] = feed.info
-                if feed.problems or feed.late:
-                    found += feed.problems
-                    found += feed.late
+            for feed in follower.troubled[name]:
+                found += feed.problems
+                found += feed.late
             for file in self._troubled:
                 if not file.feeds or any(feed.view == name for feed in file.feeds):
                     found += file.problems
             follower.versions[name] += 1
             self._inputs[name] = Inputs(
-                follower.versions[name], MappingProxyType(infos), fold(found), self._stores[name].snapshot()
+                follower.versions[name],
+                MappingProxyType(follower.infos[name].copy()),
+                fold(found),
+                self._stores[name].snapshot(),
             )
         follower.touched = set()
         self._troubles = (*general, *(problem for file in self._troubled for problem in file.problems))

@@ -76,9 +76,8 @@ class Store:
             total += height
         return total
 
-    def put(self, file: int, rows: Mapping[str, Rows], *, provisional: bool = False) -> None:
-        """Gather rows of a file. Raises BadRows as ``check``."""
-        count = self.check(rows)
+    def put(self, file: int, rows: Mapping[str, Rows], count: int, *, provisional: bool = False) -> None:
+        """Gather rows of a file, of which ``check`` has said that they are good and how many."""
         if count:
             self._new.append((file, rows, provisional))
             self.gathered += count

@@ -21,6 +21,8 @@ MAX_RECORD = 256 << 20
 """A log without a complete record in so many bytes is given up."""
 MARK = 1024
 """Bytes at the beginning of a file, and before an offset, that are fingerprinted."""
+EAGER = 256 << 10
+"""New files up to this size are read in one call."""
 WHOLE = 4 << 20
 """Files up to this size are kept in memory while several readers look at them."""
 
@@ -43,13 +45,19 @@ class Content:
     truncated meanwhile is short, not fatal. ``damage`` is set when packed content turned out broken or cut.
     """
 
-    def __init__(self, path: str, *, max_unpacked: int, max_document: int) -> None:
+    def __init__(self, path: str, *, max_unpacked: int, max_document: int, eager: bool = False) -> None:
+        whole: bytes | None = None
         self._fd = os.open(path, _FLAGS)
         try:
             self.status = os.fstat(self._fd)
             if not modes.S_ISREG(self.status.st_mode):
                 raise NotRegular("not a regular file")
-            self.raw_head = os.pread(self._fd, HEAD, 0)
+            size = self.status.st_size
+            if eager and HEAD < size <= EAGER:
+                whole = _pread(self._fd, size, 0)  # a small file that is new: one call instead of two
+                self.raw_head = whole[:HEAD]
+            else:
+                self.raw_head = os.pread(self._fd, HEAD, 0)
         except BaseException:
             os.close(self._fd)
             raise
@@ -59,7 +67,8 @@ class Content:
         self.bytes_read = 0
         self._max_unpacked = max_unpacked
         self._max_document = max_document
-        self._whole: bytes | None = None
+        self._whole = None if self.packing else whole
+        self._counted = False
 
     def __enter__(self) -> Content:
         return self
@@ -94,12 +103,16 @@ class Content:
     def blocks(self, offset: int) -> Iterator[bytes]:
         """The content from ``offset`` on, in pieces. Raises TooBig."""
         if self._whole is not None:
+            if not self._counted:
+                self._counted = True
+                self.bytes_read += len(self._whole)
             if offset < len(self._whole):
                 yield self._whole[offset:] if offset else self._whole
         elif not self.packing:
             if offset == 0 and self.size <= WHOLE:
                 self._whole = _pread(self._fd, self.size, 0)
                 self.bytes_read += len(self._whole)
+                self._counted = True
                 if self._whole:
                     yield self._whole
                 return
@@ -112,6 +125,17 @@ class Content:
                 yield data
         else:
             yield from self._unpacked_blocks(offset)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether content comes in blocks one after another; else ``piece`` can read anywhere."""
+        return bool(self.packing) or self._whole is not None or self.size <= WHOLE
+
+    def piece(self, offset: int, length: int) -> bytes:
+        """Some bytes of a file that is not packed."""
+        data = _pread(self._fd, length, offset)
+        self.bytes_read += len(data)
+        return data
 
     def _unpacked_blocks(self, offset: int) -> Iterator[bytes]:
         parts: list[bytes] = []
@@ -148,6 +172,10 @@ class Content:
                     raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
                 parts.append(block)
             self._whole = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._counted = True
+        elif not self._counted:
+            self._counted = True
+            self.bytes_read += len(self._whole)
         return self._whole
 
     def prefix(self, length: int) -> tuple[int, int]:
