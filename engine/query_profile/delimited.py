@@ -1,0 +1,106 @@
+"""Records of delimited dumps (COPY CSV, psql, mysql --batch): a header, then rows as dicts, bad rows as problems."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from engine.problems import Problem
+from engine.reading import Source
+from engine.text import decode
+
+BOM = b"\xef\xbb\xbf"
+csv.field_size_limit(1 << 24)  # query texts may be longer than the module's 128 KB; longer than 16 MB is a problem
+
+_BATCH = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
+
+
+def header_fields(head: bytes) -> list[str]:
+    """Lower-cased column names of the first line, whatever the delimiter; empty for what is no table."""
+    line = decode(head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n", 1)[0]).rstrip("\r")
+    try:
+        return [f.strip().strip('"').lower() for f in next(csv.reader([line], delimiter=delimiter(line)))]
+    except (csv.Error, StopIteration):
+        return []
+
+
+def delimiter(line: str) -> str:
+    """The delimiter that cuts ``line`` into the most fields: tab, comma, semicolon or bar."""
+    return max("\t,;|", key=line.count)
+
+
+def unescape(text: str) -> str:
+    """Undo what ``mysql --batch`` does to newlines, tabs and backslashes."""
+    if "\\" not in text:
+        return text
+    out, escaped = [], False
+    for char in text:
+        if escaped:
+            out.append(_BATCH.get(char, char))
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def records(
+    source: Source, data: bytes, problems: list[Problem], final: bool
+) -> Iterator[tuple[int, dict[str, str] | None]]:
+    """Each row as (line, fields by lower-cased column name); None for a header line met again.
+
+    Rows with another number of fields are problems and left out; so is a last row without its newline unless
+    ``final``. A header met again only starts a new snapshot.
+    """
+    if data.startswith(BOM):
+        problems.append(Problem.at(source.path, "byte-order-mark", "the file begins with a byte order mark", line=1))
+        data = data.removeprefix(BOM)
+    if not final and not data.endswith(b"\n"):
+        data = data[: data.rfind(b"\n") + 1]
+    text = decode(data)
+    first = text.lstrip("\r\n").split("\n", 1)[0]
+    cut = delimiter(first)
+    quoted = cut != "\t" or '"' in first
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=cut, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    )
+    names: list[str] | None = None
+    width = 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problems.append(Problem.at(source.path, "bad-record", f"no CSV record: {error}", line=line))
+            continue
+        if not fields or (len(fields) == 1 and not fields[0].strip()):
+            continue
+        if names is None or [f.strip().lower() for f in fields] == names:
+            again = names is not None
+            names = [field.strip().lower() for field in fields]
+            width = len(names)
+            if again:
+                yield line, None
+            else:
+                for name in sorted({name for name in names if names.count(name) > 1}):
+                    problems.append(
+                        Problem.at(source.path, "duplicate-column", f"column {name!r} appears twice; the last counts")
+                    )
+            continue
+        if len(fields) != width:
+            problems.append(
+                Problem.at(
+                    source.path,
+                    "ragged-row",
+                    f"{len(fields)} fields where the header has {width}; the row is left out",
+                    line=line,
+                )
+            )
+            continue
+        if not quoted:
+            fields = [unescape(field) for field in fields]
+        yield line, dict(zip(names, fields, strict=True))

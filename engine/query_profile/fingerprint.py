@@ -1,0 +1,66 @@
+"""Query text to class: literals become ``?``, lists collapse, blanks and case are levelled."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+MAX_QUERY = 1 << 16
+"""Only so many characters of a statement are looked at: a class is known by its beginning."""
+
+_TOKEN = re.compile(
+    r"(?P<comment>/\*(?!!).*?(?:\*/|\Z)|--[ \t][^\n]*|\#[^\n]*)"
+    r"|(?P<text>'(?:[^'\\]|\\.|'')*(?:'|\Z)|\"(?:[^\"\\]|\\.|\"\")*(?:\"|\Z))"
+    r"|(?P<name>`[^`]*`|[^\W\d][\w$]*(?:\.[^\W\d][\w$]*)*)"
+    r"|(?P<number>[-+]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?))"
+    r"|(?P<blank>\s+)"
+    r"|(?P<other>.)",
+    re.DOTALL,
+)
+_LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)*\s*\)")
+_LISTS = re.compile(r"\(\?\+\)(?:\s*,\s*\(\?\+\))+")
+_SIGNED = re.compile(r"[\w`)?]\s*$")
+_VERB = re.compile(r"[a-z]+", re.IGNORECASE)
+
+
+def fingerprint(query: str) -> str:
+    """``query`` without what differs between two runs of the same statement. Idempotent on its own output."""
+    out: list[str] = []
+    for found in _TOKEN.finditer(query[:MAX_QUERY]):
+        kind, text = found.lastgroup, found.group()
+        if kind == "comment":
+            out.append(" ")
+        elif kind == "text":
+            out.append("?")
+        elif kind == "number":
+            # a sign after a value is an operator, elsewhere it belongs to the number
+            if text[0] in "+-" and _SIGNED.search("".join(out[-3:])):
+                out.append(text[0])
+            out.append("?")
+        elif kind == "name":
+            lowered = text.lower()
+            out.append("?" if lowered in ("null", "true", "false") else lowered)
+        elif kind == "blank":
+            out.append(" ")
+        else:
+            out.append(text)
+    flat = re.sub(r" +", " ", "".join(out)).strip().rstrip(";").rstrip()
+    flat = re.sub(r"\bis (not )?\?", lambda m: f"is {m.group(1) or ''}null", flat)
+    flat = re.sub(r"\b(in|values|value)\s*(?=\()", r"\1 ", flat)
+    flat = re.sub(r"(?<=[ ])\(\s*\?(?:\s*,\s*\?)*\s*\)", "(?+)", flat)
+    flat = _LISTS.sub("(?+)", flat)
+    return re.sub(r"\blimit \?(?:\s*,\s*\?| offset \?)?", "limit ?", flat)
+
+
+def query_hash(text: str) -> str:
+    """16 hex digits that name a fingerprint."""
+    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
+
+
+def verb(query: str) -> str:
+    """The statement's first word in capitals (``SELECT``), ``?`` where there is none."""
+    text = query.lstrip(" (\t\r\n")
+    while text.startswith("/*") and "*/" in text:
+        text = text.split("*/", 1)[1].lstrip(" (\t\r\n")
+    found = _VERB.match(text)
+    return found.group().upper()[:16] if found else "?"

@@ -1,0 +1,78 @@
+"""Moments in files: the many ways in which dumps, logs and file names write a time, as epoch milliseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_STAMP = re.compile(
+    r"(\d{4})[-/]?(\d\d)[-/]?(\d\d)"
+    r"(?:[T _](\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d)(?:[.,](\d{1,9}))?)?)?"
+    r"\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?"
+)
+_IN_NAME = re.compile(r"(?<!\d)(\d{4}-?\d\d-?\d\d[T _-]?\d\d[:_-]?\d\d[:_-]?\d\d(?:\.\d{1,6})?Z?|\d{13}|\d{10})(?!\d)")
+_EPOCH = re.compile(r"\d{9,10}(?:\.\d+)?|\d{12,13}(?:\.\d+)?")
+_OLD_MYSQL = re.compile(r"(\d\d)(\d\d)(\d\d)\s+(\d{1,2}):(\d\d):(\d\d)(?:\.(\d+))?")
+
+
+def instant_ms(text: str) -> int | None:
+    """``text`` as epoch milliseconds, or None. Takes ISO 8601 in its usual variants (``2026-11-20 23:38:03.3+00``,
+    ``20261120T233803.381Z``), epoch seconds and epoch milliseconds. A time without a zone is UTC."""
+    text = text.strip()
+    if _EPOCH.fullmatch(text):
+        number = float(text)
+        return round(number if number >= 1e11 else number * 1000)
+    found = _STAMP.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    try:
+        moment = datetime(
+            int(year), int(month), int(day), int(hour or 0), int(minute or 0), min(int(second or 0), 59), tzinfo=UTC
+        )
+    except ValueError:
+        return None
+    if zone and zone not in ("Z", "UTC"):
+        digits = zone[1:].replace(":", "")
+        shift = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+        try:
+            moment = moment - shift if zone[0] == "+" else moment + shift
+        except OverflowError:
+            return None
+    millis = round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0
+    return int(moment.timestamp()) * 1000 + millis
+
+
+def old_mysql_ms(text: str) -> int | None:
+    """A slow log's old ``YYMMDD HH:MM:SS`` (server's local time, read as if UTC) as epoch milliseconds, or None."""
+    found = _OLD_MYSQL.match(text.strip())
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction = found.groups()
+    try:
+        moment = datetime(
+            2000 + int(year), int(month), int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC
+        )
+    except ValueError:
+        return None
+    millis = round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0
+    return int(moment.timestamp()) * 1000 + millis
+
+
+def name_instant_ms(name: str) -> int | None:
+    """The moment written into a file's name (``pgss-20261120T233803.381Z.csv``), or None."""
+    for found in _IN_NAME.finditer(name):
+        text = found.group(1)
+        if text.isdigit() and len(text) in (10, 13):
+            return instant_ms(text)
+        digits = re.sub(r"[^0-9.Z]", "", text)
+        moment = instant_ms(f"{digits[:8]}T{digits[8:]}")
+        if moment is not None:
+            return moment
+    return None
+
+
+def name_stem(name: str) -> str:
+    """``name`` without its moment and ending: files of one series share it."""
+    stem = _IN_NAME.sub("", name).rsplit(".", 1)[0]
+    return stem.strip("-_. ")

@@ -1,0 +1,305 @@
+"""Reader of the table that VividCortex' regression takes: one row per interval, one column per query class.
+
+The rules are upstream's (comma, RFC 4180 quotes, header first, every column but the target a class, Go's number syntax,
+of two columns of one name the last counts). Where upstream gives up on the whole file, the bad row is left out and said.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.problems import Problem
+from engine.query_profile.tables import MATRIX
+from engine.reading import Reading, Source
+from engine.text import clean, decode
+
+_BOM = b"\xef\xbb\xbf"
+_DECIMAL = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?")
+_HEX = re.compile(r"[+-]?0[xX]_?(?:[0-9a-fA-F][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?|\.[0-9a-fA-F][0-9a-fA-F_]*)[pP][+-]?\d+")
+_LONE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
+_CLASS = re.compile(r"[a-z]\.[0-9a-f]{1,20}")
+_TIME_WORDS = ("time", "date", "captured_at", "snapshot", "stamp")
+DEFAULT_TARGET = "user_us"
+MAX_COLUMNS = 100_000
+"""More columns than this are not a table of query classes (a hostile header must not cost gigabytes)."""
+
+
+def go_number(text: str) -> float | None:
+    """``text`` as Go's ``strconv.ParseFloat`` reads it, None where it refuses (blanks, empty, overflow)."""
+    lowered = text.lower()
+    if lowered == "nan":
+        return math.nan
+    if lowered.lstrip("+-") in ("inf", "infinity") and len(lowered) - len(lowered.lstrip("+-")) <= 1:
+        return -math.inf if lowered[0] == "-" else math.inf
+    if not text.isascii() or ("_" in text and _LONE_UNDERSCORE.search(text)):
+        return None
+    try:
+        if _HEX.fullmatch(text):
+            number = float.fromhex(text.replace("_", ""))
+        elif _DECIMAL.fullmatch(text):
+            number = float(text.replace("_", ""))
+        else:
+            return None
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+class WlrCsv:
+    """``user_us`` and one column per query class, in whole microseconds; grows by whole lines."""
+
+    id = "wlr-csv"
+    title = "WLR CSV: one row per interval, one column per query class and user_us"
+    append = True
+    version = 1
+    tables = (MATRIX,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """A comma-separated header with ``user_us`` and no time column, or class-like names, or numbers all through."""
+        lines = head.removeprefix(_BOM).split(b"\n")
+        if b"," not in lines[0] or lines[0][:1] in (b"{", b"[", b"#"):
+            return False
+        cut = len(lines) == 1  # the header is longer than the head: only its first names are seen
+        try:
+            fields = next(csv.reader([decode(lines[0])]))
+        except (csv.Error, StopIteration):
+            return False
+        names = [field.strip().lower() for field in fields]
+        if any(word in field for field in names for word in _TIME_WORDS if not _CLASS.fullmatch(field)):
+            return False
+        whole = names[:-1] if cut else names
+        if sum(_CLASS.fullmatch(field) is not None for field in whole) * 2 > len(whole):
+            return True
+        if not name.lower().endswith((".csv", ".txt", ".tsv")) and DEFAULT_TARGET not in names:
+            return False
+        if any(go_number(field) is not None for field in names):
+            return False
+        if DEFAULT_TARGET in names:
+            return True
+        rows = [line.split(b",") for line in lines[1:-1][:5] if line.strip()]
+        return any(
+            len(row) == len(names) and all(go_number(decode(field).strip()) is not None for field in row)
+            for row in rows
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """New complete lines as one chunk of the matrix: names, and the numbers row by row."""
+        reading = Reading(state=state)
+        end = len(data) if final else data.rfind(b"\n") + 1
+        body = data[:end]
+        if state is None:
+            header_end = _header_end(body)
+            if header_end is None:
+                if not final or not body.strip():
+                    return reading
+                header_end = len(body)
+            state = _header(source, body[:header_end], reading.problems)
+            body = body[header_end:]
+        if state["names"]:
+            self._rows(source, body, state, reading)
+        state = {**state, "line": state["line"] + body.count(b"\n")}
+        reading.state = state
+        reading.consumed = end
+        return reading
+
+    def _rows(self, source: Source, body: bytes, state: dict[str, Any], reading: Reading) -> None:
+        width, keep = state["width"], state["keep"]
+        values, lines = _numbers(source, body, width, state["line"], reading.problems)
+        if len(keep) != width:
+            values = np.ascontiguousarray(values[:, keep])
+        odd = ~np.isfinite(values)
+        if odd.any():
+            rows, columns = np.nonzero(odd)
+            reading.problems.append(
+                Problem.at(
+                    source.path,
+                    "not-finite",
+                    f"{values[rows[0], columns[0]]} in column {state['names'][columns[0]]!r}: the row is left out "
+                    "(upstream lets it poison every sum it touches)",
+                    line=int(lines[rows[0]]),
+                    count=len(np.unique(rows)),
+                )
+            )
+        negative = values < 0
+        if negative.any():
+            rows, columns = np.nonzero(negative)
+            reading.problems.append(
+                Problem.at(
+                    source.path,
+                    "negative-value",
+                    f"negative number in column {state['names'][columns[0]]!r}: counted in the row's sum, never fitted",
+                    line=int(lines[rows[0]]),
+                    count=len(rows),
+                )
+            )
+        first = not state.get("told")
+        if len(values) or first:
+            reading.rows["matrix"] = pl.DataFrame(
+                {
+                    "names": pl.Series("names", [state["names"]], dtype=pl.List(pl.String)),
+                    "values": pl.Series("values", values.reshape(-1)).implode(),
+                    "lines": pl.Series("lines", lines).implode(),
+                },
+                schema=MATRIX.schema,
+            )
+            state["told"] = True
+
+
+def _header_end(body: bytes) -> int | None:
+    """Offset after the header line (quotes may span lines), or None while it is not complete. Skips blank lines."""
+    position = 0
+    while True:
+        end = body.find(b"\n", position)
+        if end < 0:
+            return None
+        line = body[:end]
+        if line.strip() and line.count(b'"') % 2 == 0:
+            return end + 1
+        if end - position > 1 << 24:
+            return end + 1
+        position = end + 1
+
+
+def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, Any]:
+    lines = head.count(b"\n")
+    if head.startswith(_BOM):
+        head = head.removeprefix(_BOM)
+        problems.append(
+            Problem.at(
+                source.path,
+                "byte-order-mark",
+                "the file begins with a byte order mark, which upstream takes for part of the first name; it is ignored",
+                line=1,
+            )
+        )
+    try:
+        names = next(csv.reader(io.StringIO(decode(head).lstrip("\r\n"), newline=""), strict=False), [])
+    except csv.Error as error:
+        problems.append(Problem.at(source.path, "bad-header", f"the header is no CSV: {error}", line=1))
+        names = []
+    if len(names) > MAX_COLUMNS:
+        problems.append(Problem.at(source.path, "bad-header", f"{len(names)} columns are more than this reads", line=1))
+        names = []
+    names = [name.rstrip("\r\n") if i == len(names) - 1 else name for i, name in enumerate(names)]
+    last = {name: i for i, name in enumerate(names)}
+    for name in [name for name in last if names.count(name) > 1] if len(last) < len(names) else []:
+        problems.append(
+            Problem.at(
+                source.path,
+                "duplicate-column",
+                f"column {name!r} appears {names.count(name)} times: the last one counts, as upstream does it",
+                line=1,
+            )
+        )
+    for name in last:
+        if name != name.strip() and name.strip() == DEFAULT_TARGET:
+            problems.append(
+                Problem.at(source.path, "missing-target", f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)", line=1)
+            )
+    keep = sorted(last.values())
+    return {
+        "names": [clean(names[i]) for i in keep],
+        "width": len(names),
+        "keep": keep,
+        "line": lines + 1,
+    }
+
+
+def _polars(body: bytes, width: int) -> np.ndarray | None:
+    """The numbers of ``body`` as (rows, width), None where a line has another number of fields or is no number."""
+    schema = {f"c{i}": pl.Float64 for i in range(width)}
+    try:
+        frame = pl.read_csv(body, has_header=False, schema=schema, ignore_errors=True, quote_char=None)
+    except (pl.exceptions.PolarsError, OverflowError):
+        return None
+    if frame.width != width:
+        return None
+    values = frame.to_numpy(order="c", allow_copy=True)
+    return values if values.dtype == np.float64 and values.flags.c_contiguous else np.ascontiguousarray(values, float)
+
+
+def _numbers(
+    source: Source, body: bytes, width: int, line: int, problems: list[Problem]
+) -> tuple[np.ndarray, np.ndarray]:
+    """All good rows of ``body`` (rows, width) and their line numbers; ``line`` is that of the first byte."""
+    plain = body.rstrip(b"\r\n")
+    if not plain:
+        return np.empty((0, width)), np.empty(0, np.int64)
+    if not any(odd in plain for odd in (b" ", b"\t", b'"', b"\n\n", b"\n\r")):
+        values = _polars(plain, width)
+        # Polars gives NaN for null: any bad, missing or not finite field sends the block the careful way.
+        if values is not None and len(values) == plain.count(b"\n") + 1 and np.isfinite(values).all():
+            return values, np.arange(line, line + len(values), dtype=np.int64)
+    return _careful(source, plain, width, line, problems)
+
+
+def _careful(
+    source: Source, body: bytes, width: int, line: int, problems: list[Problem]
+) -> tuple[np.ndarray, np.ndarray]:
+    good: list[bytes] = []
+    good_lines: list[int] = []
+    odd: list[tuple[int, list[str]]] = []
+    if b'"' in body:
+        reader = csv.reader(io.StringIO(decode(body), newline=""))
+        while True:
+            before = reader.line_num
+            try:
+                fields = next(reader)
+            except StopIteration:
+                break
+            except csv.Error as error:
+                problems.append(Problem.at(source.path, "bad-record", f"no CSV: {error}", line=line + before))
+                continue
+            if fields:
+                odd.append((line + before, fields))
+    else:
+        for number, raw in enumerate(body.split(b"\n"), line):
+            text = raw.rstrip(b"\r")
+            if not text:
+                continue
+            if text.count(b",") != width - 1 or b" " in text or b"\t" in text:
+                odd.append((number, decode(text).split(",")))
+            else:
+                good.append(text)
+                good_lines.append(number)
+    values = _polars(b"\n".join(good), width) if good else np.empty((0, width))
+    if values is None or len(values) != len(good):
+        odd += [(number, decode(text).split(",")) for number, text in zip(good_lines, good, strict=True)]
+        values, good_lines = np.empty((0, width)), []
+    else:
+        clear = np.isfinite(values).all(axis=1)
+        odd += [(good_lines[i], decode(good[i]).split(",")) for i in np.flatnonzero(~clear)]
+        values, good_lines = values[clear], [good_lines[i] for i in np.flatnonzero(clear)]
+    rows: list[list[float]] = []
+    row_lines: list[int] = []
+    for number, fields in sorted(odd):
+        if len(fields) != width:
+            problems.append(
+                Problem.at(
+                    source.path,
+                    "ragged-row",
+                    f"{len(fields)} fields where the header has {width}; the row is left out",
+                    line=number,
+                )
+            )
+            continue
+        numbers = [go_number(field) for field in fields]
+        if None in numbers:
+            field = fields[numbers.index(None)]
+            what = "an empty cell" if field == "" else f"{field[:40]!r} is no number"
+            problems.append(Problem.at(source.path, "bad-number", f"{what}; the row is left out", line=number))
+            continue
+        rows.append([number for number in numbers if number is not None])
+        row_lines.append(number)
+    if rows:
+        values = np.vstack([values, np.array(rows, float)])
+        good_lines = good_lines + row_lines
+    order = np.argsort(np.array(good_lines, np.int64), kind="stable")
+    return np.ascontiguousarray(values[order]), np.array(good_lines, np.int64)[order]
