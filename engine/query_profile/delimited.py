@@ -86,10 +86,10 @@ def records(
             if again:
                 yield line, None
             else:
-                for name in sorted({name for name in names if names.count(name) > 1}):
-                    problems.append(
-                        Problem.at(source.path, "duplicate-column", f"column {name!r} appears twice; the last counts")
-                    )
+                problems.extend(
+                    Problem.at(source.path, "duplicate-column", f"column {name!r} appears twice; the last counts")
+                    for name in sorted({name for name in names if names.count(name) > 1})
+                )
             continue
         if len(fields) != width:
             problems.append(

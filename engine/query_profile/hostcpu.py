@@ -9,16 +9,20 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
+import polars as pl
 
+from engine.formats.prometheus import looks_like, parse
 from engine.problems import Problem
 from engine.query_profile.delimited import BOM, header_fields, records
 from engine.query_profile.instants import instant_ms, name_instant_ms, name_stem
 from engine.query_profile.pgss import TIME_COLUMNS
 from engine.query_profile.tables import HOST
 from engine.reading import Reading, Source
+from engine.tables import Table
 from engine.text import clean, decode
 
 TICK_US = 10_000
@@ -64,7 +68,7 @@ class _Rows:
 class _HostKind:
     append = False
     version = 1
-    tables = (HOST,)
+    tables: tuple[Table, ...] = (HOST,)
 
 
 class CumulativeCsv(_HostKind):
@@ -306,7 +310,7 @@ class Sysstat(_HostKind):
                 rows.problem("bad-record", "a sample without the load of all CPUs")
                 continue
             moments.append((at_ms, interval, every))
-        steps = sorted(b[0] - a[0] for a, b in zip(moments, moments[1:], strict=False))
+        steps = sorted(b[0] - a[0] for a, b in pairwise(moments))
         usual = steps[len(steps) // 2] / 1000 if steps else None
         for index, (at_ms, interval, load) in enumerate(moments):
             seconds = interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual)
@@ -434,3 +438,38 @@ def _sysstat(data: bytes) -> tuple[dict[str, Any] | None, bool]:
 def utc_text(at_ms: int) -> str:
     """Epoch milliseconds as ISO text to the second, UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class NodeExporter(_HostKind):
+    """node_exporter's text: cumulative seconds per CPU and mode; no time inside, so the name's or the file's."""
+
+    id = "node-exporter-cpu"
+    title = "node_exporter text (node_cpu_seconds_total)"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """A text exposition of node_exporter (its CPU counters may come later than the head)."""
+        return looks_like(head) and (b"node_cpu_" in head or b"node_" in head)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Counters of all CPUs by mode."""
+        rows = _Rows(source, "node_exporter")
+        scrape = parse(source.path, data, labels=("cpu", "mode"), names="^node_cpu_seconds_total")
+        rows.problems += scrape.problems
+        samples = scrape.samples.filter(
+            pl.col("value").is_finite() & (pl.col("value") >= 0) & pl.col("mode").is_not_null()
+        )
+        if samples.height:
+            rows.cores = float(samples["cpu"].n_unique())
+            stamped = samples["time_ms"].drop_nulls()
+            at_ms = int(stamped[0]) if len(stamped) else name_instant_ms(source.name) or source.mtime_ms
+            mode = dict(samples.group_by("mode", maintain_order=True).agg(pl.col("value").sum()).iter_rows())
+            for name, modes in (
+                ("user_us", ("user", "nice")),
+                ("system_us", ("system", "irq", "softirq")),
+                ("iowait_us", ("iowait",)),
+                ("idle_us", ("idle",)),
+                ("steal_us", ("steal",)),
+            ):
+                if modes[0] in mode:
+                    rows.add(at_ms, name, sum(mode.get(m, 0.0) for m in modes) * 1e6)
+        return rows.reading()

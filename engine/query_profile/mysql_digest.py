@@ -12,6 +12,7 @@ from engine.query_profile.pgss import HOST_COLUMNS, TIME_COLUMNS
 from engine.query_profile.snapshots import SnapshotRows, number
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
+from engine.tables import Table
 
 PICO = 1e-6
 """Microseconds in a picosecond, the unit of every timer column."""
@@ -35,7 +36,7 @@ class MysqlDigest:
     title = "MySQL or MariaDB statement digests (TSV or CSV)"
     append = False
     version = 1
-    tables = (SNAPSHOTS,)
+    tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """By its column names."""
@@ -53,9 +54,7 @@ class MysqlDigest:
             try:
                 counters = [number(row.get(name)) for name in COUNTERS]
             except ValueError as error:
-                rows.problems.append(
-                    Problem.at(source.path, "bad-number", f"{error}; the row is left out", line=line)
-                )
+                rows.problems.append(Problem.at(source.path, "bad-number", f"{error}; the row is left out", line=line))
                 continue
             values = dict(zip(COUNTERS, counters, strict=True))
             if math.isnan(values["count_star"]) or math.isnan(values["sum_timer_wait"]):
@@ -71,7 +70,9 @@ class MysqlDigest:
             at_ms = instant_ms(row[timed]) if timed else None
             if timed and at_ms is None:
                 rows.problems.append(
-                    Problem.at(source.path, "bad-time", f"{row[timed][:40]!r} is no time; the row is left out", line=line)
+                    Problem.at(
+                        source.path, "bad-time", f"{row[timed][:40]!r} is no time; the row is left out", line=line
+                    )
                 )
                 continue
             digest = "" if row["digest"] in ("NULL", "\\N", "") else row["digest"]

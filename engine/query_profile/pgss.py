@@ -14,10 +14,11 @@ from engine.query_profile.instants import instant_ms, name_instant_ms
 from engine.query_profile.snapshots import SnapshotRows, number, text_key
 from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
 from engine.reading import Reading, Source
+from engine.tables import Table
 
 TIME_COLUMNS = (
-    "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at", "snapshot", "now", "ts", "timestamp",
-    "time",
+    "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
+    "snapshot", "now", "ts", "timestamp", "time",
 )  # fmt: skip
 HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
 
@@ -41,13 +42,15 @@ _ROUNDED_TEXT = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d+|-?\d+\.0*")
 
 def is_pgss(fields: set[str]) -> bool:
     """Whether these column names are those of a pg_stat_statements dump."""
-    return "calls" in fields and bool(fields & {"total_time", "total_exec_time"}) and bool(fields & {"queryid", "query"})
+    return (
+        "calls" in fields and bool(fields & {"total_time", "total_exec_time"}) and bool(fields & {"queryid", "query"})
+    )
 
 
 class _Pgss:
     append = False
     version = 1
-    tables = (SNAPSHOTS,)
+    tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool, timed: str | None) -> None:
         path = rows.source.path
@@ -74,7 +77,9 @@ class _Pgss:
             at_ms = instant_ms(str(row.get(timed, "")))
             if at_ms is None:
                 rows.problems.append(
-                    Problem.at(path, "bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line=line)
+                    Problem.at(
+                        path, "bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line=line
+                    )
                 )
                 return
         query = str(row.get("query") or "")
@@ -135,7 +140,8 @@ class PgssCsv(_Pgss):
                 Problem.at(
                     source.path,
                     "no-time",
-                    f"{rows.part + 1} snapshots one after another without a time column: their order is known, their times are not",
+                    f"{rows.part + 1} snapshots one after another without a time column: their order is known, "
+                    "their times are not",
                 )
             )
         return reading
@@ -206,7 +212,7 @@ class PgssInfo:
     title = "pg_stat_statements_info (CSV)"
     append = False
     version = 1
-    tables = (SNAPSHOT_INFO,)
+    tables: tuple[Table, ...] = (SNAPSHOT_INFO,)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """By its two columns."""

@@ -11,6 +11,7 @@ from engine.problems import Problem
 from engine.query_profile.instants import instant_ms, name_stem, old_mysql_ms
 from engine.query_profile.tables import INTERVALS_IN
 from engine.reading import Reading, Source
+from engine.tables import Table
 from engine.text import clean
 
 
@@ -21,7 +22,7 @@ class PtQueryDigest:
     title = "pt-query-digest --output json"
     append = False
     version = 1
-    tables = (INTERVALS_IN,)
+    tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """JSON with classes that have fingerprints and checksums."""

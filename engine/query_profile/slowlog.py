@@ -11,6 +11,7 @@ from engine.query_profile.fingerprint import fingerprint, query_hash
 from engine.query_profile.instants import instant_ms, name_stem, old_mysql_ms
 from engine.query_profile.tables import INTERVALS_IN
 from engine.reading import Reading, Source
+from engine.tables import Table
 from engine.text import clean, decode
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
@@ -45,7 +46,7 @@ class SlowLog:
     title = "MySQL, Percona or MariaDB slow query log"
     append = True
     version = 1
-    tables = (INTERVALS_IN,)
+    tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """By its ``# Query_time:`` and ``# User@Host:`` lines or the server's banner."""
@@ -71,10 +72,14 @@ class SlowLog:
             text = decode(raw.rstrip(b"\r"))
             header = text.startswith("# ") and not text.startswith("# administrator command")
             body = event is not None and (event.sql or event.command or event.stamp_ms is not None)
-            if event is not None and "Query_time" in event.fields and (
-                (header and (body or text.startswith(("# Time:", "# User"))))
-                or (header and "Query_time:" in text)
-                or _BANNER.match(text)
+            if (
+                event is not None
+                and "Query_time" in event.fields
+                and (
+                    (header and (body or text.startswith(("# Time:", "# User"))))
+                    or (header and "Query_time:" in text)
+                    or _BANNER.match(text)
+                )
             ):
                 self._close(source, event, state, groups, reading.problems)
                 event = None
@@ -153,7 +158,7 @@ class SlowLog:
             lock = float(fields.get("Lock_time") or 0)
             sent = float(fields.get("Rows_sent") or 0) + float(fields.get("Rows_affected") or 0)
             rate = float(fields.get("Log_slow_rate_limit") or 1)
-            if not (0 <= seconds < LONGEST and math.isfinite(lock + sent) and 0 <= lock and 1 <= rate < 1e9):
+            if not (0 <= seconds < LONGEST and math.isfinite(lock + sent) and lock >= 0 and 1 <= rate < 1e9):
                 raise ValueError(f"Query_time {seconds}, Lock_time {lock}, rate {rate}")
         except ValueError as error:
             problems.append(

@@ -89,39 +89,46 @@ class Sums:
     @classmethod
     def zero(cls, classes: int) -> Sums:
         """No interval yet."""
-        return cls(*(np.zeros(classes) for _ in range(6)))
+        n, sx, sz, sxx, sxz, szz = np.zeros((6, classes))
+        return cls(n, sx, sz, sxx, sxz, szz)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Sums:
         """With the intervals ``x`` (rows, classes) and ``y`` (rows,) added one after the other: O(cells)."""
         kept = [getattr(self, name).copy() for name in ("n", "sx", "sz", "sxx", "sxz", "szz")]
         rows = self.rows
         classes = x.shape[1]
-        height = min(BLOCK, len(x)) + 1
-        stack = np.empty((height, classes))
+        # Row by row on top of what is there: axis-0 reduction of a C-ordered array adds in row order, as a program
+        # that reads line by line does, so the rounding is upstream's. (A single column would be added pairwise: it
+        # gets an empty neighbour.)
+        stack = np.zeros((min(BLOCK, len(x)) + 1, max(classes, 2)))
         for start in range(0, len(x), BLOCK):
             held, present, shares, taken = _shares(x[start : start + BLOCK], y[start : start + BLOCK])
             rows += taken
-            m = len(held)
-            # Row by row on top of what is there: axis-0 reduction of a C-ordered array adds in row order, as a
-            # program that reads line by line does, so the rounding is upstream's.
-            products = (None, held, shares, (held, held), (held, shares), (shares, shares))
+            end = len(held) + 1
             kept[0] += present.sum(axis=0)
+            pairs = ((held, None), (shares, None), (held, held), (held, shares), (shares, shares))
             with np.errstate(invalid="ignore", over="ignore"):
-                for i, product in enumerate(products):
-                    if product is None:
-                        continue
-                    stack[0] = kept[i]
-                    if isinstance(product, tuple):
-                        np.multiply(product[0], product[1], out=stack[1 : m + 1])
+                for i, (one, other) in enumerate(pairs, 1):
+                    stack[0, :classes] = kept[i]
+                    if other is None:
+                        stack[1:end, :classes] = one
                     else:
-                        stack[1 : m + 1] = product
-                    kept[i] = np.add.reduce(stack[: m + 1], axis=0)
-        return Sums(*kept, rows=rows)
+                        np.multiply(one, other, out=stack[1:end, :classes])
+                    kept[i] = np.add.reduce(stack[:end], axis=0)[:classes]
+        n, sx, sz, sxx, sxz, szz = kept
+        return Sums(n, sx, sz, sxx, sxz, szz, rows)
 
     def merge(self, other: Sums) -> Sums:
         """Sums of both batches."""
-        names = ("n", "sx", "sz", "sxx", "sxz", "szz")
-        return Sums(*(getattr(self, k) + getattr(other, k) for k in names), rows=self.rows + other.rows)
+        return Sums(
+            self.n + other.n,
+            self.sx + other.sx,
+            self.sz + other.sz,
+            self.sxx + other.sxx,
+            self.sxz + other.sxz,
+            self.szz + other.szz,
+            self.rows + other.rows,
+        )
 
     def lines(self) -> Lines:
         """The lines by upstream's formulas, rounding traps included."""
@@ -162,8 +169,8 @@ class Moments:
     @classmethod
     def zero(cls, classes: int) -> Moments:
         """No interval yet."""
-        zeros = (np.zeros(classes) for _ in range(6))
-        return cls(*zeros, low=np.full(classes, np.inf), high=np.zeros(classes))
+        n, mean_x, mean_z, mxx, mxz, mzz, high = np.zeros((7, classes))
+        return cls(n, mean_x, mean_z, mxx, mxz, mzz, np.full(classes, np.inf), high)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Moments:
         """With intervals added; rows with a value that is not finite are left out."""
@@ -233,8 +240,8 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
     one = np.ones((len(actual), 1))
     with np.errstate(all="ignore"):
         stack = np.column_stack([one[:, 0], actual, predicted, actual**2, actual * predicted, predicted**2])
-        sums = np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)
-        line = Sums(*(np.array([value]) for value in sums)).lines()
+        n, sx, sz, sxx, sxz, szz = np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)[:, None]
+        line = Sums(n, sx, sz, sxx, sxz, szz).lines()
         mape = float(np.mean(np.abs((actual - predicted) / actual))) if len(actual) else float("nan")
     return Quality(
         len(actual),

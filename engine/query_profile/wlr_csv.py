@@ -10,6 +10,7 @@ import csv
 import io
 import math
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,14 @@ import polars as pl
 from engine.problems import Problem
 from engine.query_profile.tables import MATRIX
 from engine.reading import Reading, Source
+from engine.tables import Table
 from engine.text import clean, decode
 
 _BOM = b"\xef\xbb\xbf"
 _DECIMAL = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?")
-_HEX = re.compile(r"[+-]?0[xX]_?(?:[0-9a-fA-F][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?|\.[0-9a-fA-F][0-9a-fA-F_]*)[pP][+-]?\d+")
+_HEX = re.compile(
+    r"[+-]?0[xX]_?(?:[0-9a-fA-F][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?|\.[0-9a-fA-F][0-9a-fA-F_]*)[pP][+-]?\d+"
+)
 _LONE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
 _CLASS = re.compile(r"[a-z]\.[0-9a-f]{1,20}")
 _TIME_WORDS = ("time", "date", "captured_at", "snapshot", "stamp")
@@ -59,7 +63,7 @@ class WlrCsv:
     title = "WLR CSV: one row per interval, one column per query class and user_us"
     append = True
     version = 1
-    tables = (MATRIX,)
+    tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
         """A comma-separated header with ``user_us`` and no time column, or class-like names, or numbers all through."""
@@ -189,20 +193,23 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
         names = []
     names = [name.rstrip("\r\n") if i == len(names) - 1 else name for i, name in enumerate(names)]
     last = {name: i for i, name in enumerate(names)}
-    for name in [name for name in last if names.count(name) > 1] if len(last) < len(names) else []:
-        problems.append(
+    if len(last) < len(names):
+        counts = Counter(names)
+        problems.extend(
             Problem.at(
                 source.path,
                 "duplicate-column",
-                f"column {name!r} appears {names.count(name)} times: the last one counts, as upstream does it",
+                f"column {name!r} appears {count} times: the last one counts, as upstream does it",
                 line=1,
             )
+            for name, count in counts.items()
+            if count > 1
         )
-    for name in last:
-        if name != name.strip() and name.strip() == DEFAULT_TARGET:
-            problems.append(
-                Problem.at(source.path, "missing-target", f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)", line=1)
-            )
+    problems.extend(
+        Problem.at(source.path, "missing-target", f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)", line=1)
+        for name in last
+        if name != name.strip() and name.strip() == DEFAULT_TARGET
+    )
     keep = sorted(last.values())
     return {
         "names": [clean(names[i]) for i in keep],

@@ -1,0 +1,205 @@
+"""Counters to work: snapshots of cumulative counters become intervals, and every doubt is written down.
+
+Rules: neighbours are joined on the class key. A class that was not there before counts in full only if the server says
+that it began within the interval, or nothing was evicted meanwhile. A counter that fell is a reset (or the class was
+evicted and came back): the new value is what is known. A class that vanished took its last part with it. When the
+statistics were reset, or most classes fell at once, the interval is not used at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from engine.query_profile.tables import METRICS
+from engine.query_profile.workload import ClassInfo, Workload, unique_names
+
+NAMES = tuple(name for name, _ in METRICS)
+NOISE = 1e-9
+"""Relative fall of a counter that is only rounding (counters are printed from doubles)."""
+
+RESET_SHARE = 0.5
+"""More than this share of the classes fell: the statistics were reset or the server restarted."""
+
+
+@dataclass
+class Snapshot:
+    """One moment: rows of classes by index into the run's list of classes."""
+
+    at_ms: int | None
+    index: np.ndarray
+    values: np.ndarray
+    """(rows, metrics), NaN where the source has none."""
+    counters: np.ndarray
+    since_ms: np.ndarray
+    """(rows,) epoch ms or -1."""
+    dealloc: float | None = None
+    reset_ms: int | None = None
+    path: str = ""
+
+
+@dataclass
+class Interval:
+    """Work between two snapshots."""
+
+    start_ms: int | None
+    end_ms: int | None
+    index: np.ndarray
+    values: np.ndarray
+    reasons: list[str]
+    lost: float = 0.0
+    """Share of the work that could not be matched (postgres-checkup's relative error)."""
+
+
+@dataclass
+class Run:
+    """Snapshots of one server, one after another; keeps only the last one and the intervals."""
+
+    keys: dict[str, int] = field(default_factory=dict)
+    infos: list[ClassInfo] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)
+    last: Snapshot | None = None
+
+    def add(self, snapshot: Snapshot) -> None:
+        """The next snapshot: O(classes)."""
+        before, self.last = self.last, snapshot
+        if before is None:
+            return
+        self.intervals.append(difference(before, snapshot, len(self.infos)))
+
+
+def difference(before: Snapshot, after: Snapshot, classes: int) -> Interval:
+    """What happened between two snapshots of one server."""
+    reasons: list[str] = []
+    if before.at_ms is not None and after.at_ms is not None and after.at_ms <= before.at_ms:
+        reasons.append("the clock ran backwards")
+    width = before.counters.shape[1]
+    place = np.full(classes, -1, np.int64)
+    place[before.index] = np.arange(len(before.index))
+    where = place[after.index]
+    old = where >= 0
+    values = after.values.copy()
+    old_values = before.values[where[old]]
+    old_counters, new_counters = before.counters[where[old]], after.counters[old, :width]
+    with np.errstate(invalid="ignore"):
+        fell = (new_counters < old_counters - NOISE * np.abs(old_counters)).any(axis=1)
+        change = values[old] - old_values
+    change = np.where(np.abs(change) <= NOISE * np.abs(old_values), 0.0, change)
+    change = np.where(fell[:, None], values[old], np.maximum(change, 0.0))
+    values[old] = change
+
+    reset = (
+        before.reset_ms is not None and after.reset_ms is not None and before.reset_ms != after.reset_ms
+    ) or (old.any() and fell.sum() > RESET_SHARE * old.sum())  # fmt: skip
+    gone = np.setdiff1d(before.index, after.index, assume_unique=False)
+    new = ~old
+    if reset:
+        reasons.append("the statistics were reset")
+    elif fell.any():
+        since = after.since_ms[old][fell]
+        proven = (since >= 0) & (since >= (before.at_ms if before.at_ms is not None else np.inf))
+        # A class that began anew within the interval has lost what it did before that.
+        what = "reset" if proven.all() else "reset, or evicted and back"
+        reasons.append(f"{_count(int(fell.sum()), 'class')} fell ({what})")
+    if not reset and new.any():
+        since = after.since_ms[new]
+        begun = (since >= 0) & (before.at_ms is not None) & (since >= (before.at_ms or 0) - 1000)
+        if before.dealloc is not None and after.dealloc is not None:
+            kept = after.dealloc == before.dealloc
+        else:
+            kept = len(gone) == 0  # an eviction takes several classes at once: some would be missing
+        unproven = int((~begun).sum()) if not kept else 0
+        if unproven:
+            reasons.append(f"{_count(unproven, 'class')} appeared while others were evicted")
+    if not reset and len(gone):
+        reasons.append(f"{_count(len(gone), 'class')} vanished with the last part of their work")
+    lost = 0.0
+    time = NAMES.index("time_us")
+    matched = float(np.nansum(change[~fell, time])) if old.any() else 0.0
+    if matched > 0:
+        unmatched = float(np.nansum(after.values[new, time])) if new.any() else 0.0
+        missing = float(np.nansum(before.values[place[gone], time])) if len(gone) else 0.0
+        lost = (unmatched + missing) / 2 / matched
+    return Interval(before.at_ms, after.at_ms, after.index, values, reasons, lost)
+
+
+def _count(number: int, what: str) -> str:
+    plural = what + ("es" if what.endswith("s") else "s")
+    return f"{number} {what if number == 1 else plural}"
+
+
+def snapshots(frame: pl.DataFrame, run: Run, info: Callable[[int | None], tuple[float | None, int | None]]) -> None:
+    """Feed all rows of ``frame`` (the ``snapshots`` table with a ``moment`` column that numbers the snapshots in order)
+    into ``run``. ``info`` tells evictions and the last reset at a moment."""
+    frame = frame.sort("moment", maintain_order=True)
+    keys = frame["key"].to_list()
+    index = np.empty(len(keys), np.int64)
+    columns = [frame[name] for name in ("queryid", "query", "user", "database", "nested")]
+    for i, key in enumerate(keys):
+        found = run.keys.get(key)
+        if found is None:
+            found = run.keys[key] = len(run.infos)
+            queryid, query, user, database, nested = (column[i] for column in columns)
+            name = queryid or query[:64] or "(no text)"
+            run.infos.append(ClassInfo(name, queryid, query, user, database, bool(nested)))
+        index[i] = found
+    values = frame.select(pl.col(name).fill_null(float("nan")) for name in NAMES).to_numpy()
+    width = int(frame["counters"].list.len().max() or 0)  # type: ignore[arg-type]
+    counters = frame["counters"].list.eval(pl.element().fill_null(float("nan"))).list.to_array(width).to_numpy()
+    since = frame["since_ms"].fill_null(-1).to_numpy()
+    moments = frame["moment"].to_numpy()
+    starts = np.flatnonzero(np.r_[True, moments[1:] != moments[:-1]]) if len(moments) else np.zeros(0, np.int64)
+    for start, end in zip(starts, np.r_[starts[1:], len(moments)], strict=True):
+        at = frame["at_ms"][int(start)]
+        dealloc, reset_ms = info(at)
+        run.add(
+            Snapshot(
+                at,
+                index[start:end],
+                values[start:end],
+                np.asarray(counters[start:end], float),
+                since[start:end],
+                dealloc,
+                reset_ms,
+            )
+        )
+
+
+def workload(label: str, kind: str, run: Run) -> Workload:
+    """All intervals of a run as one workload; classes in order of first appearance, y not known yet."""
+    count, classes = len(run.intervals), len(run.infos)
+    metrics: dict[str, np.ndarray] = {}
+    for m, name in enumerate(NAMES):
+        table = np.zeros((count, classes))
+        known = False
+        for t, interval in enumerate(run.intervals):
+            row = interval.values[:, m]
+            fine = np.isfinite(row)
+            known |= bool(fine.any())
+            table[t, interval.index[fine]] = row[fine]
+        if known:
+            metrics[name] = table
+    metrics.setdefault("time_us", np.zeros((count, classes)))
+    more = [(i.user, i.database, "nested" if i.nested else "", i.query[:24]) for i in run.infos]
+    names = unique_names([info.name for info in run.infos], more)
+    infos = tuple(
+        ClassInfo(name, i.queryid, i.query, i.user, i.database, i.nested)
+        for name, i in zip(names, run.infos, strict=True)
+    )
+    start = np.array([-1 if i.start_ms is None else i.start_ms for i in run.intervals], np.int64)
+    end = np.array([-1 if i.end_ms is None else i.end_ms for i in run.intervals], np.int64)
+    seconds = np.where((start >= 0) & (end >= 0), (end - start) / 1000, np.nan)
+    return Workload(
+        label,
+        kind,
+        infos,
+        metrics,
+        np.full(count, np.nan),
+        start,
+        end,
+        seconds,
+        tuple("; ".join(i.reasons) for i in run.intervals),
+    )

@@ -1,0 +1,297 @@
+"""CPU per query class from all classes at once: what each microsecond and each call of a class costs.
+
+The model is y = sum_j (b_j time_j + c_j calls_j) + background, nothing negative: parse, plan and protocol work lie outside
+the time that servers measure, so calls carry a cost of their own. Where calls are known the data decide; where only
+times are known, single classes are pulled towards a common cost as strongly as the data themselves suggest (marginal
+likelihood), since times alone tell small classes apart badly. Outlying intervals are weighed down (Huber).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from engine.query_profile import nonnegative
+
+FLOOR = 0.05
+"""Weights go with 1/y, but not below this share of the median y."""
+
+
+FEWEST = 4
+"""With fewer intervals nothing can be told apart: all classes get the same cost."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a fit is made on: ``columns`` (T, P) of which ``owner`` (P,) names the class of each (-1: background), and
+    ``role`` (P,) what it counts: 0 time, 1 calls, 2 background. ``y`` (T,)."""
+
+    columns: np.ndarray
+    owner: np.ndarray
+    role: np.ndarray
+    y: np.ndarray
+    classes: int
+
+    def totals(self, cost: np.ndarray) -> np.ndarray:
+        """CPU per class (classes,) for the costs (P,)."""
+        own = self.owner >= 0
+        return np.bincount(
+            self.owner[own], weights=(self.columns.sum(axis=0) * cost)[own], minlength=self.classes
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of one method. ``time`` (J,) CPU us per us of elapsed time, ``call`` (J,) CPU us per call, ``background`` CPU
+    us per interval of usual length; ``draws`` (B, J) CPU totals of the bootstrap, empty where the method has none."""
+
+    method: str
+    time: np.ndarray
+    call: np.ndarray
+    background: float
+    draws: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    sigma: float = float("nan")
+    shared: float = float("nan")
+    """Cost that an unknown class would be given (prior mean)."""
+    spread: float = float("nan")
+    """How far single classes may lie from it (prior standard deviation)."""
+
+
+def lengths(seconds: np.ndarray) -> np.ndarray:
+    """Background column: interval lengths relative to the usual one; ones where they are not known."""
+    known = np.isfinite(seconds) & (seconds > 0)
+    if not known.all() or not len(seconds):
+        return np.ones(len(seconds))
+    return np.asarray(seconds / np.median(seconds))
+
+
+def design(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Design:
+    """The design of all classes that did anything in these intervals."""
+    classes = x.shape[1]
+    own = np.flatnonzero((x > 0).any(axis=0))
+    parts = [np.maximum(x[:, own], 0.0)]
+    owners, roles = [own], [np.zeros(len(own), int)]
+    if calls is not None:
+        called = np.flatnonzero((calls > 0).any(axis=0))
+        parts.append(np.maximum(calls[:, called], 0.0))
+        owners.append(called)
+        roles.append(np.ones(len(called), int))
+    parts.append(lengths(seconds)[:, None])
+    owners.append(np.array([-1]))
+    roles.append(np.array([2]))
+    return Design(np.hstack(parts), np.concatenate(owners), np.concatenate(roles), y, classes)
+
+
+def weights(y: np.ndarray, power: float = 1.0) -> np.ndarray:
+    """Row weights (T,): errors grow with y to ``power``. Scaled so that the median row weighs 1/median y."""
+    median = float(np.median(y)) if len(y) else 1.0
+    median = median if median > 0 else max(float(y.max(initial=0.0)), 1.0)
+    return np.asarray(np.maximum(y, FLOOR * median) ** -power * median ** (power - 1))
+
+
+def huber(residual: np.ndarray, k: float) -> np.ndarray:
+    """Huber weights (T,) of residuals, scale by the median absolute deviation."""
+    scale = 1.4826 * float(np.median(np.abs(residual - np.median(residual)))) if len(residual) else 0.0
+    if scale <= 0:
+        return np.ones(len(residual))
+    return np.asarray(np.minimum(1.0, k * scale / np.maximum(np.abs(residual), 1e-300)))
+
+
+def split(found: Design, cost: np.ndarray, method: str) -> Costs:
+    """Costs (P,) of a design as costs per class."""
+    time, call = np.zeros(found.classes), np.zeros(found.classes)
+    time[found.owner[found.role == 0]] = cost[found.role == 0]
+    call[found.owner[found.role == 1]] = cost[found.role == 1]
+    return Costs(method, time, call, float(cost[found.role == 2].sum()))
+
+
+def global_ratio(x: np.ndarray, y: np.ndarray) -> Costs:
+    """One cost for all: sum y / sum x."""
+    total = float(x.sum())
+    b = float(y.sum()) / total if total > 0 else 0.0
+    return Costs("ratio", np.full(x.shape[1], b), np.zeros(x.shape[1]), 0.0, shared=b)
+
+
+def ordinary(x: np.ndarray, y: np.ndarray, seconds: np.ndarray) -> Costs:
+    """Ordinary least squares on times with an intercept (minimum norm where classes cannot be told apart)."""
+    found = design(x, None, y, np.full(len(y), np.nan))
+    scale = np.sqrt((found.columns**2).mean(axis=0)) if len(y) else np.ones(found.columns.shape[1])
+    scale[scale == 0] = 1.0
+    cost = np.linalg.lstsq(found.columns / scale, y, rcond=1e-12)[0] / scale if len(y) else np.zeros(len(scale))
+    return split(found, cost, "ols")
+
+
+def plain_nonnegative(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Costs:
+    """Non-negative least squares on times (and calls) with a background, relative errors, nothing else."""
+    found = design(x, calls, y, seconds)
+    if not len(y):
+        return split(found, np.zeros(found.columns.shape[1]), "nnls")
+    from scipy.optimize import nnls
+
+    w = weights(y)
+    a = found.columns * w[:, None]
+    scale = np.sqrt((a**2).mean(axis=0))
+    scale[scale == 0] = 1.0
+    try:
+        cost = nnls(a / scale, y * w, maxiter=50 * a.shape[1])[0] / scale
+    except RuntimeError:  # no convergence: the normal equations with a little ridge do
+        g = (a / scale).T @ (a / scale)
+        cost = nonnegative.solve(g + 1e-9 * len(y) * np.eye(len(g)), (a / scale).T @ (y * w)) / scale
+    return split(found, cost, "nnls")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the default estimate weighs. ``power``: see ``weights``; ``k``: Huber's limit in robust standard deviations;
+    ``draws``: bootstrap replicates; ``seed`` of the only random generator."""
+
+    power: float = 1.0
+    k: float = 1.345
+    rounds: int = 4
+    draws: int = 100
+    seed: int = 1
+
+
+def best(
+    x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray, recipe: Recipe | None = None
+) -> Costs:
+    """The default estimate: by time and calls where calls are known, else by time with shrinkage."""
+    recipe = recipe or Recipe()
+    if len(y) < FEWEST or not (x > 0).any():
+        return replace(global_ratio(np.maximum(x, 0.0), y), method="default")
+    if calls is not None and (calls > 0).any():
+        return by_time_and_calls(x, calls, y, seconds, recipe)
+    return by_time(x, y, seconds, recipe)
+
+
+def block_length(rows: int) -> int:
+    """Length of bootstrap blocks: about 0.75 sqrt(T), at least 1."""
+    return max(1, round(0.75 * math.sqrt(rows)))
+
+
+def _blocks(a: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gram matrices (K, P, P) and right sides (K, P) of the consecutive blocks of rows."""
+    length = block_length(len(t))
+    starts = range(0, len(t), length)
+    grams = np.stack([a[i : i + length].T @ a[i : i + length] for i in starts])
+    rights = np.stack([a[i : i + length].T @ t[i : i + length] for i in starts])
+    return grams, rights
+
+
+def by_time_and_calls(x: np.ndarray, calls: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Recipe) -> Costs:
+    """Bagged non-negative regression on time and calls.
+
+    A class whose every call does the same work is described by its calls better than by its time (which contains
+    waiting), one whose work varies better by its time; single fits jump between the two. The mean over block-bootstrap
+    fits does not, and its spread is the uncertainty.
+    """
+    found = design(x, calls, y, seconds)
+    w = weights(y, 0.5)
+    a0, t0 = found.columns * w[:, None], y * w
+    scale = np.sqrt((a0**2).mean(axis=0))
+    scale[scale == 0] = 1.0
+    a0 = a0 / scale
+    ridge = 1e-7 * len(y) * np.eye(a0.shape[1])
+    row = np.ones(len(y))
+    cost = None
+    for _ in range(recipe.rounds):
+        a = a0 * row[:, None]
+        cost = nonnegative.solve(a.T @ a0 + ridge, a.T @ t0, cost)
+        row = huber(t0 - a0 @ cost, 3.0)
+    root = np.sqrt(row)
+    grams, rights = _blocks(a0 * root[:, None], t0 * root)
+    count = len(grams)
+    random = np.random.default_rng(recipe.seed)
+    fits = np.empty((recipe.draws, a0.shape[1]))
+    for i in range(recipe.draws):
+        times = random.multinomial(count, np.full(count, 1 / count))
+        fits[i] = nonnegative.solve(np.tensordot(times, grams, 1) + ridge, times @ rights, cost)
+    fits /= scale
+    mean = fits.mean(axis=0)
+    draws = np.stack([found.totals(fit) for fit in fits])
+    spread = float(np.sqrt(np.mean((row * (t0 - (a0 * scale) @ mean)) ** 2)))
+    costs = split(found, mean, "default")
+    return Costs(costs.method, costs.time, costs.call, costs.background, draws, spread)
+
+
+def by_time(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Recipe) -> Costs:
+    """Non-negative regression on times, single classes pulled towards a common cost (empirical Bayes).
+
+    Prior b_j ~ N(b0, tau^2) with one b0; the strength sigma^2/tau^2 has the largest marginal likelihood; the background
+    is not pulled. Draws are posterior-bootstrap fits: blocks of intervals drawn again, prior means disturbed by tau.
+    """
+    found = design(x, None, y, seconds)
+    own = found.role == 0
+    size = int(own.sum())
+    if not size or not len(y):
+        return split(found, np.zeros(len(own)), "default")
+    w = weights(y, recipe.power)
+    unit = float(np.median(y)) or 1.0
+    a0, t0 = found.columns * w[:, None], y * w
+    a0[:, -1] *= unit
+    row = np.ones(len(y))
+    cost: np.ndarray | None = None
+    lam = b0 = sigma2 = 0.0
+    gram = np.zeros((size + 1, size + 1))
+    right = np.zeros(size + 1)
+    for _ in range(recipe.rounds):
+        root = np.sqrt(row)
+        a, t = a0 * root[:, None], t0 * root
+        lam, b0, sigma2 = _evidence(a[:, :-1], a[:, -1], t)
+        gram = a.T @ a
+        right = a.T @ t
+        gram[np.arange(size), np.arange(size)] += lam
+        right[:size] += lam * b0
+        cost = nonnegative.solve(gram, right, cost)
+        row = huber(t0 - a0 @ cost, recipe.k)
+    assert cost is not None
+    root = np.sqrt(row)
+    grams, rights = _blocks(a0 * root[:, None], t0 * root)
+    count = len(grams)
+    random = np.random.default_rng(recipe.seed)
+    tau = np.sqrt(sigma2 / lam) if lam > 0 else 0.0
+    fits = np.empty((recipe.draws, size + 1))
+    pull = np.zeros(size + 1)
+    for i in range(recipe.draws):
+        times = random.multinomial(count, np.full(count, 1 / count))
+        pull[:size] = lam * (b0 + tau * random.standard_normal(size))
+        gram_i = np.tensordot(times, grams, 1)
+        gram_i[np.arange(size), np.arange(size)] += lam
+        gram_i[size, size] *= 1 + 1e-9
+        fits[i] = nonnegative.solve(gram_i, times @ rights + pull, cost)
+    fits[:, -1] *= unit
+    draws = np.stack([found.totals(fit) for fit in fits])
+    cost = np.r_[cost[:size], cost[size] * unit]
+    costs = split(found, cost, "default")
+    return Costs(
+        "default", costs.time, costs.call, costs.background, draws, float(np.sqrt(sigma2)), float(b0), float(tau)
+    )
+
+
+def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> tuple[float, float, float]:
+    """Strength lambda = sigma^2/tau^2, prior mean b0 and sigma^2 of largest marginal likelihood.
+
+    The background is projected out; b0 by generalised least squares; lambda on a log grid through one decomposition.
+    """
+    norm = float(background @ background)
+    unit = background / np.sqrt(norm) if norm > 0 else background
+    ap = a - np.outer(unit, unit @ a)
+    tp = t - unit * float(unit @ t)
+    together = ap.sum(axis=1)
+    values, vectors = np.linalg.eigh(ap.T @ ap)
+    values = np.maximum(values, 0.0)
+    vt, vu = vectors.T @ (ap.T @ tp), vectors.T @ (ap.T @ together)
+    tt, uu, tu = float(tp @ tp), float(together @ together), float(tp @ together)
+    rows = max(len(t) - 1, 1)
+    lam = np.maximum(values.max(), 1e-300) * np.exp(np.linspace(np.log(1e-12), np.log(1.0), 57))
+    shrink = 1.0 / (values[None, :] + lam[:, None])
+    a_uu = uu - (shrink * vu**2).sum(axis=1)
+    a_tu = tu - (shrink * vu * vt).sum(axis=1)
+    a_tt = tt - (shrink * vt**2).sum(axis=1)
+    b0 = np.maximum(a_tu / np.maximum(a_uu, 1e-300), 0.0)
+    sigma2 = np.maximum((a_tt - 2 * b0 * a_tu + b0**2 * a_uu) / rows, 1e-300)
+    likelihood = -0.5 * rows * np.log(sigma2) - 0.5 * np.log1p(values[None, :] / lam[:, None]).sum(axis=1)
+    i = int(np.argmax(likelihood))
+    return float(lam[i]), float(b0[i]), float(sigma2[i])

@@ -1,0 +1,208 @@
+"""All methods on one workload, each computed once and kept until the data or a choice that matters changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from engine.query_profile import breaks, estimate, trust
+from engine.query_profile.breaks import Attribution
+from engine.query_profile.estimate import Costs, Recipe
+from engine.query_profile.wlr import Lines, Moments, Sums
+from engine.query_profile.workload import Workload
+from engine.view import Context
+
+LARGE_CELLS = 2_000_000
+"""Above so many cells only what was asked for is fitted, not all methods side by side."""
+
+MANY_CLASSES = 400
+"""Above so many classes the multivariate methods fit this many by time and the rest as one."""
+
+
+@dataclass
+class Fits:
+    """Methods on the used intervals of ``work``; filled on demand. ``rules``: upstream or safe (WLR only)."""
+
+    work: Workload
+    used: np.ndarray
+    rules: str
+    recipe: Recipe
+    level: float
+    context: Context
+    sums: Sums | None = None
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.x = self.work.x[self.used] if not self.used.all() else self.work.x
+        self.y = self.work.y[self.used] if not self.used.all() else self.work.y
+        seconds = self.work.seconds
+        self.seconds = seconds[self.used] if not self.used.all() else seconds
+        calls = self.work.calls
+        self.calls = None if calls is None else calls[self.used] if not self.used.all() else calls
+
+    @property
+    def large(self) -> bool:
+        """Whether this is too much to fit every method unasked."""
+        return self.x.size > LARGE_CELLS
+
+    def lines(self, rules: str) -> tuple[Lines, int]:
+        """WLR's lines under ``rules`` and the number of rows they are made of."""
+        key = f"lines-{rules}"
+        if key not in self.kept:
+            if rules == "upstream" and self.work.plain:
+                # upstream takes every row as it is, also what is not finite
+                sums = (
+                    self.sums
+                    if self.sums is not None
+                    else Sums.zero(self.work.x.shape[1]).add(self.work.x, self.work.y)
+                )
+                self.kept[key] = (sums.lines(), sums.rows)
+            elif rules == "upstream":
+                sums = Sums.zero(self.x.shape[1]).add(self.x, self.y)
+                self.kept[key] = (sums.lines(), sums.rows)
+            else:
+                moments = Moments.zero(self.x.shape[1]).add(self.x, self.y)
+                self.kept[key] = (moments.lines(), moments.rows)
+        found: tuple[Lines, int] = self.kept[key]
+        return found
+
+    def _few(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Times and calls with the smallest classes joined into one, and the class -> column map."""
+        x, calls = self.x, self.calls
+        classes = x.shape[1]
+        if classes <= MANY_CLASSES:
+            return x, calls, np.arange(classes)
+        if "few" not in self.kept:
+            order = np.argsort(-x.sum(axis=0), kind="stable")
+            place = np.full(classes, MANY_CLASSES)
+            place[order[:MANY_CLASSES]] = np.arange(MANY_CLASSES)
+            top = order[:MANY_CLASSES]
+
+            def join(table: np.ndarray) -> np.ndarray:
+                rest = np.delete(table, top, axis=1).sum(axis=1)
+                return np.column_stack([table[:, top], rest])
+
+            self.kept["few"] = (join(x), None if calls is None else join(calls), place)
+        found: tuple[np.ndarray, np.ndarray | None, np.ndarray] = self.kept["few"]
+        return found
+
+    def _spread(self, costs: Costs, place: np.ndarray) -> Costs:
+        if len(place) == len(costs.time) and len(place) <= MANY_CLASSES:
+            return costs
+        return Costs(costs.method, costs.time[place], costs.call[place], costs.background, shared=costs.shared)
+
+    def costs(self, method: str) -> Costs:
+        """Costs of ``ratio``, ``ols`` or ``nnls``."""
+        key = f"costs-{method}"
+        if key not in self.kept:
+            self.context.check()
+            x, calls, place = self._few()
+            if method == "ratio":
+                self.kept[key] = estimate.global_ratio(self.x, self.y)
+            elif method == "ols":
+                self.kept[key] = self._spread(estimate.ordinary(x, self.y, self.seconds), place)
+            else:
+                self.kept[key] = self._spread(estimate.plain_nonnegative(x, calls, self.y, self.seconds), place)
+        found: Costs = self.kept[key]
+        return found
+
+    def attribution(self) -> Attribution:
+        """The default attribution."""
+        if "default" not in self.kept:
+            self.context.check()
+            x, calls, place = self._few()
+            found = breaks.attribute(x, calls, self.y, self.seconds, self.recipe, self.level)
+            if len(place) > MANY_CLASSES:
+                found = _unlump(found, place, self.x, self.calls)
+            self.kept["default"] = found
+        result: Attribution = self.kept["default"]
+        return result
+
+    def total(self, method: str) -> np.ndarray:
+        """CPU per class (J,) over the used intervals."""
+        if method == "default":
+            return self.attribution().total
+        if method == "wlr":
+            return self.lines(self.rules)[0].contributions(self.x)
+        costs = self.costs(method)
+        total = np.maximum(self.x, 0).sum(axis=0) * costs.time
+        if self.calls is not None:
+            total = total + np.maximum(self.calls, 0).sum(axis=0) * costs.call
+        return np.asarray(total)
+
+    def background(self, method: str) -> float:
+        """CPU in all that the method gives to no class."""
+        if method == "default":
+            return self.attribution().background
+        if method in ("wlr", "ratio"):
+            return 0.0
+        length = estimate.lengths(self.seconds) if method == "nnls" else np.ones(len(self.y))
+        return self.costs(method).background * float(length.sum())
+
+    def predict(self, method: str, x: np.ndarray, calls: np.ndarray | None, seconds: np.ndarray) -> np.ndarray:
+        """CPU of each row of other intervals (rows, J)."""
+        if method == "wlr":
+            return self.lines(self.rules)[0].predict(x)
+        if method == "default":
+            found = self.attribution()
+            last = found.parts[-1] if found.parts else None
+            time, call = found.time, found.call
+            background = last.background if last is not None else 0.0
+            if len(found.parts) == 2 and last is not None and len(last.time) == len(found.time):
+                time, call = last.time, last.call  # after a break the newer costs hold
+        else:
+            costs = self.costs(method)
+            time, call, background = costs.time, costs.call, costs.background
+        row = np.maximum(x, 0) @ time
+        if calls is not None:
+            row = row + np.maximum(calls, 0) @ call
+        length = estimate.lengths(seconds) if method != "ols" else np.ones(len(x))
+        return np.asarray(row + background * length)
+
+    def fitted(self, method: str) -> np.ndarray:
+        """CPU of each used interval as the method explains it."""
+        if method == "default":
+            return self.attribution().predicted
+        return self.predict(method, self.x, self.calls, self.seconds)
+
+    def trust(self) -> trust.Trust:
+        """The gauge of trust in the default attribution."""
+        if "trust" not in self.kept:
+            if not len(self.y):
+                self.kept["trust"] = trust.NO_TRUST
+            else:
+                self.context.check()
+                found = self.attribution()
+                x, calls, _ = self._few()
+                blocked = trust.blocked_error(x, calls, self.y, self.seconds) if x.size <= LARGE_CELLS else float("nan")
+                self.kept["trust"] = trust.assess(
+                    np.maximum(self.x, 0).sum(axis=1),
+                    self.y,
+                    self.total("wlr"),
+                    found.total,
+                    blocked,
+                    elbow=bool(found.elbow and found.elbow.found),
+                    broken=bool(found.broken and found.broken.row > 0),
+                    doubtful=int((~self.used).sum()),
+                )
+        result: trust.Trust = self.kept["trust"]
+        return result
+
+
+def _unlump(found: Attribution, place: np.ndarray, x: np.ndarray, calls: np.ndarray | None) -> Attribution:
+    """Classes that were fitted as one get its CPU by their time."""
+    last = len(found.total) - 1
+    time = np.maximum(x, 0).sum(axis=0)
+    small = place == last
+    rest = float(time[small].sum())
+    share = np.where(small, time / rest if rest > 0 else 0.0, 1.0)
+    total = found.total[place] * share
+    low, high = found.low[place] * share, found.high[place] * share
+    # nothing is known of a single small class but what all of them take together
+    low, high = np.where(small, 0.0, low), np.where(small, found.high[last], high)
+    return Attribution(
+        total, low, high, found.predicted, found.time[place], found.call[place], found.background, found.parts,
+        found.elbow, found.broken,
+    )  # fmt: skip

@@ -1,0 +1,899 @@
+"""The query profile: parameters, compute, and what ``report``, ``check`` and the screen show of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import polars as pl
+
+from engine.inputs import Inputs
+from engine.parameters import Attachment, Parameters, option
+from engine.problems import Problem
+from engine.query_profile import profile, sources, tables, upstream, whatif
+from engine.query_profile.breaks import Attribution
+from engine.query_profile.estimate import Recipe
+from engine.query_profile.fingerprint import verb
+from engine.query_profile.fits import Fits
+from engine.query_profile.readers import KINDS
+from engine.query_profile.trust import NO_TRUST, Trust
+from engine.query_profile.wlr import Lines, Quality, Sums, quality
+from engine.query_profile.wlr_csv import WlrCsv
+from engine.query_profile.workload import Workload
+from engine.reading import Source
+from engine.result import Finding, Headline, Result
+from engine.view import Context, NoInput
+
+RANKS = ("cpu", "time", "calls", "io", "rows", "errors", "latency")
+
+
+class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
+    """Every choice of the query profile."""
+
+    method: Annotated[
+        str,
+        option(
+            "Method of attribution: default is the non-negative model on time and calls, wlr is VividCortex' weighted "
+            "linear regression.",
+            choices=("default", "wlr", "ols", "nnls", "ratio"),
+        ),
+    ] = "default"
+    rules: Annotated[
+        str,
+        option(
+            "Rules of wlr: upstream reproduces the original program with its traps, safe centres the sums and knows "
+            "classes without spread.",
+            choices=("safe", "upstream"),
+        ),
+    ] = "safe"
+    target: Annotated[
+        str,
+        option(
+            "Column or resource series to attribute (user_us, system_us, cpu_us, iowait_us or any other there is); "
+            "empty takes user_us of a table and user + system of a host."
+        ),
+    ] = ""
+    predict: Annotated[
+        Attachment | None, option("An upstream-style table to predict with what was learned from the others.")
+    ] = None
+    top: Annotated[int, option("Show so many classes and join the rest into Others; 0 shows all.", low=0)] = 0
+    max_share: Annotated[
+        float,
+        option(
+            "A class that surely takes more than this share of the CPU is a finding; 0 asks nothing.", low=0, high=1
+        ),
+    ] = 0.0
+    metric: Annotated[str, option("What classes are ranked by.", choices=RANKS)] = "cpu"
+    group: Annotated[str, option("What makes a row.", choices=("class", "verb", "user", "database"))] = "class"
+    filter: Annotated[str, option("Only classes whose name, query, user or database contains all these words.")] = ""
+    source: Annotated[
+        str, option("Which server or file set to profile, by a part of its name; empty takes the best.")
+    ] = ""
+    window: Annotated[
+        str, option("Intervals to look at: rows 10..120 or two times joined by two dots; empty is all.")
+    ] = ""
+    compare: Annotated[str, option("A second window, like window, to compare with.")] = ""
+    what_if: Annotated[str, option("Class to make faster or drop.")] = ""
+    faster: Annotated[float, option("How many times faster the class becomes.", unit="times", low=1, high=1e6)] = 2.0
+    drop: Annotated[bool, option("Drop the class instead.")] = False
+    level: Annotated[float, option("Nominal coverage of intervals.", low=0.5, high=0.99)] = 0.9
+    draws: Annotated[int, option("Bootstrap replicates behind the intervals; 0 gives none.", low=0, high=2000)] = 100
+    seed: Annotated[int, option("Seed of the bootstrap.", low=0)] = 1
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What the screen draws beyond the tables: the workload in the window, by class and interval."""
+
+    work: Workload
+    used: np.ndarray
+    by_class: np.ndarray
+    """(T, J) CPU of the chosen method, NaN-free; zeros without y."""
+    fitted: np.ndarray
+    """(T,) CPU of the chosen method."""
+    order: np.ndarray
+    """(J,) classes by rank."""
+    method: str
+    trust: Trust
+    lines: Lines | None
+    names: tuple[str, ...]
+    actual: np.ndarray
+    predicted: np.ndarray
+    found: Quality | None
+    series: tuple[str, ...]
+    low: np.ndarray
+    high: np.ndarray
+    total: np.ndarray
+    measured: float
+    seconds: float
+    token: object = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Detail) and self.token == other.token
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class QueryProfile:
+    """The view."""
+
+    name = "query-profile"
+    title = "Query profile"
+    kinds = KINDS
+    parameters = QueryProfileParameters
+    tables = (
+        tables.CLASSES,
+        tables.PREDICTIONS,
+        tables.INTERVALS,
+        tables.METHODS_SIDE_BY_SIDE,
+        tables.COMPARISON,
+        tables.WHAT_IF,
+        tables.SOURCES,
+    )
+    fail_on: Literal["severe"] = "severe"
+
+    def compute(self, inputs: Inputs, parameters: QueryProfileParameters, context: Context) -> Result:
+        """See ``View.compute``."""
+        return _Computation(inputs, parameters, context).result()
+
+    def upstream(self, result: Result, parameters: QueryProfileParameters) -> str | None:
+        """Upstream's tables, by upstream's rules whatever the parameters say."""
+        detail = result.detail
+        if not isinstance(detail, Detail) or detail.lines is None or detail.found is None:
+            return None
+        return upstream.text(list(detail.names), detail.lines, detail.actual, detail.predicted, detail.found)
+
+
+VIEW = QueryProfile()
+
+
+class _Computation:
+    """One compute, step by step."""
+
+    def __init__(self, inputs: Inputs, parameters: QueryProfileParameters, context: Context) -> None:
+        self.inputs = inputs
+        self.parameters = parameters
+        self.context = context
+        self.problems: list[Problem] = []
+        self.notes: list[str] = []
+
+    def result(self) -> Result:
+        """The whole."""
+        given, context = self.parameters, self.context
+        if not self.inputs.files:
+            raise NoInput("no query tables, snapshots or logs")
+        without = given.predict.name.rsplit("/", 1)[-1] if given.predict is not None else ""
+        key = (self.inputs.version, given.target, without)
+        kept = context.memo.get("gathered")
+        if kept is None or kept[0] != key:
+            context.progress(0.1, "joining snapshots")
+            found = sources.gather(self.inputs, given.target, context, without)
+            if not found.workloads and without:
+                found = sources.gather(self.inputs, given.target, context)
+            kept = context.memo["gathered"] = (key, found)
+        gathered: sources.Gathered = kept[1]
+        if not gathered.workloads:
+            if self.inputs.table("matrix").height or self.inputs.problems:
+                return self._nothing(gathered)
+            raise NoInput("resource series, but no query tables, snapshots or logs that go with them")
+        work = self._choose(gathered)
+        # problems of tables come with their path; those of other sources that are not shown do not matter here
+        labels = {other.label for other in gathered.workloads if other is not work}
+        self.problems += [p for p in gathered.problems if p.path not in labels]
+        return self._profile(gathered, work)
+
+    def _nothing(self, gathered: sources.Gathered) -> Result:
+        problems = (*self.inputs.problems, *gathered.problems)
+        empty: dict[str, pl.DataFrame] = {
+            t.name: t.empty() for t in (tables.CLASSES, tables.PREDICTIONS, tables.INTERVALS)
+        }
+        reason = next((p.reason for p in gathered.problems if p.kind == "missing-target"), "nothing to profile")
+        return Result(
+            view=VIEW.name,
+            summary={**dict.fromkeys(_SUMMARY), "rows_trained": 0, "rows_predicted": 0},
+            tables=empty,
+            headline=(Headline("CPU", "none", reason, "severe"),),
+            findings=(),
+            notes=(reason,),
+            problems=problems,
+            newest_ms=self.inputs.newest_ms,
+            at_ms=self.context.at_ms,
+        )
+
+    def _choose(self, gathered: sources.Gathered) -> Workload:
+        wanted = self.parameters.source.lower()
+        found = [w for w in gathered.workloads if wanted in w.label.lower()]
+        if not found:
+            names = "; ".join(w.label for w in gathered.workloads[:6])
+            raise NoInput(f"no source called {self.parameters.source!r}; there are: {names}")
+        if len(gathered.workloads) > 1:
+            others = [w.label for w in gathered.workloads if w is not found[0]]
+            self.notes.append(
+                f"{found[0].label} is shown; {len(others)} other source{'s' if len(others) > 1 else ''} "
+                f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) are not mixed in: one server at a time "
+                "(choose with source=)"
+            )
+        self.notes += found[0].notes
+        return found[0]
+
+    def _window(self, work: Workload) -> Workload:
+        pick = np.ones(len(work.y), bool)
+        try:
+            pick = profile.window(work, self.parameters.window)
+        except profile.BadWindow as error:
+            self.problems.append(Problem.at(work.label, "bad-window", str(error)))
+        if self.context.at_ms is not None and (work.end_ms >= 0).any():
+            pick &= work.end_ms <= self.context.at_ms
+        return work if pick.all() else work.rows(pick)
+
+    def _fits(self, work: Workload, used: np.ndarray) -> Fits:
+        given = self.parameters
+        rules = given.rules
+        key = (
+            self.inputs.version, given.target, work.label, given.window, self.context.at_ms, rules, given.draws,
+            given.seed, given.level, given.predict.name if given.predict is not None else "", len(work.y),
+        )  # fmt: skip
+        kept = self.context.memo.setdefault("fits", {})
+        if key not in kept:
+            while len(kept) >= 4:
+                kept.pop(next(iter(kept)))
+            recipe = Recipe(draws=given.draws, seed=given.seed)
+            whole = not given.window and self.context.at_ms is None
+            sums = self._sums(work) if whole and work.plain else None
+            kept[key] = Fits(work, used, rules, recipe, given.level, self.context, sums)
+        fits: Fits = kept[key]
+        fits.context = self.context
+        return fits
+
+    def _sums(self, work: Workload) -> Sums | None:
+        """Upstream's sums, carried on from the last time where rows were only added behind."""
+        kinds = [info for info in self.inputs.files.values() if info.kind == WlrCsv.id]
+        if len(kinds) != 1:
+            return None
+        identity = (kinds[0].id, self.parameters.target, work.x.shape[1])
+        kept = self.context.memo.get("sums")
+        done, sums = 0, Sums.zero(work.x.shape[1])
+        if kept is not None and kept[0] == identity and kept[1] <= len(work.y):
+            done, sums = kept[1], kept[2]
+        if done < len(work.y):
+            sums = sums.add(work.x[done:], work.y[done:])
+            self.context.memo["sums"] = (identity, len(work.y), sums)
+        return sums
+
+    def _profile(self, gathered: sources.Gathered, whole: Workload) -> Result:
+        given = self.parameters
+        work = self._window(whole)
+        used = work.used
+        method = given.method
+        y_known = bool(used.any())
+        fits = self._fits(work, used)
+        # without a resource the window is everything that is not doubtful, or simply everything
+        shown = used if y_known else np.array([not r for r in work.reasons], bool)
+        if not shown.any():
+            shown = np.ones(len(work.y), bool)
+        x_total = np.maximum(np.nan_to_num(work.x[shown]), 0).sum(axis=0) if not shown.all() else _sum(work.x)
+        y = np.where(np.isfinite(work.y), work.y, 0.0)[shown]
+        measured = float(y.sum()) if y_known else math.nan
+        classes = len(work.classes)
+        nothing = np.full(classes, np.nan)
+        total = low = high = nothing
+        by_class = np.zeros(work.x.shape)
+        fitted = np.full(len(work.y), np.nan)
+        attribution: Attribution | None = None
+        methods = [method] if fits.large else list(tables.METHODS)
+        totals: dict[str, np.ndarray] = {}
+        background = math.nan
+        if y_known:
+            self.context.progress(0.3, "attributing")
+            totals = {name: fits.total(name) for name in methods}
+            total = totals[method]
+            background = fits.background(method)
+            if "default" in totals:
+                attribution = fits.attribution()
+            if method == "default" and attribution is not None:
+                low, high = attribution.low, attribution.high
+            fitted[used] = fits.fitted(method)
+            if not fits.large:
+                by_class = self._by_class(fits, work, method)
+        lines, trained = fits.lines(given.rules) if y_known or work.plain else (None, 0)
+        if not y_known:
+            lines, trained = None, 0
+        summary, predictions, _, upstream_detail = self._predictions(fits, work, y_known)
+        gauge = NO_TRUST
+        if y_known and not fits.large:
+            self.context.progress(0.8, "testing the fit")
+            gauge = fits.trust()
+        self._explain(fits, work, method, gauge, attribution, measured, lines)
+
+        frame, order = self._classes(
+            work, shown, x_total, total, low, high, totals, lines, fits, measured, attribution, y_known
+        )
+        seconds = work.seconds[shown]
+        length = float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else math.nan
+        attributed = float(np.nansum(total)) if y_known else math.nan
+        summary |= {
+            "rows_trained": int(trained if method == "wlr" else used.sum()),
+            "background": background,
+            "unattributed": measured - attributed - background if y_known else math.nan,
+            "y_measured": measured,
+            "attributed": attributed,
+            "unattributed_share": (measured - attributed) / measured if y_known and measured > 0 else math.nan,
+            "method": method,
+            "rules": given.rules,
+            "target": work.y_name,
+            "source": work.label,
+            "y_source": work.y_source,
+            "classes": classes,
+            "intervals": len(work.y),
+            "intervals_used": int(used.sum()),
+            "seconds": length,
+            "cores": work.cores,
+            "utilisation": measured / (work.cores * length * 1e6) if y_known else math.nan,
+            "trust": gauge.score if y_known else math.nan,
+            "trust_grade": gauge.grade,
+            "blocked_mape": gauge.blocked_mape,
+            "correlation": gauge.correlation,
+            "disagreement": gauge.disagreement,
+            "elbow": bool(attribution and attribution.elbow and attribution.elbow.found),
+            "break_row": attribution.broken.row + 1
+            if attribution and attribution.broken and attribution.broken.row > 0
+            else None,
+        }
+        ordered = {name: summary.get(name) for name in (*_SUMMARY, *(k for k in summary if k not in _SUMMARY))}
+        result_tables = {
+            "classes": frame,
+            "predictions": predictions,
+            "intervals": _intervals(work, used),
+            "sources": _sources(gathered, whole),
+        }
+        if y_known:
+            result_tables["methods"] = self._methods(fits, work, methods, totals, measured)
+        if given.compare:
+            comparison = self._comparison(whole, work, shown, by_class, method)
+            if comparison is not None:
+                result_tables["comparison"] = comparison
+        if given.what_if:
+            result_tables["what_if"] = self._what_if(frame, measured, length, work.cores)
+        detail = Detail(
+            work=work,
+            used=used,
+            by_class=by_class,
+            fitted=fitted,
+            order=order,
+            method=method,
+            trust=gauge,
+            lines=upstream_detail[0],
+            names=tuple(info.name for info in work.classes),
+            actual=upstream_detail[1],
+            predicted=upstream_detail[2],
+            found=upstream_detail[3],
+            series=tuple(sorted({s.name for s in gathered.series})),
+            low=low,
+            high=high,
+            total=total,
+            measured=measured,
+            seconds=length,
+            token=(self.inputs.version, given, self.context.at_ms),
+        )
+        return Result(
+            view=VIEW.name,
+            summary={name: _plain(value) for name, value in ordered.items()},
+            tables=result_tables,
+            headline=self._headline(work, used, measured, attributed, gauge, length),
+            findings=self._findings(work, total, low, measured, y_known, method, high),
+            notes=tuple(self.notes),
+            problems=(*self.inputs.problems, *self.problems),
+            newest_ms=self.inputs.newest_ms,
+            at_ms=self.context.at_ms,
+            detail=detail,
+        )
+
+    # --- pieces ------------------------------------------------------------------------------------------------------
+
+    def _by_class(self, fits: Fits, work: Workload, method: str) -> np.ndarray:
+        x = np.maximum(np.nan_to_num(work.x), 0)
+        if method == "wlr":
+            lines, _ = fits.lines(fits.rules)
+            use = lines.usable() & np.isfinite(lines.slope)
+            slope = np.where(use, lines.slope, 0.0)
+            with np.errstate(invalid="ignore"):
+                intercept = np.where(use & (lines.intercept > 0), lines.intercept, 0.0)
+            return np.asarray(x * slope + (x > 0) * intercept)
+        if method == "default":
+            found = fits.attribution()
+            time, call = found.time, found.call
+        else:
+            costs = fits.costs(method)
+            time, call = costs.time, costs.call
+        table = x * time
+        if work.calls is not None:
+            table = table + np.maximum(np.nan_to_num(work.calls), 0) * call
+        # what was scaled to the measured use keeps its totals
+        sums = table[fits.used].sum(axis=0)
+        wanted = fits.total(method)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(sums > 0, wanted / sums, 1.0)
+        return np.asarray(table * factor)
+
+    def _predictions(
+        self, fits: Fits, work: Workload, y_known: bool
+    ) -> tuple[dict[str, Any], pl.DataFrame, Quality | None, tuple[Any, ...]]:
+        given = self.parameters
+        blank: dict[str, Any] = dict.fromkeys(("rows_predicted", "slope", "intercept", "r2", "mape"), math.nan)
+        blank["rows_predicted"] = 0
+        if not y_known:
+            return blank, tables.PREDICTIONS.empty(), None, (None, np.zeros(0), np.zeros(0), None)
+        x, calls, y, seconds = work.x, work.calls, work.y, work.seconds
+        row = np.arange(1, len(y) + 1)
+        if given.predict is not None:
+            x, y, calls = self._attached(work, given.predict)
+            seconds = np.full(len(y), np.nan)
+            row = np.arange(1, len(y) + 1)
+        upstream_rules = given.method == "wlr" and given.rules == "upstream"
+        keep = np.ones(len(y), bool)
+        if upstream_rules:
+            keep = y != 0
+        else:
+            with np.errstate(invalid="ignore", over="ignore"):
+                keep = np.isfinite(x.sum(axis=1))
+        if not keep.all():
+            x, y, row, seconds = x[keep], y[keep], row[keep], seconds[keep]
+            calls = calls[keep] if calls is not None else None
+        predicted = fits.predict(given.method, x, calls, seconds)
+        scored = np.isfinite(y) if not upstream_rules else np.ones(len(y), bool)
+        if given.predict is None and not upstream_rules:
+            scored &= fits.used[keep]
+        found = quality(y[scored], predicted[scored])
+        summary = {
+            "rows_predicted": len(y),
+            "slope": found.slope,
+            "intercept": found.intercept,
+            "r2": found.r2,
+            "mape": found.mape,
+        }
+        frame = pl.DataFrame(
+            {"row": row, "actual": y, "predicted": predicted}, schema=tables.PREDICTIONS.schema, nan_to_null=False
+        )
+        exact: tuple[Any, ...] = (None, np.zeros(0), np.zeros(0), None)
+        if work.plain or given.predict is not None or not fits.large:
+            if upstream_rules:
+                exact = (fits.lines("upstream")[0], y, predicted, found)
+            else:
+                # upstream's own rows: all of the file, as they are
+                raw_x, raw_y = (work.x, work.y) if given.predict is None else self._attached(work, given.predict)[:2]
+                lines = fits.lines("upstream")[0]
+                kept = raw_y != 0
+                raw_predicted = lines.predict(raw_x[kept])
+                exact = (lines, raw_y[kept], raw_predicted, quality(raw_y[kept], raw_predicted))
+        return summary, frame, found, exact
+
+    def _attached(self, work: Workload, attachment: Attachment) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Times of the known classes in an attached table (rows, J), its y, and calls (none)."""
+        kept = self.context.memo.get("attached")
+        if kept is None or kept[0] is not attachment:
+            source = Source(attachment.name, attachment.name.rsplit("/", 1)[-1], 0, len(attachment.data))
+            reading = WlrCsv().read(source, attachment.data, None, True)
+            kept = self.context.memo["attached"] = (attachment, reading)
+        reading = kept[1]
+        self.problems += [p for p in reading.problems if p not in self.problems]
+        frame = reading.rows.get("matrix")
+        classes = len(work.classes)
+        if not isinstance(frame, pl.DataFrame) or not frame.height:
+            return np.zeros((0, classes)), np.zeros(0), None
+        names = frame["names"][0].to_list()
+        values = frame["values"][0].to_numpy().reshape(-1, len(names))
+        x = np.zeros((len(values), classes))
+        place = {info.name: j for j, info in enumerate(work.classes)}
+        shared = [(i, place[name]) for i, name in enumerate(names) if name in place]
+        if shared:
+            x[:, [j for _, j in shared]] = values[:, [i for i, _ in shared]]
+        wanted = self.parameters.target or "user_us"
+        if wanted in names:
+            y = values[:, names.index(wanted)].copy()
+        else:
+            y = np.zeros(len(values)) if self.parameters.rules == "upstream" else np.full(len(values), np.nan)
+            problem = Problem.at(attachment.name, "missing-target", f"no column {wanted!r}: nothing to compare with")
+            if problem not in self.problems:
+                self.problems.append(problem)
+        return x, y, None
+
+    def _classes(
+        self,
+        work: Workload,
+        shown: np.ndarray,
+        x_total: np.ndarray,
+        total: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        totals: dict[str, np.ndarray],
+        lines: Lines | None,
+        fits: Fits,
+        measured: float,
+        attribution: Attribution | None,
+        y_known: bool,
+    ) -> tuple[pl.DataFrame, np.ndarray]:
+        given = self.parameters
+        count = len(work.classes)
+        none = np.full(count, np.nan)
+        metric = {
+            name: values[shown].sum(axis=0) if not shown.all() else values.sum(axis=0)
+            for name, values in work.metrics.items()
+            if name != "time_us"
+        }
+        time, call = none, none
+        if y_known:
+            if given.method == "default" and attribution is not None:
+                time, call = attribution.time, attribution.call
+            elif given.method != "wlr":
+                costs = fits.costs(given.method)
+                time, call = costs.time, costs.call
+            elif lines is not None:
+                time, call = np.where(lines.usable(), lines.slope, 0.0), none
+            if work.calls is None:
+                call = none
+        spread = none
+        if len(totals) > 1 and measured > 0:
+            stack = np.stack([totals["default"], totals["wlr"]])
+            spread = (stack.max(axis=0) - stack.min(axis=0)) / measured
+        infos = work.classes
+        columns: dict[str, Any] = {
+            "class": [i.name for i in infos],
+            "queryid": [i.queryid for i in infos],
+            "y_total": total,
+            "y_low": low,
+            "y_high": high,
+            "x_total": x_total,
+            "calls": metric.get("calls", none),
+            "cost_per_time": time,
+            "cost_per_call": call,
+            "disagreement": spread,
+            "rows": metric.get("rows", none),
+            "errors": metric.get("errors", none),
+            "io_us": metric.get("io_us", none),
+            "lock_us": metric.get("lock_us", none),
+            "cpu_measured_us": metric.get("cpu_us", none),
+            "flag": [""] * count,
+            "verb": [verb(i.query) if i.query else "" for i in infos],
+            "user": [i.user for i in infos],
+            "database": [i.database for i in infos],
+            "query": [i.query for i in infos],
+            "members": np.ones(count, np.int64),
+            **{f"y_{name}": totals.get(name, none) for name in tables.METHODS},
+        }
+        if lines is not None:
+            columns |= {
+                "n": lines.n.astype(np.int64),
+                "r2": lines.r2,
+                "slope": lines.slope,
+                "slope_stderr": lines.slope_stderr,
+                "intercept": lines.intercept,
+                "intercept_stderr": lines.intercept_stderr,
+                "intercept_stderr_correct": lines.intercept_stderr_correct,
+                "flag": ["no spread" if flat else "" for flat in fits.lines("safe")[0].no_spread],
+            }
+        frame = tables.CLASSES.frame(columns)
+        keep = np.ones(count, bool)
+        if given.filter:
+            keep = np.array([profile.matches(info, given.filter) for info in infos], bool)
+            frame = frame.filter(pl.Series(keep))
+        if given.group != "class":
+            place, names = profile.group(work, given.group)
+            frame = _grouped(frame, [names[p] for p in place[keep]], given.group)
+        whole_x = float(np.nansum(x_total))
+        frame = _shares(frame, whole_x, measured if y_known else math.nan)
+        rank = {"cpu": "y_total", "time": "x_total", "io": "io_us", "latency": "latency_us"}.get(
+            given.metric, given.metric
+        )
+        frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+        frame = frame.sort(
+            [rank, "x_total", "class"], descending=[True, True, False], nulls_last=True, maintain_order=True
+        )
+        position = {info.name: j for j, info in enumerate(infos)}
+        order = np.array([position[n] for n in frame["class"].to_list() if n in position], np.int64)
+        if given.top and frame.height > given.top:
+            rest = frame.slice(given.top)
+            joined = _grouped(rest, [f"{profile.OTHERS} - {rest.height} items"] * rest.height, "class")
+            frame = pl.concat([frame.head(given.top), _shares(joined, whole_x, measured if y_known else math.nan)])
+            frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+        return frame.select(tables.CLASSES.schema.names()), order
+
+    def _methods(
+        self, fits: Fits, work: Workload, methods: list[str], totals: dict[str, np.ndarray], measured: float
+    ) -> pl.DataFrame:
+        rows: list[dict[str, Any]] = []
+        for name in methods:
+            fitted = fits.fitted(name)
+            fine = fits.y > 0
+            with np.errstate(invalid="ignore", over="ignore"):
+                mape = float(np.mean(np.abs(fitted[fine] / fits.y[fine] - 1))) if fine.any() else math.nan
+            total = totals[name]
+            attributed, background = float(total.sum()), fits.background(name)
+            top = int(np.argmax(total)) if len(total) else -1
+            moved = math.nan
+            if "default" in totals and measured > 0:
+                moved = float(np.abs(total - totals["default"]).sum()) / 2 / measured
+            rows.append(
+                {
+                    "method": name,
+                    "mape": mape,
+                    "attributed": attributed,
+                    "background": background,
+                    "unattributed": measured - attributed - background,
+                    "moved_share": moved,
+                    "top_class": work.classes[top].name if top >= 0 else "",
+                    "top_share": float(total[top]) / measured if top >= 0 and measured > 0 else math.nan,
+                }
+            )
+        frame = pl.DataFrame(rows, schema=tables.METHODS_SIDE_BY_SIDE.schema)
+        return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+
+    def _comparison(
+        self, whole: Workload, work: Workload, shown: np.ndarray, by_class: np.ndarray, method: str
+    ) -> pl.DataFrame | None:
+        try:
+            pick = profile.window(whole, self.parameters.compare)
+        except profile.BadWindow as error:
+            self.problems.append(Problem.at(whole.label, "bad-window", str(error)))
+            return None
+        other = whole.rows(pick)
+        other_by: np.ndarray | None = None
+        other_used = other.used
+        clear = np.array([not r for r in other.reasons], bool)
+        if other_used.any():
+            fits = Fits(other, other_used, self.parameters.rules, Recipe(draws=0), self.parameters.level, self.context)
+            other_by = self._by_class(fits, other, method)
+            clear = other_used
+        now = profile.side(work, shown, by_class if work.used.any() else None)
+        before = profile.side(other, clear if clear.any() else np.ones(len(other.y), bool), other_by)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(before.x > 0, now.x / before.x, np.nan)
+        status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
+        frame = tables.COMPARISON.frame(
+            {
+                "class": [info.name for info in work.classes],
+                "x_before": before.x,
+                "x_now": now.x,
+                "x_factor": factor,
+                "calls_before": before.calls,
+                "calls_now": now.calls,
+                "latency_before_us": before.latency,
+                "latency_now_us": now.latency,
+                "y_before": before.y,
+                "y_now": now.y,
+                "status": status.tolist(),
+            }
+        )
+        frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None)).filter(
+            (pl.col("x_before") > 0) | (pl.col("x_now") > 0)
+        )
+        change = (pl.col("x_now") - pl.col("x_before")).abs()
+        return frame.sort(change, pl.col("class"), descending=[True, False], maintain_order=True)
+
+    def _what_if(self, frame: pl.DataFrame, measured: float, seconds: float, cores: float) -> pl.DataFrame:
+        given = self.parameters
+        rows = frame.filter((pl.col("class") == given.what_if) | (pl.col("queryid") == given.what_if))
+        if not rows.height:
+            self.problems.append(Problem.at(given.what_if, "no-class", "what-if: there is no such class"))
+            return tables.WHAT_IF.empty()
+        row = rows.row(0, named=True)
+        total = row["y_total"]
+        if total is None:
+            return tables.WHAT_IF.empty()
+        found = whatif.saving(
+            total,
+            row["y_low"] if row["y_low"] is not None else math.nan,
+            row["y_high"] if row["y_high"] is not None else math.nan,
+            faster=given.faster,
+            drop=given.drop,
+            used_us=measured,
+            seconds=seconds,
+            cores=cores,
+        )
+        return tables.WHAT_IF.frame(
+            {
+                "class": [row["class"]],
+                "faster": [None if given.drop else given.faster],
+                "saved": [found.saved],
+                "saved_low": [found.low],
+                "saved_high": [found.high],
+                "utilisation": [found.before],
+                "utilisation_after": [found.after],
+                "latency_factor": [found.latency_factor],
+            }
+        ).with_columns(pl.col(pl.Float64).fill_nan(None))
+
+    def _explain(
+        self,
+        fits: Fits,
+        work: Workload,
+        method: str,
+        gauge: Trust,
+        attribution: Attribution | None,
+        measured: float,
+        lines: Lines | None,
+    ) -> None:
+        notes = self.notes
+        if not work.used.any():
+            if np.isfinite(work.y).any():
+                notes.append("no interval is free of doubt: nothing can be attributed")
+            else:
+                notes.append("no CPU series goes with these queries: they are ranked by time only")
+            return
+        if method == "wlr":
+            notes.append(
+                "WLR shares every interval's CPU by time before it fits: its small standard errors describe its own "
+                "shares, not the CPU"
+            )
+            if lines is not None:
+                safe, exact = fits.lines("safe")[0], fits.lines("upstream")[0]
+                flat = int(safe.no_spread.sum())
+                with np.errstate(invalid="ignore"):
+                    differ = np.abs(safe.slope - exact.slope) > 1e-6 * np.maximum(np.abs(safe.slope), 1e-12)
+                    differ |= np.isnan(exact.slope) != np.isnan(safe.slope)
+                if flat or differ.any():
+                    notes.append(
+                        f"upstream's and safe rules differ in {int(differ.sum())} classes; {flat} have no spread "
+                        "(all their times are equal, so there is no line)"
+                    )
+        if attribution is not None and attribution.elbow is not None and attribution.elbow.found:
+            notes.append(
+                f"past the queueing elbow (bend {attribution.elbow.bend:.2f}, t {attribution.elbow.t:.0f}): fitted on the "
+                f"{int(attribution.elbow.flat.sum())} intervals below it, the others are scaled to their CPU"
+            )
+        if attribution is not None and attribution.broken is not None and attribution.broken.row > 0:
+            notes.append(
+                f"costs changed at interval {attribution.broken.row + 1}: two fits lower the error by "
+                f"{attribution.broken.gain * 100:.0f} %, so each side is fitted alone"
+            )
+        if gauge.reasons and gauge.grade != "none":
+            notes.append(f"trust {gauge.grade} ({gauge.score * 100:.0f} %): {'; '.join(gauge.reasons[:3])}")
+        if len(work.classes) and "calls" not in work.metrics:
+            notes.append("no call counts: costs per call cannot be told from costs per time")
+
+    def _headline(
+        self, work: Workload, used: np.ndarray, measured: float, attributed: float, gauge: Trust, seconds: float
+    ) -> tuple[Headline, ...]:
+        count = int(used.sum())
+        left = len(used) - count
+        over = f"{count} intervals" + (f", {seconds:.0f} s" if math.isfinite(seconds) else "")
+        items = [Headline("source", work.label)]
+        if math.isfinite(measured):
+            items += [
+                Headline(work.y_name or "CPU", f"{measured / 1e6:.1f} s", over),
+                Headline("attributed", f"{attributed / measured * 100:.1f} %" if measured > 0 else "-", over),
+                Headline(
+                    "unattributed", f"{(measured - attributed) / measured * 100:.1f} %" if measured > 0 else "-", over
+                ),
+                Headline(
+                    "trust",
+                    f"{gauge.grade} {gauge.score * 100:.0f} %",
+                    "; ".join(gauge.reasons[:3]),
+                    "ok" if gauge.grade == "good" else "moderate" if gauge.grade == "fair" else "severe",
+                ),
+            ]
+        items.append(Headline("intervals", f"{count} used, {left} left out", over, "low" if left else ""))
+        return tuple(items)
+
+    def _findings(
+        self, work: Workload, total: np.ndarray, low: np.ndarray, measured: float, y_known: bool, method: str,
+        high: np.ndarray,
+    ) -> tuple[Finding, ...]:  # fmt: skip
+        limit = self.parameters.max_share
+        if not limit or not y_known or measured <= 0:
+            return ()
+        found = []
+        for j in np.argsort(-np.nan_to_num(total), kind="stable"):
+            surely = low[j] if math.isfinite(low[j]) else total[j]
+            if surely / measured > limit:
+                interval = (
+                    f" ({low[j] / measured * 100:.1f} to {high[j] / measured * 100:.1f} %)"
+                    if math.isfinite(low[j])
+                    else ""
+                )
+                found.append(
+                    Finding(
+                        "severe",
+                        work.classes[j].name,
+                        f"takes {total[j] / measured * 100:.1f} %{interval} of {measured / 1e6:.1f} s {work.y_name}, "
+                        f"more than {limit * 100:g} %, by method {method}",
+                    )
+                )
+        return tuple(found)
+
+
+_SUMMARY = (
+    "rows_trained", "rows_predicted", "slope", "intercept", "r2", "mape", "background", "unattributed",
+)  # fmt: skip
+
+
+def _sum(values: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        total = values.sum(axis=0)
+    return np.asarray(total if np.isfinite(total).all() else np.nan_to_num(values).sum(axis=0))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as JSON knows them: not finite becomes None."""
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def _shares(frame: pl.DataFrame, whole_x: float, measured: float) -> pl.DataFrame:
+    return frame.with_columns(
+        (pl.col("x_total") / whole_x if whole_x > 0 else pl.lit(None, dtype=pl.Float64)).alias("x_share"),
+        (pl.col("y_total") / measured if measured > 0 else pl.lit(None, dtype=pl.Float64)).alias("y_share"),
+        pl.when(pl.col("calls") > 0).then(pl.col("x_total") / pl.col("calls")).alias("latency_us"),
+    )
+
+
+def _grouped(frame: pl.DataFrame, names: list[str], by: str) -> pl.DataFrame:
+    """Rows of one group as one: sums; intervals add as if classes erred together (never too narrow)."""
+    frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+    summed = (
+        "y_total", "y_low", "y_high", "x_total", "calls", "rows", "errors", "io_us", "lock_us", "cpu_measured_us",
+        *(f"y_{name}" for name in tables.METHODS),
+    )  # fmt: skip
+    out = (
+        frame.with_columns(pl.Series("group", names, dtype=pl.String))
+        .group_by("group", maintain_order=True)
+        .agg(
+            *(
+                pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).first().alias(name)
+                for name in summed
+            ),
+            pl.col("members").sum(),
+            pl.col("disagreement").sum(),
+        )
+        .rename({"group": "class"})
+    )
+    if by in ("verb", "user", "database"):
+        out = out.with_columns(pl.col("class").alias(by))
+    return tables.CLASSES.frame(out)
+
+
+def _intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
+    reasons = [
+        reason or ("" if finite else "no CPU sample") for reason, finite in zip(work.reasons, np.isfinite(work.y), strict=True)
+    ]  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        x = work.x.sum(axis=1)
+    frame = tables.INTERVALS.frame(
+        {
+            "row": np.arange(1, len(work.y) + 1),
+            "start_ms": work.start_ms,
+            "end_ms": work.end_ms,
+            "seconds": work.seconds,
+            "used": used,
+            "reason": reasons,
+            "x": x,
+            "y": work.y,
+        }
+    )
+    known = pl.col("end_ms") >= 0
+    return frame.with_columns(
+        pl.when(pl.col("start_ms") >= 0).then(pl.col("start_ms")).alias("start_ms"),
+        pl.when(known).then(pl.col("end_ms")).alias("end_ms"),
+        pl.col(pl.Float64).fill_nan(None),
+    )
+
+
+def _sources(gathered: sources.Gathered, chosen: Workload) -> pl.DataFrame:
+    rows = [
+        {
+            "source": w.label,
+            "kind": w.kind,
+            "classes": len(w.classes),
+            "intervals": len(w.y),
+            "usable": int(w.used.sum()),
+            "resource": f"{w.y_name} ({w.y_source})" if w.y_name else "none",
+            "chosen": w is chosen,
+        }
+        for w in gathered.workloads
+    ]
+    return pl.DataFrame(rows, schema=tables.SOURCES.schema)
+
+
+__all__ = ["VIEW", "Detail", "QueryProfileParameters", "replace"]

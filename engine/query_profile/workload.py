@@ -1,0 +1,110 @@
+"""The workload of one server: what each query class did in each interval, and what the host used meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ClassInfo:
+    """What is known of one class beside its numbers."""
+
+    name: str
+    queryid: str = ""
+    query: str = ""
+    user: str = ""
+    database: str = ""
+    nested: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """T intervals by J classes.
+
+    ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource use of the interval in microseconds (NaN
+    where unknown); ``start_ms``/``end_ms``: (T,) epoch milliseconds, or -1; ``seconds``: (T,), NaN where unknown;
+    ``reasons``: per interval why it is doubtful (empty: it is not); ``lines``: (T,) line of the file, or 0.
+    ``y_name`` and ``y_source`` say what y is; ``cores`` of the host, NaN if unknown; ``plain``: an upstream-style
+    table, whose doubtful rows upstream would take as they are.
+    """
+
+    label: str
+    kind: str
+    classes: tuple[ClassInfo, ...]
+    metrics: dict[str, np.ndarray]
+    y: np.ndarray
+    start_ms: np.ndarray
+    end_ms: np.ndarray
+    seconds: np.ndarray
+    reasons: tuple[str, ...]
+    y_name: str = ""
+    y_source: str = ""
+    cores: float = float("nan")
+    plain: bool = False
+    lines: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    notes: tuple[str, ...] = ()
+
+    @property
+    def x(self) -> np.ndarray:
+        """Elapsed time (T, J), microseconds."""
+        return self.metrics["time_us"]
+
+    @property
+    def calls(self) -> np.ndarray | None:
+        """Executions (T, J), or None where the source has none."""
+        return self.metrics.get("calls")
+
+    @property
+    def used(self) -> np.ndarray:
+        """Intervals (T,) without a doubt and with a finite y: those that fits may use."""
+        clear = np.array([not reason for reason in self.reasons], bool)
+        return np.asarray(clear & np.isfinite(self.y))
+
+    def rows(self, pick: np.ndarray) -> Workload:
+        """Only the intervals that ``pick`` (indices or mask) names."""
+        index = np.flatnonzero(pick) if pick.dtype == bool else pick
+        return replace(
+            self,
+            metrics={name: values[index] for name, values in self.metrics.items()},
+            y=self.y[index],
+            start_ms=self.start_ms[index],
+            end_ms=self.end_ms[index],
+            seconds=self.seconds[index],
+            reasons=tuple(self.reasons[i] for i in index),
+            lines=self.lines[index] if len(self.lines) else self.lines,
+        )
+
+    def columns(self, pick: np.ndarray) -> Workload:
+        """Only the classes that ``pick`` (indices or mask) names."""
+        index = np.flatnonzero(pick) if pick.dtype == bool else pick
+        return replace(
+            self,
+            classes=tuple(self.classes[i] for i in index),
+            metrics={name: values[:, index] for name, values in self.metrics.items()},
+        )
+
+    def with_y(self, y: np.ndarray, name: str, source: str) -> Workload:
+        """The same with another resource."""
+        return replace(self, y=y, y_name=name, y_source=source)
+
+
+def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]:
+    """``names`` with what tells equal ones apart (the parts of ``more`` that differ) in parentheses."""
+    groups: dict[str, list[int]] = {}
+    for i, name in enumerate(names):
+        groups.setdefault(name, []).append(i)
+    out = list(names)
+    for name, members in groups.items():
+        if len(members) < 2:
+            continue
+        parts = [p for p in range(len(more[0])) if len({more[i][p] for i in members}) > 1]
+        for position, i in enumerate(members):
+            told = ", ".join(more[i][p] for p in parts if more[i][p]) or str(position + 1)
+            out[i] = f"{name} ({told})"
+        if len({out[i] for i in members}) < len(members):
+            for position, i in enumerate(members):
+                out[i] = f"{out[i]} #{position + 1}"
+    return out
