@@ -1,0 +1,1 @@
+import engine  # noqa: F401  before NumPy: see there
