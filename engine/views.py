@@ -49,7 +49,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry(
         "query-profile",
         "Query profile",
-        "",
+        "engine.query_profile.view",
         "WLR CSV, pg_stat_statements snapshots, MySQL digests and slow logs, /proc/stat, vmstat, mpstat or sadf",
     ),
     Entry(
