@@ -15,6 +15,7 @@ from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Horizontal
+from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from engine import units
 from engine.views import VIEWS, Entry
@@ -55,6 +56,13 @@ class RingHandler(logging.Handler):
         self.lines.append((record.created, record.levelname, text))
 
 
+class AsciiScrollBar(ScrollBarRender):
+    """A scroll bar without partial blocks: its thumb is a coloured space."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
+
+
 class Shell(App[None]):
     """The dashboard. ``run`` of ``tui.app`` starts it; tests give it another ``opener``, ``entries`` or ``clock``."""
 
@@ -62,7 +70,7 @@ class Shell(App[None]):
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
 
     def __init__(
@@ -164,7 +172,7 @@ class Shell(App[None]):
         wanted = self._wanted or self.settings.ui.tab or str(self.state.get("tab", default="") or "")
         self._chose_tab = self._chose_tab or bool(self.settings.ui.tab and self.settings.ui.tab in names)
         await self.show_tab(names.index(wanted) if wanted in names else 0, chosen=False)
-        self.set_class(self.glyphs.ascii, "-ascii")
+        self._use_glyphs()
         self.call_after_refresh(self.bridge.start)
         self.set_interval(1.0, self.update_status)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
@@ -469,7 +477,7 @@ class Shell(App[None]):
         """Next set of glyphs."""
         names = list(glyphs.SETS)
         self.glyphs = glyphs.SETS[names[(names.index(self.glyphs.name) + 1) % len(names)]]
-        self.set_class(self.glyphs.ascii, "-ascii")
+        self._use_glyphs()
         for widget in self.screen.walk_children():
             widget.notify_style_update()
             redo = getattr(widget, "redraw", None)
@@ -477,6 +485,11 @@ class Shell(App[None]):
                 redo()
             widget.refresh()
         self.notify(self.glyphs.name, timeout=2, markup=False)
+
+    def _use_glyphs(self) -> None:
+        """What is not drawn by our own widgets follows the glyph set: borders by a class, scroll bars here."""
+        self.set_class(self.glyphs.ascii, "-ascii")
+        ScrollBar.renderer = AsciiScrollBar if self.glyphs.ascii else ScrollBarRender
 
     def action_mouse(self) -> None:
         """Mouse reporting on or off."""

@@ -67,8 +67,8 @@ Rules of the house:
 * Tables are named ``view/table``: sort, filter and columns are remembered by that name.
 * Use the widgets of ``tui.widgets`` for everything that shows data: they clean text and send only what changed.
   ``Static`` and ``Label`` only for constant text of ours, with ``markup=False``.
-* Classes on the screen: ``-narrow`` (< 100 columns), ``-normal``, ``-wide`` (>= 160), ``-short`` (< 30 rows), ``-tall``. Style a
-  pane in its ``DEFAULT_CSS`` with them: ``.-narrow MyLevel { ... }``.
+* Classes on the screen: ``-narrow`` (< 100 columns), ``-normal``, ``-wide`` (>= 160), ``-tiny`` (< 16 rows), ``-short``,
+  ``-tall`` (>= 30 rows). Style a pane in its ``DEFAULT_CSS`` with them: ``.-narrow MyLevel { ... }``.
 * Keys that the shared scopes use are in ``tui/actions.py``. Inner scopes win: table, then view, then every tab, then app. The
   keys ``space y z m x w v b t a i + - = 0 6-9`` are free for views.
 """
@@ -300,7 +300,7 @@ class ViewPane(Container):
     def on_mount(self) -> None:
         """Say what will be here."""
         self.query_one("#levels").display = False
-        self.query_one(NotesBar).display = False
+        self.query_one(NotesBar).add_class("-none")
         self.placeholder()
 
     def loaded(self, view: View, parameters: Any) -> None:
@@ -311,7 +311,7 @@ class ViewPane(Container):
 
     def placeholder(self, progress: str = "") -> None:
         """Say, where there is nothing to draw, what this tab reads and why there is nothing yet."""
-        if not self.is_mounted or self.levels:
+        if self.levels or not self.query("#placeholder"):
             return
         lines: list[tuple[str, str]] = []
         if not self.entry.ready:
@@ -339,7 +339,7 @@ class ViewPane(Container):
         self.query_one(HeadlineBar).show(result.headline)
         notes = self.query_one(NotesBar)
         notes.show(result.notes)
-        notes.display = bool(result.notes)
+        notes.set_class(not result.notes, "-none")
         if not self.levels:
             root = _Root(self)
             self.levels.append(root)
@@ -370,7 +370,7 @@ class ViewPane(Container):
             self.query_one("#levels").display = False
             self.query_one("#placeholder").display = True
             self.query_one(HeadlineBar).show(())
-            self.query_one(NotesBar).display = False
+            self.query_one(NotesBar).add_class("-none")
             self._crumbs()
         self.placeholder()
 

@@ -92,7 +92,8 @@ class Canvas(_Painter):
 
     def repaint(self) -> None:
         """Paint again and send what changed."""
-        if not self.is_mounted or not self.size.width:
+        if not self.is_attached or not self.size.width:
+            self._painted = (-1, -1)
             return
         if self._painted != tuple(self.size):
             self._painted = (-1, -1)
@@ -141,10 +142,9 @@ class ScrollCanvas(ScrollView, _Painter):
 
     def repaint(self) -> None:
         """Take the content anew and send what changed of the visible part."""
-        if not self.is_mounted:
-            return
-        width = self.scrollable_content_region.width
+        width = self.scrollable_content_region.width if self.is_attached else 0
         if width <= 0:
+            self._width = -1  # hidden or not laid out yet: on_resize, on_show or the first drawing will do it
             return
         old, same = self._lines, width == self._width
         self._width = width
@@ -167,8 +167,16 @@ class ScrollCanvas(ScrollView, _Painter):
         if self.scrollable_content_region.width != self._width:
             self.repaint()
 
+    def on_show(self) -> None:
+        """It may have been told something while it was hidden."""
+        if self._width == -1:
+            self.repaint()
+
     def render_line(self, y: int) -> Strip:
         """One line as Textual wants it."""
+        if self._width == -1:
+            self._width = 0  # once is enough
+            self.call_later(self.repaint)
         index = self.scroll_offset.y + y
         line = self._lines[index] if index < len(self._lines) else []
         return self.strip(self.decorate(index, line), self.scrollable_content_region.width)

@@ -1,0 +1,19 @@
+"""Options and fixtures of the whole suite."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# Read by Textual when it is imported; no test may wait for an animation.
+os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-goldens",
+        action="store_true",
+        default=False,
+        help="write what the screens show now as the new goldens",
+    )

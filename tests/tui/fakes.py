@@ -1,0 +1,302 @@
+"""A session that computes what a test tells it to, views to go with it, and eyes for the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+from textual.app import App
+from textual.pilot import Pilot
+
+from engine.inputs import FileInfo, Inputs
+from engine.live.status import Ignored, RootStatus, Status
+from engine.parameters import Parameters, option
+from engine.problems import Problem
+from engine.result import Headline, Result
+from engine.settings import Settings, State
+from engine.tables import Column, Table
+from engine.view import Context
+from engine.views import Entry
+from tui.shell import Shell
+
+NOW = 1_767_225_600.0
+"""The frozen clock: 2026-01-01T00:00:00Z in epoch seconds."""
+
+NODES = Table(
+    "nodes",
+    "The nodes.",
+    (
+        Column("name", pl.String, "Its name.", priority=0),
+        Column("state", pl.String, "Its state.", kind="level", priority=0),
+        Column("cpu", pl.Float64, "Its CPU.", unit="%", kind="percent", priority=0),
+        Column("size", pl.Int64, "Its data.", unit="bytes", kind="bytes", priority=1),
+        Column("wait", pl.Float64, "How long it waits.", unit="ms", kind="ms", priority=2),
+        Column("seen", pl.Int64, "When it was seen.", kind="time_ms", priority=3),
+        Column("note", pl.String, "A remark.", priority=4),
+        Column("trend", pl.List(pl.Float64), "Its last values.", kind="spark", priority=2),
+        Column("secret", pl.String, "Not shown at first.", hidden=True),
+    ),
+    key=("name",),
+    order=("name",),
+)
+PARTS = Table("parts", "Parts.", (Column("part", pl.String, "A part.", priority=0),), key=("part",))
+
+
+class FakeParameters(Parameters, frozen=True, kw_only=True):
+    """Choices of the fake views."""
+
+    limit: Annotated[float, option("CPU above it is severe", unit="%", low=0, high=100)] = 90.0
+    mode: Annotated[str, option("How to count", choices=("plain", "doubled"))] = "plain"
+    fail: Annotated[tuple[str, ...], option("Nodes that are down")] = ()
+    deep: Annotated[bool, option("Look deeper")] = False
+
+
+def frame(rows: int, *, seed: int = 0, limit: float = 90.0) -> pl.DataFrame:
+    """Deterministic nodes."""
+    names = [f"node-{i:03}" for i in range(rows)]
+    cpu = [((i * 37 + seed * 11) % 1000) / 10 for i in range(rows)]
+    return pl.DataFrame(
+        {
+            "name": names,
+            "state": ["severe" if c > limit else "moderate" if c > limit / 2 else "ok" for c in cpu],
+            "cpu": cpu,
+            "size": [i * 1_000_003 for i in range(rows)],
+            "wait": [i * 333.0 if i % 5 else None for i in range(rows)],
+            "seen": [int(NOW * 1000) - i * 60_000 for i in range(rows)],
+            "note": [f"rack {i % 4}" for i in range(rows)],
+            "trend": [[float((i + j) % 9) for j in range(12)] for i in range(rows)],
+            "secret": ["x"] * rows,
+        },
+        schema=NODES.schema,
+    )
+
+
+class FakeView:
+    """A view whose result is made by ``make``."""
+
+    kinds = ()
+    parameters = FakeParameters
+    tables = (NODES, PARTS)
+    fail_on = "severe"
+
+    def __init__(self, name: str = "fake-view", title: str = "Fake view") -> None:
+        self.name = name
+        self.title = title
+        self.rows = 40
+        self.seed = 0
+        self.delay = 0.0
+        self.error: Exception | None = None
+        self.frame: pl.DataFrame | None = None
+        self.calls: list[tuple[Any, int | None]] = []
+        self.notes: tuple[str, ...] = ("mode plain", "window 5 min")
+        self.headline = (Headline("total", "42.0 GB", "n = 40, ±2 %"), Headline("worst", "97.3%", "", "severe"))
+
+    def compute(self, inputs: Inputs, parameters: FakeParameters, context: Context) -> Result:
+        self.calls.append((parameters, context.at_ms))
+        end = time.monotonic() + self.delay
+        while time.monotonic() < end:
+            context.check()
+            time.sleep(0.002)
+        if self.error is not None:
+            raise self.error
+        seed = inputs.version if self.seed < 0 else self.seed
+        nodes = self.frame if self.frame is not None else frame(self.rows, seed=seed, limit=parameters.limit)
+        nodes = nodes.filter(~pl.col("name").is_in(list(parameters.fail)))
+        return Result(
+            self.name,
+            {"rows": nodes.height},
+            {"nodes": nodes, "parts": pl.DataFrame({"part": ["a", "b"]})},
+            headline=self.headline,
+            notes=self.notes,
+            newest_ms=int(NOW * 1000) - 3_000,
+            at_ms=context.at_ms,
+        )
+
+    def upstream(self, result: Result, parameters: Any) -> str | None:
+        return None
+
+
+class FakeSession:
+    """Holds fake views; ``change`` plays a change of files."""
+
+    def __init__(self, views: Sequence[FakeView]) -> None:
+        self.views = {view.name: view for view in views}
+        self.version = 1
+        self.live_problems: tuple[Problem, ...] = ()
+        self.read_problems: tuple[Problem, ...] = ()
+        self.files = 3
+        self.stale = 0
+        self.closed = False
+        self.frozen: list[int] = []
+        self._changed: Callable[[frozenset[str]], None] | None = None
+        self.watching = threading.Event()
+
+    def scan(self, *, final: bool = False, progress: Callable[[float, str], None] | None = None) -> frozenset[str]:
+        if progress is not None:
+            progress(0.5, "half")
+        return frozenset(self.views)
+
+    def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
+        self._changed = changed
+        self.watching.set()
+        stop.wait()
+
+    def change(self) -> None:
+        """The files changed."""
+        self.version += 1
+        assert self._changed is not None
+        self._changed(frozenset(self.views))
+
+    def inputs(self, view: str) -> Inputs:
+        self.views[view]
+        files = {
+            i: FileInfo(i, f"/data/{i}", str(i), "fake", int(NOW * 1000), 10, 1, stale=i < self.stale)
+            for i in range(self.files)
+        }
+        return Inputs(self.version, files, self.read_problems)
+
+    def compute(
+        self,
+        view: str,
+        parameters: Any,
+        *,
+        at_ms: int | None = None,
+        now_ms: int | None = None,
+        stop: Callable[[], bool] = lambda: False,
+        progress: Callable[[float, str], None] = lambda fraction, text: None,
+        inputs: Inputs | None = None,
+    ) -> Result:
+        used = self.inputs(view) if inputs is None else inputs
+        self.frozen.append(used.version)
+        return self.views[view].compute(used, parameters, Context(int(NOW * 1000), at_ms, {}, stop, progress))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return self.live_problems
+
+    @property
+    def status(self) -> Status:
+        return Status(
+            roots=(RootStatus("/data", "events"),),
+            files=self.files,
+            ignored=(Ignored("/data/notes.txt", "no view reads it"),),
+            ignored_count=1,
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+ENTRIES = (
+    Entry("first-view", "First view", "fake", "first files"),
+    Entry("fake-view", "Fake view", "fake", "fake files"),
+    Entry("later-view", "Later view", "", "files of a later version"),
+)
+
+
+class Stage:
+    """A shell on a fake session, and eyes."""
+
+    def __init__(self, app: Shell, session: FakeSession, pilot: Pilot[None]) -> None:
+        self.app = app
+        self.session = session
+        self.pilot = pilot
+
+    async def until(self, true: Callable[[], Any], seconds: float = 5.0) -> None:
+        """Wait until ``true()``; fails after ``seconds``."""
+        end = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > end:
+                raise AssertionError("never came true; the screen:\n" + self.text())
+            await self.pilot.pause(0.01)
+        await self.pilot.pause()
+
+    async def press(self, *keys: str) -> None:
+        """Press keys and let everything settle."""
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    def text(self) -> str:
+        """What is on screen."""
+        return "\n".join(screen_lines(self.app))
+
+    async def see(self, text: str) -> None:
+        """Wait until ``text`` is on screen."""
+        await self.until(lambda: text in self.text())
+
+
+def screen_lines(app: App[Any]) -> list[str]:
+    """The screen as lines of text, right spaces stripped. The one place that looks into Textual's compositor."""
+    return ["".join(segment.text for segment in strip).rstrip() for strip in app.screen._compositor.render_strips()]
+
+
+def screen_styles(app: App[Any]) -> list[str]:
+    """One letter per cell: how it is drawn. Equal styles have equal letters, in order of appearance."""
+    letters: dict[Any, str] = {}
+    out = []
+    for strip in app.screen._compositor.render_strips():
+        line = ""
+        for segment in strip:
+            key = (
+                (segment.style.color, segment.style.bgcolor, segment.style.bold, segment.style.reverse)
+                if segment.style
+                else None
+            )
+            letter = letters.setdefault(key, chr(ord("a") + len(letters) % 26))
+            line += letter * segment.cell_length
+        out.append(line)
+    return out
+
+
+@asynccontextmanager
+async def stage(
+    tmp_path: Path,
+    size: tuple[int, int] = (80, 24),
+    views: Mapping[str, FakeView] | None = None,
+    *,
+    session: FakeSession | None = None,
+    view: str | None = "fake-view",
+    entries: Sequence[Entry] = ENTRIES,
+    ready: bool = True,
+    failed: Mapping[str, str] | None = None,
+    **ui: Any,
+) -> Any:
+    """A running shell on fake views; waits for the first result unless ``ready`` is False."""
+    import msgspec
+
+    made = session or FakeSession(list(views.values()) if views else [FakeView("first-view", "First view"), FakeView()])
+    keys = ui.pop("keys", {})
+    settings = Settings(tmp_path / "config.toml", keys=keys)
+    settings = Settings(
+        settings.path, ui=msgspec.structs.replace(settings.ui, glyphs="braille", theme="dark", **ui), keys=keys
+    )
+    app = Shell(
+        [Path("/data")],
+        settings,
+        view=view,
+        opener=lambda roots, _settings: (made, made.views, failed or {}),
+        entries=tuple(entries),
+        state=State(tmp_path / "state.toml"),
+        clock=lambda: NOW,
+    )
+    app.theme = (
+        ui.get("theme", "loadlens-dark")
+        if ui.get("theme", "dark") not in ("dark", "light")
+        else f"loadlens-{ui.get('theme', 'dark')}"
+    )
+    async with app.run_test(size=size, notifications=True) as pilot:
+        found = Stage(app, made, pilot)
+        if ready:
+            await found.until(lambda: app.pane is not None and app.pane.result is not None)
+        yield found
+
+
+def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run an async test."""
+    asyncio.run(story())

@@ -1,0 +1,442 @@
+"""The dashboard driven by its keys, on a fake session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from engine.problems import Problem
+from engine.settings import State
+from engine.view import NoInput
+from tests.tui.fakes import FakeSession, FakeView, frame, play, stage
+from tui.widgets.sections import Sections
+from tui.widgets.status import StatusLine
+from tui.widgets.table import LiveTable
+
+
+def nodes(app) -> LiveTable:
+    return app.pane.query_one("#table-nodes", LiveTable)
+
+
+def test_first_result_reaches_the_screen(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            await s.see("node-000")
+            text = s.text()
+            assert "total 42.0 GB" in text and "worst" in text and "97.3%" in text
+            assert "mode plain" in text
+            assert "data 3 s" in text and "3 files" in text
+            assert s.app.focused is nodes(s.app)
+
+    play(story)
+
+
+def test_tab_without_view_says_what_it_will_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            await s.press("3")
+            await s.see("Later view is not part of this version yet.")
+            assert "This tab reads files of a later version." in s.text()
+            await s.press("2")
+            await s.see("node-000")
+
+    play(story)
+
+
+def test_inactive_tabs_are_computed_when_shown(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            first = s.session.views["first-view"]
+            assert first.calls == []
+            await s.press("1")
+            await s.until(lambda: len(first.calls) == 1)
+            await s.press("2", "1")
+            await s.pilot.pause(0.1)
+            assert len(first.calls) == 1, "nothing changed: coming back computes nothing"
+
+    play(story)
+
+
+def test_change_on_disk_shows(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            view = s.session.views["fake-view"]
+            await s.see("node-039") if s.app.size.height > 50 else None
+            view.rows = 3
+            s.session.change()
+            await s.until(lambda: nodes(s.app).window.height == 3)
+            assert "node-005" not in s.text()
+
+    play(story)
+
+
+def test_equal_result_draws_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            await s.see("node-000")
+            table = nodes(s.app)
+            before = table.window
+            calls = len(s.session.views["fake-view"].calls)
+            s.session.change()
+            await s.until(lambda: len(s.session.views["fake-view"].calls) > calls)
+            await s.pilot.pause(0.05)
+            assert table.window is before
+
+    play(story)
+
+
+def test_cursor_stays_on_its_row(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            await s.press("j", "j", "j")
+            table = nodes(s.app)
+            assert table.cursor_key == ("node-003",)
+            view = s.session.views["fake-view"]
+            view.frame = frame(40).filter(pl.col("name") != "node-001")
+            s.session.change()
+            await s.until(lambda: table.window.height == 39)
+            assert table.cursor_key == ("node-003",) and table.cursor == 2
+            view.frame = view.frame.filter(pl.col("name") != "node-003")
+            s.session.change()
+            await s.until(lambda: table.window.height == 38)
+            assert table.cursor == 2 and table.cursor_key == ("node-004",)
+
+    play(story)
+
+
+def test_sort_keys(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            table = nodes(s.app)
+            await s.press("l", "l", "s")
+            assert (table.choice.sort, table.choice.descending) == ("cpu", True)
+            cpu = [row["cpu"] for row in table.window.rows(0, 40)]
+            assert cpu == sorted(cpu, reverse=True)
+            await s.press("r")
+            assert [row["cpu"] for row in table.window.rows(0, 40)] == sorted(cpu)
+            await s.press("greater_than_sign")
+            assert table.choice.sort == "size"
+            await s.press("less_than_sign", "less_than_sign")
+            assert table.choice.sort == "state"
+            states = [row["state"] for row in table.window.rows(0, 40)]
+            assert states == sorted(states, key=["severe", "moderate", "ok"].index)
+
+    play(story)
+
+
+def test_filter_follows_typing_and_escape_restores(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            table = nodes(s.app)
+            await s.press("slash", *"cpu", "greater_than_sign", *"90")
+            await s.until(lambda: 0 < table.window.height < 10)
+            assert all(row["cpu"] > 90 for row in table.window.rows(0, 40))
+            await s.press("escape")
+            assert table.window.height == 40 and s.app.focused is table
+            await s.press("slash", *"node", "minus", *"01", "enter")
+            await s.until(lambda: table.window.height == 10)
+            assert s.app.focused is table and "/node-01" in s.text()
+            await s.press("escape")
+            assert table.window.height == 40
+
+    play(story)
+
+
+def test_bad_filter_is_said(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.press("slash", *"cpx", "greater_than_sign", *"3", "enter")
+            await s.see("did you mean cpu?")
+            assert nodes(s.app).window.height == 40
+
+    play(story)
+
+
+def test_find_moves_without_hiding(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            table = nodes(s.app)
+            await s.press("f", *"rack", "space", "2", "enter")
+            assert table.cursor_key == ("node-002",) and table.window.height == 40
+            await s.press("n")
+            assert table.cursor_key == ("node-006",)
+            await s.press("N", "N")
+            assert table.cursor_key == ("node-038",), "around the end"
+
+    play(story)
+
+
+def test_options_change_result_and_undo(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            pane = s.app.pane
+            await s.press("o")
+            await s.see("CPU above it is severe")
+            await s.press("minus")
+            assert pane.parameters.limit == 89.0
+            await s.press("down", "enter")
+            assert pane.parameters.mode == "doubled"
+            await s.press("down", "enter", *"node-001,node-002", "enter")
+            await s.until(lambda: nodes(s.app).window.height == 38)
+            await s.press("escape")
+            await s.press("u", "u")
+            assert pane.parameters.mode == "plain" and pane.parameters.limit == 89.0
+            await s.until(lambda: nodes(s.app).window.height == 40)
+            await s.press("U")
+            assert pane.parameters.mode == "doubled"
+            await s.press("R")
+            assert pane.parameters == pane.defaults
+            await s.press("u")
+            assert pane.parameters.mode == "doubled", "defaults can be undone"
+
+    play(story)
+
+
+def test_bad_option_is_said_and_changes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            pane = s.app.pane
+            assert pane.change(limit=50.0) and pane.undo_depth == 1
+            assert not pane.change(limit=500.0)
+            await s.see("500.0 is not within 0 to 100")
+            assert pane.parameters.limit == 50.0 and pane.undo_depth == 1
+
+    play(story)
+
+
+def test_pause_freezes_inputs_but_not_parameters(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.press("p")
+            await s.see("PAUSED")
+            s.session.change()
+            s.session.change()
+            await s.see("PAUSED, 2 waiting")
+            calls = len(s.session.frozen)
+            s.app.pane.change(limit=10.0)
+            await s.until(lambda: len(s.session.frozen) > calls)
+            assert s.session.frozen[-1] == 1, "computed on the inputs as they were"
+            await s.press("p")
+            await s.until(lambda: s.session.frozen[-1] == 3)
+            assert "PAUSED" not in s.text()
+
+    play(story)
+
+
+def test_failed_result_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            view = s.session.views["fake-view"]
+            view.error = RuntimeError("boom [/b] \x1b[2J")
+            s.session.change()
+            await s.see("shown is old: RuntimeError: boom")
+            assert "node-000" in s.text() and "\x1b" not in s.text()
+            view.error = None
+            s.session.change()
+            await s.until(lambda: "shown is old" not in s.text())
+
+    play(story)
+
+
+def test_inputs_that_go_away_blank_the_tab(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            view = s.session.views["fake-view"]
+            view.error = NoInput("no nodes here")
+            s.session.change()
+            await s.see("Nothing to show: no nodes here.")
+            assert "node-000" not in s.text() and "This tab reads fake files." in s.text()
+            view.error = None
+            s.session.change()
+            await s.see("node-000")
+
+    play(story)
+
+
+def test_first_tab_with_data_is_shown(tmp_path: Path) -> None:
+    async def story() -> None:
+        session = FakeSession([FakeView("first-view"), FakeView()])
+        counts = {"first-view": 0, "fake-view": 3}
+        original = session.inputs
+
+        def inputs(view: str):
+            session.files = counts[view]
+            return original(view)
+
+        session.inputs = inputs
+        async with stage(tmp_path, session=session, view=None) as s:
+            await s.see("node-000")
+            assert s.app.pane.entry.name == "fake-view"
+
+    play(story)
+
+
+def test_a_view_that_cannot_be_loaded_does_not_blank_the_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        session = FakeSession([FakeView()])
+        async with stage(
+            tmp_path, (120, 40), session=session, failed={"first-view": "ImportError: no such thing"}
+        ) as s:
+            await s.see("node-000")
+            await s.press("1")
+            await s.see("First view cannot be computed: ImportError: no such thing")
+
+    play(story)
+
+
+def test_problems_screen(tmp_path: Path) -> None:
+    async def story() -> None:
+        session = FakeSession([FakeView("first-view"), FakeView()])
+        session.read_problems = (
+            Problem.at("/data/a.txt", "bad-record", "cut in \x1b the middle [/b]", line=7, count=3),
+        )
+        async with stage(tmp_path, (120, 40), session=session) as s:
+            await s.see("! 1 problem")
+            await s.press("exclamation_mark")
+            await s.see("bad-record")
+            assert "cut in · the middle [/b]" in s.text() and "/data/a.txt" in s.text()
+            await s.press("right_square_bracket")
+            await s.see("no view reads it")
+            await s.press("escape")
+            assert len(s.app.screen_stack) == 1
+
+    play(story)
+
+
+def test_help_shows_every_action_that_can_be_reached(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 100)) as s:
+            await s.press("question_mark")
+            await s.see("Everywhere")
+            text = s.text()
+            for action in s.app.actions_by_id.values():
+                if action.scope in ("table", "pane"):
+                    assert action.help[:30] in text, action.id
+            await s.press("escape")
+
+    play(story)
+
+
+def test_palette_runs_an_action_where_the_focus_was(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            await s.press("colon", *"reverse", "enter")
+            await s.until(lambda: nodes(s.app).choice.descending)
+            await s.press("colon", *"pause", "enter")
+            await s.see("PAUSED")
+
+    play(story)
+
+
+def test_columns_can_be_chosen_and_are_remembered(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.press("C")
+            await s.see("[x] name")
+            await s.press("down", "space", "end", "space", "enter")
+            table = nodes(s.app)
+            names = [column.name for column in table.window.columns]
+            assert "state" not in names and "secret" in names
+            await s.press("l", "s", "q")
+        remembered = State(tmp_path / "state.toml")
+        assert remembered.get("tab") == "fake-view"
+        async with stage(tmp_path, (120, 40)) as s:
+            again = nodes(s.app)
+            await s.until(lambda: again.window is not None)
+            assert [column.name for column in again.window.columns] == names
+            assert again.choice.sort == "cpu"
+
+    play(story)
+
+
+def test_export_honours_filter_and_sort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.press("slash", *"node-00", "enter", "r")
+            await s.press("e")
+            await s.see("Export the table")
+            await s.press("enter")
+            lines = (tmp_path / "nodes.csv").read_text().splitlines()
+            assert lines[0].startswith("name,state,cpu") and "secret" not in lines[0]
+            assert [line.split(",")[0] for line in lines[1:]] == [f"node-00{i}" for i in reversed(range(10))]
+            await s.press("e", "enter")
+            await s.see("exists; give another name")
+
+    play(story)
+
+
+def test_sections_and_time_keys(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            sections = s.app.pane.query_one(Sections)
+            await s.press("right_square_bracket")
+            assert sections.chosen == 1
+            await s.see("part")
+            await s.press("left_square_bracket", "left_parenthesis")
+            await s.see("these files carry no history")
+            s.app.pane.at(1_700_000_000_000)
+            await s.until(lambda: s.session.views["fake-view"].calls[-1][1] == 1_700_000_000_000)
+            assert s.app.query_one(StatusLine).facts.at
+            await s.press("backslash")
+            await s.until(lambda: s.session.views["fake-view"].calls[-1][1] is None)
+
+    play(story)
+
+
+def test_newest_request_wins(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            view = s.session.views["fake-view"]
+            view.delay = 0.2
+            calls = len(view.calls)
+            for limit in (10.0, 20.0, 30.0, 40.0, 50.0):
+                s.app.pane.change(limit=limit)
+            await s.until(lambda: view.calls[-1][0].limit == 50.0)
+            assert len(view.calls) - calls <= 2, "those in between were never computed"
+
+    play(story)
+
+
+def test_quit_saves_and_closes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            await s.press("1", "q")
+            assert s.app.return_code == 0 and s.session.closed
+        assert State(tmp_path / "state.toml").get("tab") == "first-view"
+
+    play(story)
+
+
+def test_resize_keeps_everything_reachable(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (200, 50)) as s:
+            await s.see("node-000")
+            assert s.app.screen.has_class("-wide")
+            for size, name in (((120, 40), "-normal"), ((80, 24), "-narrow"), ((40, 10), "-narrow")):
+                await s.pilot.resize_terminal(*size)
+                await s.pilot.pause()
+                await s.see("node-000")
+                assert s.app.screen.has_class(name)
+                assert all(len(line) <= size[0] for line in s.text().splitlines())
+
+    play(story)
+
+
+def test_glyphs_and_themes_switch(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.see("▲ SEVERE")
+            await s.press("f6", "f6")
+            await s.pilot.pause(0.1)
+            assert s.app.glyphs.ascii
+            body = [line for line in s.text().splitlines() if line.startswith("node-")]
+            assert body and all(line.isascii() for line in body)
+            for _ in range(4):
+                await s.press("T")
+            assert s.app.theme == "loadlens-dark"
+
+    play(story)
