@@ -21,7 +21,8 @@ class Attachment(msgspec.Struct, frozen=True):
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
     """Base of every view's parameters. Each field has a default and is declared as
-    ``Annotated[type, option("sentence", unit="ms")]``. Its option and settings key is the name with hyphens."""
+    ``Annotated[type, option("sentence", unit="ms")]``. Its option and settings key is the name with hyphens (a trailing
+    underscore, which keeps a name off Python's keywords, is dropped)."""
 
 
 def option(
@@ -68,7 +69,7 @@ def options(kind: type[Parameters]) -> tuple[Option, ...]:
         extra = meta.extra or {}
         found.append(
             Option(
-                key=spec.name.replace("_", "-"),
+                key=spec.name.rstrip("_").replace("_", "-"),
                 field=spec.name,
                 type=typing.get_args(hint)[0],
                 default=default,

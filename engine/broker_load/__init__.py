@@ -1,1 +1,1 @@
-"""Broker load: tables, readers, model and view."""
+"""Broker load: the workload model of LinkedIn Cruise Control over files, corrected beside it, and what failures do."""

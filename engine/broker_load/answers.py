@@ -1,0 +1,2 @@
+"""placeholder"""
+def add(*a): pass

@@ -1,0 +1,343 @@
+"""From input tables to sampling rounds, computed once per interval and kept in the session's memo.
+
+A new scrape makes only the intervals it falls into be built again; the others come from the memo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load import identity, metrics, rounds, topology
+from engine.broker_load.identity import Identity
+from engine.broker_load.rounds import Round
+from engine.broker_load.samples import Samples
+from engine.broker_load.topology import Broker, Topology
+from engine.broker_load.windows import Window
+from engine.inputs import FILE, Inputs
+from engine.view import Context
+
+_MEMO = "broker-load"
+
+
+@dataclass(slots=True)
+class Book:
+    """What is remembered between computations: which file has which ticks, and finished rounds by their key."""
+
+    seen: dict[int, int] = field(default_factory=dict)
+    ticks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TICK))
+    rounds: dict[int, tuple[Any, Round]] = field(default_factory=dict)
+    topologies: dict[Any, Topology] = field(default_factory=dict)
+    samples: dict[int, tuple[Any, Samples]] = field(default_factory=dict)
+    windows: dict[int, Window] = field(default_factory=dict)
+    window_topology: dict[int, Topology] = field(default_factory=dict)
+
+
+_TICK = {
+    FILE: pl.UInt32,
+    "version": pl.Int64,
+    "host": pl.String,
+    "broker": pl.Int32,
+    "time_ms": pl.Int64,
+    "counter": pl.Boolean,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Rounds in order of time up to ``at``, the topology that holds at the end, who is who, and CPU counts by broker
+    index of the final topology."""
+
+    rounds: tuple[Round, ...]
+    topology: Topology
+    identity: Identity
+    node_cpus: dict[int, int]
+    filled_sizes: bool
+    newest_ms: int | None
+
+
+def book_of(context: Context) -> Book:
+    """The book in the session's memo."""
+    book = context.memo.get(_MEMO)
+    if not isinstance(book, Book):
+        book = context.memo[_MEMO] = Book()
+    return book
+
+
+def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, str]) -> dict[int, Broker]:
+    """Brokers by id from broker lists, then hosts from load answers and scrapes for those not listed."""
+    known: dict[int, Broker] = {}
+    for row in listed.iter_rows(named=True):
+        known[row["broker"]] = Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
+    if known:
+        return known
+    for row in answers.iter_rows(named=True):
+        if row["host"] and row["broker"] is not None:
+            known[row["broker"]] = Broker(row["host"], row["rack"] or "", row["state"] != "DEAD", False)
+    for broker, host in sorted(hosts.items()):
+        known.setdefault(broker, Broker(host, "", True, False))
+    return known
+
+
+def _note_ticks(book: Book, inputs: Inputs, table: pl.DataFrame) -> None:
+    """Bring ``book.ticks`` up to date: one row per file, instance and time."""
+    files = inputs.files
+    now = {number: info.version for number, info in files.items()}
+    fresh = [number for number, version in now.items() if book.seen.get(number) != version]
+    gone = set(book.seen) - set(now)
+    if not fresh and not gone:
+        return
+    drop = pl.Series(sorted(gone | set(fresh)), dtype=pl.UInt32)
+    ticks = book.ticks.filter(~pl.col(FILE).is_in(drop.implode()))
+    rows = table if len(fresh) == len(now) else table.filter(
+        pl.col(FILE).is_in(pl.Series(fresh, dtype=pl.UInt32).implode()))  # fmt: skip
+    if rows.height:
+        new = rows.group_by(FILE, "host", "broker", "time_ms", maintain_order=True).agg(pl.col("counter").any())
+        versions = pl.DataFrame({FILE: fresh, "version": [now[n] for n in fresh]}, schema_overrides={FILE: pl.UInt32})
+        new = new.join(versions, on=FILE, how="left", maintain_order="left").select(list(_TICK))
+        ticks = pl.concat([ticks, new])
+    book.ticks = ticks
+    book.seen = now
+
+
+def gather(
+    inputs: Inputs, context: Context, until_ms: int | None, interval_ms: int, fill_sizes: bool = True
+) -> History | None:
+    """All rounds up to ``until_ms`` (inclusive). None where there is no topology at all."""
+    book = book_of(context)
+    table = inputs.table("metrics")
+    _note_ticks(book, inputs, table)
+    places = inputs.table("topology")
+    ticks = book.ticks
+    if until_ms is not None:
+        ticks = ticks.filter(pl.col("time_ms") <= until_ms)
+    if not places.height:
+        return None
+    final_rows = topology.newest(places, until_ms)
+    answers = inputs.table("answer_brokers")
+    who = identity.resolve(
+        _identity_rows(book, table, ticks, (tuple(sorted(book.seen.items())), until_ms)),
+        final_rows,
+        known_brokers(inputs.table("broker_list"), answers, {}),
+    )
+    hosts = {broker: identity.bare(host) for host, found in who.ids.items() for broker in found}
+    known = known_brokers(inputs.table("broker_list"), answers, hosts)
+    heard = frozenset(hosts) | frozenset(ticks["broker"].drop_nulls().unique().to_list())
+    heard |= frozenset(inputs.table("log_dirs")["broker"].unique().to_list())
+    base = (tuple(sorted(known.items())), heard, _frame_key(inputs, places), tuple(sorted(who.ids.items())))
+
+    ticks = ticks.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
+    changes = places["time_ms"].unique().sort().to_list()
+    found: list[Round] = []
+    rebuild: dict[int, tuple[Any, int]] = {}
+    by_interval: dict[int, list[tuple[int, int]]] = {}
+    pairs = ticks.group_by("interval", FILE, "version").agg(pl.col("time_ms").max()).sort("interval", FILE)
+    for interval, number, version, _ in pairs.iter_rows():
+        by_interval.setdefault(interval, []).append((number, version))
+    counters = bool(ticks["counter"].any()) if ticks.height else False
+    before: list[tuple[int, int]] = []
+    for interval, members in by_interval.items():
+        end = (interval + 1) * interval_ms - 1
+        epoch = sum(1 for change in changes if change <= end)
+        cut = until_ms if until_ms is not None and until_ms < end else None
+        key = (interval_ms, tuple(members), tuple(before) if counters else (), epoch, cut, base, fill_sizes)
+        before = members
+        have = book.rounds.get(interval)
+        if have is None or have[0] != key:
+            rebuild[interval] = (key, end if cut is None else cut)
+    sizes = inputs.table("log_dir_sizes") if fill_sizes else None
+    filled = False
+    if rebuild:
+        rows = _rows_for(table, ticks, set(rebuild), who, interval_ms, until_ms)
+        parts = rows.partition_by("interval", as_dict=True, maintain_order=True) if rows.height else {}
+        for place, (interval, (key, end)) in enumerate(sorted(rebuild.items())):
+            context.check()
+            if len(rebuild) > 4:
+                context.progress(place / len(rebuild), "sampling rounds")
+            found_topology = _topology_at(book, places, end, known, heard, base)
+            part = parts.get((interval,))
+            if part is None:
+                part = rows.head(0)
+            if sizes is not None and sizes.height:
+                part = _fill(part, sizes, end)
+            book.rounds[interval] = (key, rounds.build(interval, part, found_topology))
+    for interval in by_interval:
+        found.append(book.rounds[interval][1])
+    for interval in set(book.rounds) - set(by_interval):
+        if until_ms is None:
+            del book.rounds[interval]
+    if sizes is not None and sizes.height:
+        filled = True
+    final = _topology_at(book, places, until_ms, known, heard, base)
+    cpus: dict[int, int] = {}
+    nodes = table.filter(pl.col("metric") == metrics.NODE_IDLE_SECONDS)
+    if nodes.height:
+        for host, count in nodes.group_by("host").agg(pl.col("partition").n_unique()).iter_rows():
+            for broker in who.ids.get(host, ()):
+                index = int(final.index_of([broker])[0])
+                if index >= 0:
+                    cpus[index] = int(count)
+    newest = int(ticks["time_ms"].max()) if ticks.height else None  # type: ignore[arg-type]
+    return History(tuple(found), final, who, cpus, filled, newest)
+
+
+def _frame_key(inputs: Inputs, frame: pl.DataFrame) -> tuple[tuple[int, int], ...]:
+    files = frame[FILE].unique().sort().to_list() if FILE in frame.columns else []
+    return tuple((number, inputs.files[number].version) for number in files if number in inputs.files)
+
+
+def _identity_rows(book: Book, table: pl.DataFrame, ticks: pl.DataFrame, key: Any) -> pl.DataFrame:
+    """Rows that tell who is who: the newest scrape of each instance."""
+    if not ticks["host"].is_not_null().any():
+        return table.head(0)
+    last = ticks.filter(pl.col("host").is_not_null()).group_by("host").agg(pl.col("time_ms").max())
+    files = ticks.join(last, on=["host", "time_ms"])[FILE].unique()
+    return table.filter(pl.col(FILE).is_in(files.implode()))
+
+
+def _topology_at(
+    book: Book, places: pl.DataFrame, until: int | None, known: dict[int, Broker], heard: frozenset[int], base: Any
+) -> Topology:
+    times = places["time_ms"].unique().sort().to_list()
+    # Every moment between two descriptions sees the same rows, so one topology serves them all.
+    epoch = len(times) if until is None else sum(1 for time in times if time <= until)
+    key = (epoch, base)
+    if key not in book.topologies:
+        for old in [k for k in book.topologies if k[1] != base]:
+            del book.topologies[old]
+        rows = topology.newest(places, until)
+        book.topologies[key] = topology.build(rows, known, heard)
+    return book.topologies[key]
+
+
+def _rows_for(
+    table: pl.DataFrame,
+    ticks: pl.DataFrame,
+    wanted: set[int],
+    who: Identity,
+    interval_ms: int,
+    until_ms: int | None,
+) -> pl.DataFrame:
+    """Rows of the ``wanted`` intervals with broker ids, counters turned into rates, in file order."""
+    chosen = ticks.filter(pl.col("interval").is_in(sorted(wanted)))
+    files = set(chosen[FILE].to_list())
+    moving = chosen.filter(pl.col("counter"))
+    previous: set[int] = set()
+    if moving.height:
+        # The rate of a tick needs the tick before it, wherever that lies.
+        ordered = ticks.filter(pl.col("counter")).sort("host", "time_ms", maintain_order=True)
+        ordered = ordered.with_columns(
+            pl.when(pl.col("host") == pl.col("host").shift(1)).then(pl.col(FILE).shift(1)).alias("_previous")
+        )
+        previous = set(ordered.filter(pl.col("interval").is_in(sorted(wanted)))["_previous"].drop_nulls().to_list())
+    every = files | previous
+    rows = table
+    if len(every) < table[FILE].n_unique():
+        rows = rows.filter(pl.col(FILE).is_in(pl.Series(sorted(every), dtype=pl.UInt32).implode()))
+    if until_ms is not None:
+        rows = rows.filter(pl.col("time_ms") <= until_ms)
+    pairs = [(host, broker) for host, found in who.ids.items() for broker in found]
+    if pairs:
+        names = pl.DataFrame(pairs, schema={"host": pl.String, "_broker": pl.Int32}, orient="row")
+        rows = rows.join(names, on="host", how="left", maintain_order="left").with_columns(
+            pl.coalesce("broker", "_broker").alias("broker")
+        ).drop("_broker")  # fmt: skip
+    rows = rows.filter(pl.col("broker").is_not_null())
+    place = ["broker", "metric", "topic", "partition"]
+    counters = rows.filter(pl.col("counter"))
+    gauges = rows.filter(~pl.col("counter"))
+    if gauges["host"].is_not_null().any():
+        # Two scrapes of one broker at one moment (a host listed twice, a file copied) are one reading.
+        gauges = gauges.unique([*place, "time_ms"], keep="first", maintain_order=True)
+    columns = ["time_ms", "broker", "metric", "topic", "partition", "value"]
+    parts = [gauges.select(columns)]
+    if counters.height:
+        parts.append(_rates(counters, place).select(columns))
+    whole = pl.concat(parts) if len(parts) > 1 else parts[0]
+    whole = whole.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
+    return whole.filter(pl.col("interval").is_in(sorted(wanted)))
+
+
+def _rates(counters: pl.DataFrame, place: list[str]) -> pl.DataFrame:
+    """Increase per second since the tick before; a counter that fell was reset and counts from 0 (as ``irate``).
+
+    Idle seconds become the busy fraction of the node: 1 − mean over its CPUs.
+    """
+    by = [*place, "time_ms"]
+    frame = counters.unique(by, keep="first", maintain_order=True).sort(by, nulls_last=False)
+    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in place)
+    rise = pl.col("value") - pl.col("value").shift(1)
+    rise = pl.when(rise < 0).then("value").otherwise(rise)
+    seconds = (pl.col("time_ms") - pl.col("time_ms").shift(1)) / 1000
+    rated = frame.with_columns(pl.when(same).then(rise / seconds).alias("value")).filter(
+        pl.col("value").is_not_null() & pl.col("value").is_finite()
+    )
+    idle = pl.col("metric") == metrics.NODE_IDLE_SECONDS
+    nodes = (
+        rated.filter(idle)
+        .group_by("time_ms", "broker", "metric", maintain_order=True)
+        .agg((1 - pl.col("value").mean()).alias("value"))
+        .with_columns(pl.lit(None, pl.String).alias("topic"), pl.lit(None, pl.Int32).alias("partition"))
+    )
+    columns = ["time_ms", "broker", "metric", "topic", "partition", "value"]
+    return pl.concat([rated.filter(~idle).select(columns), nodes.select(columns)])
+
+
+def _fill(rows: pl.DataFrame, sizes: pl.DataFrame, end: int) -> pl.DataFrame:
+    """Sizes from kafka-log-dirs for brokers that report rates but no size at all."""
+    sized = rows.filter(pl.col("metric") == metrics.SIZE)["broker"].unique()
+    silent = [b for b in rows["broker"].unique().to_list() if b not in set(sized.to_list())]
+    if not silent or not rows.height:
+        return rows
+    late = pl.col("time_ms") > end
+    chosen = (
+        sizes.filter(pl.col("broker").is_in(silent))
+        .with_columns(late.alias("_late"), pl.when(late).then("time_ms").otherwise(-pl.col("time_ms")).alias("_rank"))
+        .sort("_late", "_rank", maintain_order=True)
+        .unique(["broker", "topic", "partition"], keep="first", maintain_order=True)
+    )
+    time = int(rows["time_ms"].max() or 0)  # type: ignore[arg-type]
+    added = chosen.select(
+        pl.lit(time, pl.Int64).alias("time_ms"),
+        "broker",
+        pl.lit(metrics.SIZE, pl.UInt8).alias("metric"),
+        "topic",
+        "partition",
+        pl.col("size").cast(pl.Float64).alias("value"),
+    )
+    interval = rows["interval"][0]
+    return pl.concat([rows, added.with_columns(pl.lit(interval, rows.schema["interval"]).alias("interval")).select(rows.columns)])
+
+
+def partition_map(old: Topology, new: Topology) -> np.ndarray | None:
+    """[P of old] index of each partition in ``new``, -1 where it is gone; None where both are the same."""
+    if old is new or (
+        old.topics == new.topics
+        and np.array_equal(old.topic, new.topic)
+        and np.array_equal(old.partition, new.partition)
+    ):
+        return None
+    place = {name: number for number, name in enumerate(new.topics)}
+    code = np.array([place.get(name, -1) for name in old.topics], np.int64)[old.topic]
+    width = int(max(old.partition.max(initial=0), new.partition.max(initial=0))) + 1
+    keys = new.topic.astype(np.int64) * width + new.partition
+    wanted = np.where(code >= 0, code * width + old.partition, -1)
+    if not len(keys):
+        return np.full(old.size, -1, np.int32)
+    where = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[where] == wanted, where, -1).astype(np.int32)
+
+
+def broker_cores(target: Topology, final: Topology, cores: np.ndarray) -> np.ndarray:
+    """[B of target] cores by broker id, taken from the final topology's."""
+    where = final.index_of(target.ids)
+    return np.where(where >= 0, cores[np.maximum(where, 0)], np.nan) if final.brokers else np.full(target.brokers, np.nan)
+
+
+def intervals(found: Iterable[Round]) -> list[int]:
+    """Interval numbers of rounds in order."""
+    return [one.interval for one in found]

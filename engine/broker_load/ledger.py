@@ -1,0 +1,157 @@
+"""The data-quality ledger: what was odd in the inputs, said once each, and every partition without a sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load import metrics, samples
+from engine.broker_load.model import Model
+from engine.broker_load.tables import LEDGER, SKIPPED
+from engine.inputs import Inputs
+
+STALE_INTERVALS = 3
+"""A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
+
+
+def skipped(model: Model) -> pl.DataFrame:
+    """Partitions without a sample: in no round and not among the finished ones. The rule is the newest round's."""
+    topology = model.topology
+    has = np.zeros(topology.size, np.bool_)
+    rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
+    for taken, where in zip(model.samples, model.maps, strict=True):
+        index = np.arange(topology.size) if where is None else where
+        keep = index >= 0
+        has[index[keep]] |= taken.rule[keep] == 0
+        rule[index[keep]] = taken.rule[keep]
+    if model.finished is not None:
+        has[model.finished.partition] = True
+    rows = np.flatnonzero(~has)
+    if not model.samples and model.finished is not None:
+        rule[rows] = np.where(topology.leader[rows] >= 0, 2, 1)
+    names = pl.Series("rule", list(samples.RULES), dtype=pl.String)
+    return SKIPPED.frame(
+        pl.DataFrame(
+            {
+                "topic": topology.topic_names.gather(rows),
+                "partition": topology.partition[rows],
+                "broker": topology.ids_of(topology.leader[rows]),
+                "rule": names.gather(np.where(rule[rows] == 0, 2, rule[rows])),
+            }
+        )
+    )
+
+
+def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
+    """Rows of the ledger in a fixed order: by kind and subject."""
+    rows: list[tuple[str, str, int, str]] = []
+    topology = model.topology
+    for code, name in enumerate(topology.norm_names):
+        same = [topology.topics[i] for i in np.flatnonzero(topology.norm == code).tolist()]
+        if len(same) > 1:
+            led = [set(np.unique(topology.leader[topology.topic == topology.topics.index(t)]).tolist()) for t in same]
+            shared = set.intersection(*led) - {-1}
+            detail = f"{' and '.join(same)} share one metric name; each gets the full rate"
+            if shared:
+                detail += " on brokers " + ", ".join(str(topology.ids[i]) for i in sorted(shared)) + " that lead both"
+            rows.append(("topic-collision", name, len(same), detail))
+    if model.rounds:
+        rows.extend(_broker_rows(model, interval_ms))
+    for index, guess in enumerate(model.capacities.estimated.tolist()):
+        if guess and topology.alive[index]:
+            cores = model.capacities.cores[index]
+            text = (
+                "capacity is the default entry's"
+                if model.capacities.file
+                else f"no capacity.json: {cores:g} cores assumed, disk and network capacity unknown"
+            )
+            rows.append(("estimated-capacity", f"broker {topology.ids[index]}", 1, text))
+    unknown = np.isnan(model.capacities.cores) & topology.alive
+    for index in np.flatnonzero(unknown).tolist():
+        text = "no entry in capacity.json, and none may be estimated: its partitions have no samples"
+        rows.append(("unknown-capacity", f"broker {topology.ids[index]}", 1, text))
+    who = model.history.identity
+    rows.extend(("guessed-host", host, 1, f"taken for broker {who.ids[host][0]} {how}") for host, how in who.guessed.items())
+    rows.extend(("unmatched-host", host, 1, "no broker is known by this host; its metrics are unused") for host in who.unmatched)
+    text = "several brokers are listed on this host and the scrape does not say which it is"
+    rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
+    listed = inputs.table("broker_list")
+    if listed.height:
+        shared_hosts = listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1).sort("host")
+        for host, count in shared_hosts.iter_rows():
+            rows.append(("shared-host", host or "(no name)", count, f"{count} brokers on one host: CPU and network limits are the host's"))
+    rows.extend(_missing(inputs, model))
+    rows.sort()
+    return LEDGER.frame(pl.DataFrame(rows, schema=["kind", "subject", "count", "detail"], orient="row")) if rows else LEDGER.empty()
+
+
+def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, str]]:
+    rows: list[tuple[str, str, int, str]] = []
+    topology = model.topology
+    newest = model.rounds[-1].time_ms
+    last = np.full(topology.brokers, -1, np.int64)
+    nan = np.zeros(topology.brokers, np.int64)
+    negative = np.zeros(topology.brokers, np.int64)
+    odd = np.zeros(topology.brokers, np.int64)
+    for one in model.rounds:
+        where = topology.index_of(one.topology.ids)
+        keep = where >= 0
+        heard = keep & one.heard
+        last[where[heard]] = np.maximum(last[where[heard]], one.time_ms)
+        nan[where[keep]] += (one.has_cpu & np.isnan(one.cpu))[keep]
+        with np.errstate(invalid="ignore"):
+            negative[where[keep]] += (one.cpu < 0)[keep]
+            odd[where[keep]] += (one.cpu > 1)[keep]
+    for index in range(topology.brokers):
+        subject = f"broker {topology.ids[index]}"
+        if nan[index]:
+            rows.append(("nan-cpu", subject, int(nan[index]), "CPU reading is NaN; upstream's load answer cannot be printed as JSON"))
+        if negative[index]:
+            rows.append(("negative-cpu", subject, int(negative[index]), "CPU reading is negative; its replicas lower the sums"))
+        if odd[index]:
+            rows.append(("cpu-over-100", subject, int(odd[index]), "CPU reading above 100 %: a container measured against the wrong quota?"))
+        if topology.alive[index] and 0 <= last[index] < newest - STALE_INTERVALS * interval_ms:
+            late = (newest - int(last[index])) // 1000
+            rows.append(("stale-scrape", subject, 1, f"last heard {late} s before the newest reading"))
+    final = model.rounds[-1]
+    for index in np.flatnonzero(final.heard & ~final.complete).tolist():
+        count = int(final.missing[index])
+        leads = final.topology.groups
+        mine = np.flatnonzero((leads[1] == index) & ~final.sized)[:3]
+        names = ", ".join(final.topology.topics[leads[2][g]] for g in mine.tolist())
+        text = f"{count} of its topics have no size ({names}{' …' if count > 3 else ''}): broker totals stay as reported"
+        rows.append(("missing-topics", f"broker {final.topology.ids[index]}", count, text))
+    if final.cpu_kind:
+        words = {
+            "reported": "the reporter's figure (process CPU load)",
+            "node": "the whole machine's, from node_exporter",
+            "process": "the broker process', divided by its cores",
+        }
+        rows.append(("cpu-measured", "all brokers", 1, f"CPU is {words[final.cpu_kind]}"))
+    silent = final.topology.alive & ~final.heard
+    for index in np.flatnonzero(silent).tolist():
+        rows.append(("silent-broker", f"broker {final.topology.ids[index]}", 1, "no metrics in the newest interval"))
+    return rows
+
+
+def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
+    """What other files would add."""
+    rows: list[tuple[str, str, int, str]] = []
+
+    def note(what: str, adds: str) -> None:
+        rows.append(("missing-input", what, 1, adds))
+
+    if not model.capacities.file:
+        note("capacity.json", "would add capacities: percentages, capacity goals, balance limits")
+    if model.synthetic:
+        note("kafka-topics --describe", "would add followers, in-sync replicas, failover")
+    table: Any = inputs.table("metrics")
+    if not table.height and not inputs.table("finished_samples").height:
+        note("scrapes", "would add loads; only placement is known")
+    elif table.height and not (table["metric"] == metrics.SIZE).any() and not inputs.table("log_dir_sizes").height:
+        note("sizes", "no partition sizes: upstream skips every partition; kafka-log-dirs --describe would add them")
+    if not inputs.table("broker_list").height:
+        note("brokers.csv", "would add racks and which broker is on which host")
+    return rows

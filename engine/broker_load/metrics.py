@@ -1,0 +1,113 @@
+"""The raw metrics of Cruise Control's reporter: names, ids, scope. Source: ``RawMetricType`` (ordinal = id)."""
+
+from __future__ import annotations
+
+_TIMES = ("PRODUCE", "CONSUMER_FETCH", "FOLLOWER_FETCH")
+_KINDS = ("REQUEST_QUEUE_TIME_MS", "TOTAL_TIME_MS", "LOCAL_TIME_MS")
+
+NAMES: tuple[str, ...] = (
+    "ALL_TOPIC_BYTES_IN",
+    "ALL_TOPIC_BYTES_OUT",
+    "TOPIC_BYTES_IN",
+    "TOPIC_BYTES_OUT",
+    "PARTITION_SIZE",
+    "BROKER_CPU_UTIL",
+    "ALL_TOPIC_REPLICATION_BYTES_IN",
+    "ALL_TOPIC_REPLICATION_BYTES_OUT",
+    "ALL_TOPIC_PRODUCE_REQUEST_RATE",
+    "ALL_TOPIC_FETCH_REQUEST_RATE",
+    "ALL_TOPIC_MESSAGES_IN_PER_SEC",
+    "TOPIC_REPLICATION_BYTES_IN",
+    "TOPIC_REPLICATION_BYTES_OUT",
+    "TOPIC_PRODUCE_REQUEST_RATE",
+    "TOPIC_FETCH_REQUEST_RATE",
+    "TOPIC_MESSAGES_IN_PER_SEC",
+    "BROKER_PRODUCE_REQUEST_RATE",
+    "BROKER_CONSUMER_FETCH_REQUEST_RATE",
+    "BROKER_FOLLOWER_FETCH_REQUEST_RATE",
+    "BROKER_REQUEST_HANDLER_AVG_IDLE_PERCENT",
+    "BROKER_REQUEST_QUEUE_SIZE",
+    "BROKER_RESPONSE_QUEUE_SIZE",
+    *(f"BROKER_{who}_{what}_{how}" for what in _KINDS for who in _TIMES for how in ("MAX", "MEAN")),
+    "BROKER_LOG_FLUSH_RATE",
+    "BROKER_LOG_FLUSH_TIME_MS_MAX",
+    "BROKER_LOG_FLUSH_TIME_MS_MEAN",
+    *(f"BROKER_{who}_{what}_{how}" for what in _KINDS for who in _TIMES for how in ("50TH", "999TH")),
+    "BROKER_LOG_FLUSH_TIME_MS_50TH",
+    "BROKER_LOG_FLUSH_TIME_MS_999TH",
+)
+"""Name of every raw metric; the position is its id."""
+
+ID = {name: number for number, name in enumerate(NAMES)}
+"""Id of a raw metric by name."""
+
+NODE_IDLE_SECONDS = 100
+"""Not upstream's: node_exporter's idle seconds of one CPU (a counter; ``partition`` holds the CPU's number)."""
+
+PROCESS_CPU_SECONDS = 101
+"""Not upstream's: CPU seconds of the broker process (a counter)."""
+
+SIZE = ID["PARTITION_SIZE"]
+CPU = ID["BROKER_CPU_UTIL"]
+
+TOPIC = (
+    ID["TOPIC_BYTES_IN"],
+    ID["TOPIC_BYTES_OUT"],
+    ID["TOPIC_REPLICATION_BYTES_IN"],
+    ID["TOPIC_REPLICATION_BYTES_OUT"],
+    ID["TOPIC_PRODUCE_REQUEST_RATE"],
+    ID["TOPIC_FETCH_REQUEST_RATE"],
+    ID["TOPIC_MESSAGES_IN_PER_SEC"],
+)
+"""Topic-scope metrics in the order used everywhere here: in, out, replication in, replication out, produce, fetch,
+messages."""
+
+TOTALS = (
+    ID["ALL_TOPIC_BYTES_IN"],
+    ID["ALL_TOPIC_BYTES_OUT"],
+    ID["ALL_TOPIC_REPLICATION_BYTES_IN"],
+    ID["ALL_TOPIC_REPLICATION_BYTES_OUT"],
+    ID["ALL_TOPIC_PRODUCE_REQUEST_RATE"],
+    ID["ALL_TOPIC_FETCH_REQUEST_RATE"],
+    ID["ALL_TOPIC_MESSAGES_IN_PER_SEC"],
+)
+"""The broker totals of the same seven, in the same order."""
+
+IN, OUT, REPL_IN, REPL_OUT, PRODUCE, FETCH, MESSAGES = range(7)
+
+UNIT = (1 / 1024, 1 / 1024, 1 / 1024, 1 / 1024, 1.0, 1.0, 1.0)
+"""Factor from the reported unit (bytes/s, 1/s) to the model's (KB/s, 1/s)."""
+
+MB = 1 / 1048576
+"""Factor from bytes to the model's megabytes."""
+
+BROKER_ONLY = frozenset(range(16, len(NAMES)))
+"""Broker-scope metrics beside the eight that the partition model needs."""
+
+VERSION_4 = frozenset(range(43)) - {2, 3, 4, 11, 12, 13, 14, 15}
+"""Broker metrics that a version-4 reporter sends; the 20 after them are version 5."""
+
+MAY_MISS = frozenset(
+    ID[name]
+    for name in (
+        "BROKER_LOG_FLUSH_RATE",
+        "BROKER_LOG_FLUSH_TIME_MS_MAX",
+        "BROKER_LOG_FLUSH_TIME_MS_MEAN",
+        "BROKER_PRODUCE_REQUEST_RATE",
+        "BROKER_CONSUMER_FETCH_REQUEST_RATE",
+    )
+)
+"""Broker metrics whose absence counts as 0 in a broker sample."""
+
+SAMPLE = (
+    "cpu_usage",
+    "disk_usage",
+    "leader_bytes_in",
+    "leader_bytes_out",
+    "produce_rate",
+    "fetch_rate",
+    "message_in_rate",
+    "replication_bytes_in_rate",
+    "replication_bytes_out_rate",
+)
+"""The nine values of a partition sample in the order of upstream's records: cores × fraction, MB, KB/s, 1/s."""

@@ -1,0 +1,254 @@
+"""Topology as arrays: who holds and who leads what, in indices that every other module shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker as known from broker lists, scrapes or answers."""
+
+    host: str
+    rack: str
+    alive: bool
+    listed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Topology:
+    """P partitions sorted by topic and number, at most R replicas each, B brokers sorted by id, T topics.
+
+    ``replicas`` [P, R] broker index in assignment order, -1 beyond a partition's last; ``leader`` [P] broker index, -1
+    without one; ``isr``, ``elr``, ``offline`` [P, R] flags by position; ``elr_known`` [P]; ``min_isr`` [P], -1 not
+    said; ``unclean`` [P] -1 not said, 0, 1. ``norm`` [T] code of the topic's name with dots as underscores, by which
+    metrics are found; codes index ``norm_names``.
+    """
+
+    topics: tuple[str, ...]
+    topic: Ints
+    partition: Ints
+    leader: Ints
+    replicas: Ints
+    isr: Flags
+    elr: Flags
+    elr_known: Flags
+    offline: Flags
+    min_isr: Ints
+    unclean: npt.NDArray[np.int8]
+    ids: Ints
+    hosts: tuple[str, ...]
+    racks: tuple[str, ...]
+    alive: Flags
+    norm: Ints
+    norm_names: tuple[str, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def size(self) -> int:
+        """Number of partitions P."""
+        return len(self.partition)
+
+    @property
+    def brokers(self) -> int:
+        """Number of brokers B."""
+        return len(self.ids)
+
+    @cached_property
+    def held(self) -> Flags:
+        """[P, R] whether the position holds a replica."""
+        return self.replicas >= 0
+
+    @cached_property
+    def count(self) -> Ints:
+        """[P] number of replicas."""
+        return self.held.sum(axis=1).astype(np.int32)
+
+    @cached_property
+    def leads(self) -> Flags:
+        """[P, R] whether the replica at the position leads."""
+        return self.held & (self.replicas == self.leader[:, None])
+
+    @cached_property
+    def groups(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Partitions of one topic led by one broker share every rate. Returns (group of each partition or -1, leader
+        of each group, topic of each group, partitions in each group)."""
+        key = self.leader.astype(np.int64) * len(self.topics) + self.topic
+        led = self.leader >= 0
+        names, index, counts = np.unique(key[led], return_inverse=True, return_counts=True)
+        group = np.full(self.size, -1, np.int32)
+        group[led] = index
+        topics = max(len(self.topics), 1)
+        return group, (names // topics).astype(np.int32), (names % topics).astype(np.int32), counts.astype(np.int32)
+
+    @cached_property
+    def topic_names(self) -> pl.Series:
+        """[P] topic name of each partition."""
+        return pl.Series("topic", list(self.topics), dtype=pl.String).gather(self.topic)
+
+    @cached_property
+    def hosts_index(self) -> tuple[tuple[str, ...], Ints]:
+        """Host names sorted, and [B] the index of each broker's host."""
+        names = sorted(set(self.hosts))
+        place = {name: number for number, name in enumerate(names)}
+        return tuple(names), np.array([place[h] for h in self.hosts], np.int32)
+
+    @cached_property
+    def racks_index(self) -> tuple[tuple[str, ...], Ints]:
+        """Rack names sorted, and [B] the index of each broker's rack."""
+        names = sorted(set(self.racks))
+        place = {name: number for number, name in enumerate(names)}
+        return tuple(names), np.array([place[r] for r in self.racks], np.int32)
+
+    def index_of(self, ids: npt.ArrayLike) -> Ints:
+        """Broker indices of broker ``ids``; -1 for unknown ones."""
+        wanted = np.asarray(ids, np.int64)
+        if not len(self.ids):
+            return np.full(wanted.shape, -1, np.int32)
+        place = np.searchsorted(self.ids, wanted)
+        place = np.minimum(place, len(self.ids) - 1)
+        return np.where(self.ids[place] == wanted, place, -1).astype(np.int32)
+
+    def ids_of(self, index: npt.NDArray[np.int32]) -> Ints:
+        """Broker ids of ``index``; -1 stays -1."""
+        return np.where(index >= 0, self.ids[np.maximum(index, 0)], -1).astype(np.int32) if len(self.ids) else index
+
+    def partition_lists(self, flags: Flags | None = None) -> pl.Series:
+        """[P] lists of broker ids in assignment order, of all replicas or of those that ``flags`` [P, R] marks."""
+        wanted = self.held if flags is None else flags & self.held
+        values = self.ids_of(self.replicas)[wanted]
+        offsets = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
+        return _lists(values, offsets)
+
+    @cached_property
+    def offline_replicas(self) -> Flags:
+        """[P, R] replicas that cannot serve: on a dead broker or an offline directory."""
+        return self.held & (self.offline | ~self.alive[self.replicas])
+
+
+def _lists(values: Ints, offsets: Longs) -> pl.Series:
+    frame = pl.DataFrame({"row": np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), "value": values})
+    lists = frame.group_by("row", maintain_order=True).agg(pl.col("value").cast(pl.Int32))
+    whole = pl.DataFrame({"row": np.arange(len(offsets) - 1)}).join(lists, on="row", how="left", maintain_order="left")
+    return whole["value"].fill_null(pl.Series([[]], dtype=pl.List(pl.Int32)))
+
+
+def newest(rows: pl.DataFrame, until_ms: int | None) -> pl.DataFrame:
+    """One row per topic and partition of input table ``topology``: the newest not after ``until_ms``, else the
+    oldest. Sorted by topic and partition."""
+    if not rows.height:
+        return rows
+    rows = rows.with_row_index("_order")
+    late = pl.col("time_ms") > until_ms if until_ms is not None else pl.lit(False)
+    # Usable rows first; among them the newest (last given wins a tie), among the late ones the oldest.
+    rank = pl.when(late).then(pl.col("time_ms")).otherwise(-pl.col("time_ms"))
+    return (
+        rows.with_columns(late.alias("_late"), rank.alias("_rank"))
+        .sort(["topic", "partition", "_late", "_rank", "_order"], descending=[False, False, False, False, True])
+        .unique(["topic", "partition"], keep="first", maintain_order=True)
+        .drop("_order", "_late", "_rank")
+    )
+
+
+def _dense(lists: pl.Series, width: int) -> Ints:
+    lengths = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+    dense = np.full((len(lengths), max(width, 1)), -1, np.int32)
+    flat = lists.drop_nulls().explode(empty_as_null=False).to_numpy() if lengths.sum() else np.empty(0, np.int32)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    columns = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    dense[rows, columns] = flat
+    return dense
+
+
+def _among(replicas: Ints, lists: pl.Series) -> Flags:
+    width = int(lists.list.len().max() or 0)  # type: ignore[arg-type]
+    named = _dense(lists, width)
+    found = np.zeros(replicas.shape, np.bool_)
+    for column in range(named.shape[1]):
+        found |= (replicas == named[:, column : column + 1]) & (named[:, column : column + 1] >= 0)
+    return found & (replicas >= 0)
+
+
+def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int] = frozenset()) -> Topology:
+    """Arrays of the topology ``rows`` (as ``newest`` gives them).
+
+    ``known`` brokers by id; ``heard`` are ids that reported something. Where no broker is listed, those that lead, are
+    in sync or were heard count as alive. A broker that is not listed while others are is dead, as in upstream's
+    "in some replica list, not among live nodes".
+    """
+    lists = rows["replicas"]
+    width = int(lists.list.len().max() or 1) if rows.height else 1  # type: ignore[arg-type]
+    replicas_ids = _dense(lists, width) if rows.height else np.empty((0, 1), np.int32)
+    leader_ids = rows["leader"].fill_null(-1).to_numpy().astype(np.int32)
+    isr = _among(replicas_ids, rows["isr"]) if rows.height else np.empty((0, 1), np.bool_)
+    named = np.unique(replicas_ids[replicas_ids >= 0])
+    ids = np.union1d(named, np.array(sorted(known), np.int32)).astype(np.int32)
+    listed = any(broker.listed for broker in known.values())
+    active = set(np.unique(leader_ids[leader_ids >= 0]).tolist()) | set(np.unique(replicas_ids[isr]).tolist())
+    active |= set(heard)
+    hosts, racks, alive, unknown = [], [], [], 0
+    for broker_id in ids.tolist():
+        broker = known.get(broker_id)
+        if broker is not None and (broker.listed or not listed):
+            living = broker.alive if broker.listed else broker_id in active
+            hosts.append(broker.host or f"broker-{broker_id}")
+            racks.append(broker.rack or hosts[-1])
+        elif listed:
+            living = False
+            hosts.append(f"UNKNOWN_HOST-{unknown}")
+            racks.append("")
+            unknown += 1
+        else:
+            living = broker_id in active
+            hosts.append(f"broker-{broker_id}")
+            racks.append(hosts[-1])
+        alive.append(living)
+    names = rows["topic"].unique().sort() if rows.height else pl.Series("topic", [], dtype=pl.String)
+    codes = rows["topic"].to_frame().join(
+        pl.DataFrame({"topic": names, "code": np.arange(len(names), dtype=np.int32)}),
+        on="topic",
+        how="left",
+        maintain_order="left",
+    )["code"]
+    dotless = names.str.replace_all(".", "_", literal=True)
+    norm_names = dotless.unique().sort()
+    place = {name: number for number, name in enumerate(norm_names.to_list())}
+    empty = Topology(
+        topics=tuple(names.to_list()),
+        topic=codes.to_numpy().astype(np.int32),
+        partition=rows["partition"].to_numpy().astype(np.int32),
+        leader=leader_ids,
+        replicas=replicas_ids,
+        isr=isr,
+        elr=_among(replicas_ids, rows["elr"].fill_null(pl.Series([[]], dtype=pl.List(pl.Int32))))
+        if rows.height
+        else isr,
+        elr_known=rows["elr"].is_not_null().to_numpy(),
+        offline=_among(replicas_ids, rows["offline"].fill_null(pl.Series([[]], dtype=pl.List(pl.Int32))))
+        if rows.height
+        else isr,
+        min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
+        unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
+        ids=ids,
+        hosts=tuple(hosts),
+        racks=tuple(racks),
+        alive=np.array(alive, np.bool_),
+        norm=np.array([place[name] for name in dotless.to_list()], np.int32),
+        norm_names=tuple(norm_names.to_list()),
+    )
+    leader = empty.index_of(leader_ids)
+    inner = np.where(replicas_ids >= 0, empty.index_of(replicas_ids), -1).astype(np.int32)
+    import dataclasses
+
+    return dataclasses.replace(empty, leader=np.where(leader_ids >= 0, leader, -1).astype(np.int32), replicas=inner)

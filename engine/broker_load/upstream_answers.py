@@ -1,0 +1,2 @@
+"""placeholder"""
+def render(result, parameters): return None

@@ -1,0 +1,443 @@
+"""The broker load view: what it reads, what can be chosen, what it computes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load import (
+    answers,
+    assemble,
+    balance,
+    cluster,
+    estimate,
+    failover,
+    goals,
+    history,
+    ledger,
+    model,
+    regression,
+    scenario,
+    tables,
+    upstream_answers,
+)
+from engine.broker_load.cluster import Cluster
+from engine.broker_load.metrics import IN, OUT, REPL_IN, SAMPLE
+from engine.broker_load.model import Model
+from engine.broker_load.options import BrokerLoadParameters
+from engine.broker_load.readers import KINDS
+from engine.broker_load.regression import Fit, Observations, Upstream
+from engine.broker_load.samples import Weights, broker_cpu, broker_samples
+from engine.inputs import Inputs
+from engine.problems import Problem
+from engine.report import instant
+from engine.result import Finding, Headline, Level, Result
+from engine.tables import Table
+from engine.view import Context, NoInput
+
+_BASE = "broker-load base"
+
+
+@dataclass(frozen=True, eq=False)
+class Detail:
+    """What the screen draws beyond the tables: observed and predicted CPU [N] in %, whether each was used for the
+    fit, the ends of all windows that could be looked at, and the fitted weights."""
+
+    observed: tuple[float, ...]
+    predicted: tuple[float, ...]
+    used: tuple[bool, ...]
+    window_ends: tuple[int, ...]
+    fitted: tuple[float | None, float | None, float | None]
+    racks: tuple[str, ...]
+    brokers: tuple[int, ...]
+
+    def __eq__(self, other: object) -> bool:
+        """Equal values are equal details."""
+        return isinstance(other, Detail) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__
+        )
+
+    def __hash__(self) -> int:
+        """By the parts that change most."""
+        return hash((self.window_ends, self.brokers, len(self.observed)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Base:
+    """Everything that does not depend on a what-if."""
+
+    model: Model | None
+    cluster: Cluster | None
+    frames: dict[str, pl.DataFrame]
+    summary: dict[str, Any]
+    headline: tuple[Headline, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    detail: Detail | None
+    newest_ms: int | None
+    at_ms: int | None
+
+
+class BrokerLoad:
+    """Cruise Control's workload model over files."""
+
+    name = "broker-load"
+    title = "Broker load"
+    kinds = KINDS
+    parameters = BrokerLoadParameters
+    tables: tuple[Table, ...] = tables.RESULTS
+    fail_on: Level = "severe"
+
+    def compute(self, inputs: Inputs, parameters: BrokerLoadParameters, context: Context) -> Result:
+        """The model, its tables, and the what-if that the parameters ask for."""
+        at_ms = context.at_ms
+        if parameters.at is not None:
+            try:
+                at_ms = instant(parameters.at)
+            except (ValueError, OverflowError) as error:
+                raise NoInput(f"at: {parameters.at!r} is not a time") from error
+        base = _base(inputs, parameters, context, at_ms)
+        frames, findings, notes = dict(base.frames), list(base.findings), list(base.notes)
+        summary, problems = dict(base.summary), list(base.problems)
+        headline = list(base.headline)
+        if base.model is not None and base.cluster is not None:
+            scenario.add(base.model, base.cluster, inputs, parameters, frames, summary, findings, notes, problems, headline)
+        order = {table.name: place for place, table in enumerate(self.tables)}
+        frames = dict(sorted(frames.items(), key=lambda item: order[item[0]]))
+        return Result(
+            view=self.name,
+            summary=summary,
+            tables=frames,
+            headline=tuple(headline),
+            findings=tuple(findings),
+            notes=tuple(notes),
+            problems=tuple(problems),
+            newest_ms=inputs.newest_ms,
+            at_ms=at_ms,
+            detail=base.detail,
+        )
+
+    def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:
+        """The answer of ``load``, ``partition_load`` or ``kafka_cluster_state`` as upstream prints it."""
+        return upstream_answers.render(result, parameters)
+
+
+def _base(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Base:
+    """The part that a what-if does not change, kept in the memo for the newest inputs and parameters."""
+    import msgspec
+
+    plain = msgspec.structs.replace(
+        parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None,
+        answer="load", as_="text", resource="DISK", entries=0, topic="", max_load=False, avg_load=False,
+    )  # fmt: skip
+    key = (inputs.version, tuple((n, i.version) for n, i in sorted(inputs.files.items())), plain, at_ms)
+    have = context.memo.get(_BASE)
+    if have is not None and have[0] == key:
+        found: _Base = have[1]
+        return found
+    made = _make(inputs, plain, context, at_ms)
+    context.memo[_BASE] = (key, made)
+    return made
+
+
+def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Base:
+    settings = parameters.settings()
+    built = model.build(inputs, settings, context, at_ms)
+    observed = _observations(inputs, built, at_ms)
+    learned = regression.as_upstream(observed)
+    fit = regression.fit(observed)
+    notes: list[str] = []
+    if built is not None and parameters.weights == "fitted":
+        if fit.usable:
+            a, b, c = (value or 0.0 for value in fit.coefficients)
+            built = model.build(inputs, parameters.settings(Weights(a, b, c)), context, at_ms)
+            notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
+        else:
+            notes.append(f"fitted weights cannot be used ({fit.verdict}); the static ones are")
+    frames: dict[str, pl.DataFrame] = {}
+    findings: list[Finding] = []
+    summary: dict[str, Any] = {"mode": parameters.mode}
+    headline: list[Headline] = []
+    problems = list(inputs.problems)
+    frames["regression"] = _regression_table(observed, learned, fit, parameters.mode)
+    frames["regression_coverage"] = _coverage(observed, learned, fit)
+    chosen: Cluster | None = None
+    if built is not None:
+        chosen = _cluster_of(built, parameters, fit, observed, notes)
+        assert chosen is not None
+        _model_tables(inputs, built, chosen, parameters, frames, context)
+        _describe(built, chosen, parameters, frames, summary, headline, findings, notes)
+        scenario.standing(built, chosen, parameters, frames, summary, findings, headline)
+    answers.add(inputs, built, chosen, frames, findings, notes)
+    if built is None and not observed.size and not frames.get("brokers", pl.DataFrame()).height:
+        if not any(inputs.table(name).height for name in ("capacity", "plans", "answer_goals", "answer_partitions")):
+            raise NoInput("no scrape, topology, sample or Cruise Control answer was found")
+        notes.append("only capacities or plans are known: a kafka-topics description and scrapes would add the loads")
+    summary |= {
+        "regression_trained": learned.trained,
+        "regression_completeness": learned.completeness,
+        "regression_verdict": fit.verdict,
+        "observations": observed.size,
+    }
+    coefficients = fit.coefficients
+    detail = Detail(
+        tuple(observed.cpu.tolist()),
+        tuple(regression.prediction(observed, coefficients).tolist()),
+        tuple(bool(x) for x in fit.chosen.tolist()),
+        _window_ends(built, settings.window_ms),
+        coefficients,
+        tuple(sorted(set(built.topology.racks))) if built is not None else (),
+        tuple(built.topology.ids.tolist()) if built is not None else (),
+    )
+    newest = built.history.newest_ms if built is not None else None
+    return _Base(
+        built, chosen, frames, summary, tuple(headline), tuple(findings), tuple(notes), tuple(problems), detail, newest, at_ms
+    )
+
+
+def _window_ends(built: Model | None, window_ms: int) -> tuple[int, ...]:
+    if built is None:
+        return ()
+    ends = {(one.time_ms // window_ms + 1) * window_ms for one in built.rounds}
+    if built.finished is not None:
+        ends |= {int(v) for v in np.unique((built.finished.time_ms // window_ms + 1) * window_ms)}
+    return tuple(sorted(ends))
+
+
+def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Observations:
+    """Broker history: given observations first, else one per broker and round."""
+    given = inputs.table("observations")
+    if at_ms is not None:
+        given = given.filter(pl.col("time_ms").is_null() | (pl.col("time_ms") <= at_ms))
+    if given.height:
+        return Observations(*(given[name].to_numpy() for name in ("cpu", "bytes_in", "bytes_out", "follower_in")))
+    if built is None or not built.rounds:
+        none = np.empty(0)
+        return Observations(none, none, none, none)
+    parts: list[np.ndarray] = []
+    for one in built.rounds:
+        cores = history.broker_cores(one.topology, built.topology, built.capacities.cores)
+        cpu, has = broker_cpu(one, cores)
+        rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], one.reported[REPL_IN]])
+        rows[3] = np.where(np.isnan(rows[3]), 0.0, rows[3])
+        parts.append(rows[:, has & np.isfinite(rows).all(axis=0)])
+    every = np.concatenate(parts, axis=1)
+    return Observations(every[0], every[1], every[2], every[3])
+
+
+def _regression_table(observed: Observations, learned: Upstream, fit: Fit, mode: str) -> pl.DataFrame:
+    as_upstream = mode == "upstream"
+    rows = {
+        "symbol": ["a", "b", "c"],
+        "coefficient": list(learned.coefficients if as_upstream else fit.coefficients),
+        "low": list(learned.low if as_upstream else fit.low),
+        "high": list(learned.high if as_upstream else fit.high),
+        "completeness": [learned.completeness] * 3,
+        "trained": [learned.trained] * 3,
+        "verdict": [fit.verdict] * 3,
+        "name": [regression.NAMES[symbol] for symbol in "abc"],
+        "upstream": list(learned.coefficients),
+        "fitted": list(fit.coefficients),
+        "condition": [fit.condition] * 3,
+        "held_out_error": [fit.held_out] * 3,
+    }
+    return tables.REGRESSION.frame(rows)
+
+
+def _coverage(observed: Observations, learned: Upstream, fit: Fit) -> pl.DataFrame:
+    buckets = np.trunc(observed.cpu / regression.BUCKET).astype(np.int64)
+    numbers = sorted(learned.counts)
+    return tables.COVERAGE.frame(
+        {
+            "bucket_low": [number * regression.BUCKET for number in numbers],
+            "observed": [learned.counts[number] for number in numbers],
+            "used": [int((fit.chosen & (buckets == number)).sum()) for number in numbers],
+            "fill": [min(learned.counts[number], regression.REQUIRED) / regression.REQUIRED for number in numbers],
+        }
+    )
+
+
+def _cluster_of(
+    built: Model, parameters: BrokerLoadParameters, fit: Fit, observed: Observations, notes: list[str]
+) -> Cluster:
+    mode = parameters.mode
+    if mode == "upstream":
+        return built.upstream
+    weights = Weights(parameters.a, parameters.b, parameters.c)
+    if parameters.weights == "fitted" and fit.usable:
+        a, b, c = (value or 0.0 for value in fit.coefficients)
+        weights = Weights(a, b, c)
+    if mode == "regression":
+        if fit.usable:
+            a, b, c = (value or 0.0 for value in fit.coefficients)
+            loads = estimate.fitted(built.topology, built.values, (a, b, c), built.capacities.cores, built.measured)
+            notes.append(f"CPU from the regression: {a:.3g}·in + {b:.3g}·out, followers {c:.3g}·in, % per KB/s")
+            return built.upstream.with_loads(built.topology, loads)
+        notes.append(f"the regression cannot be used ({fit.verdict}); shown as corrected")
+    loads = estimate.corrected(built.topology, built.values, weights, built.measured)
+    notes.append("corrected: each broker's replicas sum to its measured CPU; followers have their own disk size")
+    return built.upstream.with_loads(built.topology, loads)
+
+
+def _model_tables(
+    inputs: Inputs,
+    built: Model,
+    chosen: Cluster,
+    parameters: BrokerLoadParameters,
+    frames: dict[str, pl.DataFrame],
+    context: Context,
+) -> None:
+    thresholds = parameters.thresholds()
+    frames["brokers"] = assemble.brokers(built, chosen, _trend(built))
+    removed = None
+    if parameters.mode == "regression":
+        weights = Weights(parameters.a, parameters.b, parameters.c)
+        removed = estimate.removed(built.topology, chosen.loads, weights, built.measured.cpu)
+    frames["replicas"] = assemble.replicas(built, chosen, removed)
+    context.check()
+    frames["partitions"] = assemble.partitions(built, chosen)
+    frames["samples"] = assemble.samples(built, parameters.max_rows)
+    windows = assemble.windows(built, parameters.max_rows)
+    if windows is not None:
+        frames["windows"] = windows
+    context.check()
+    found = goals.verdicts(chosen, thresholds, parameters.min_leaders())
+    frames["goals"] = tables.GOALS.frame(
+        {
+            "goal": [v.goal for v in found],
+            "hard": [v.hard for v in found],
+            "violated": [v.violated for v in found],
+            "detail": [v.detail for v in found],
+            "offenders": [v.offenders for v in found],
+        }
+    )
+    frames["balance"] = tables.BALANCE.frame(balance.table(chosen, thresholds))
+    statistics = cluster.statistics(chosen)
+    frames["cluster_stats"] = tables.STATS.frame(
+        {
+            "statistic": list(statistics),
+            **{
+                column.name: [statistics[name].get(column.name) for name in statistics]
+                for column in tables.STATS.columns[1:]
+            },
+        }
+    )
+    frames["hosts"] = assemble.hosts(chosen)
+    rows = [row for place, one in enumerate(built.rounds) for row in broker_samples(one, history.broker_cores(
+        one.topology, built.topology, built.capacities.cores)) if place >= len(built.rounds) - 60]  # fmt: skip
+    frames["broker_samples"] = tables.BROKER_SAMPLES.frame(
+        {name: [row[name] for row in rows] for name in tables.BROKER_SAMPLES.schema}
+    )
+    frames["skipped"] = ledger.skipped(built)
+    frames["ledger"] = ledger.build(inputs, built, round(parameters.sampling_interval_s * 1000))
+    context.check()
+
+
+def _trend(built: Model) -> list[list[float]]:
+    """Measured CPU in % per broker and kept window, oldest first; empty without measurements."""
+    final, total = built.topology, built.aggregate
+    ends = [window.index for window in total.windows][::-1]
+    sums = np.zeros((len(ends), final.brokers))
+    counts = np.zeros((len(ends), final.brokers))
+    place = {index: row for row, index in enumerate(ends)}
+    for one in built.rounds:
+        row = place.get(one.time_ms // total.window_ms + 1)
+        if row is None:
+            continue
+        cpu, has = broker_cpu(one, history.broker_cores(one.topology, final, built.capacities.cores))
+        where = final.index_of(one.topology.ids)
+        keep = (where >= 0) & has & np.isfinite(cpu)
+        sums[row, where[keep]] += cpu[keep] * 100.0
+        counts[row, where[keep]] += 1
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    return [[value for value in means[:, b].tolist() if value == value] for b in range(final.brokers)]
+
+
+def _describe(
+    built: Model,
+    chosen: Cluster,
+    parameters: BrokerLoadParameters,
+    frames: dict[str, pl.DataFrame],
+    summary: dict[str, Any],
+    headline: list[Headline],
+    findings: list[Finding],
+    notes: list[str],
+) -> None:
+    topology, total = built.topology, built.aggregate
+    thresholds = parameters.thresholds()
+    found = goals.verdicts(chosen, thresholds, parameters.min_leaders())
+    score = -1.0 if chosen.has_offline else goals.balancedness(found)
+    provision, why = balance.provision(chosen, thresholds)
+    valid = int(total.valid.sum()) if total.windows else 0
+    monitored = 100.0 * valid / topology.size if topology.size else 0.0
+    skipped = frames["skipped"].height
+    dead = int((~topology.alive).sum())
+    summary |= {
+        "brokers": topology.brokers,
+        "dead_brokers": dead,
+        "topics": len(topology.topics),
+        "partitions": topology.size,
+        "replicas": int(chosen.sums.replicas.sum()),
+        "windows": len(total.windows),
+        "windows_offered": total.offered,
+        "enough_valid_windows": total.enough,
+        "min_samples_used": built.minimum_used,
+        "valid_partitions": valid,
+        "monitored_partitions_percentage": monitored,
+        "skipped_partitions": skipped,
+        "balancedness_score": score,
+        "provision_status": provision,
+        "provision_reason": why,
+        "sampling_intervals": len(built.rounds),
+    }
+    for resource in cluster.RESOURCES:
+        share = chosen.utilisation(resource)
+        summary[f"{resource.lower()}_utilization_pct"] = None if math.isnan(share) else share * 100.0
+    violated = [v for v in found if v.violated]
+    hard = [v for v in violated if v.hard]
+    summary["violated_goals"], summary["violated_hard_goals"] = len(violated), len(hard)
+    span = f"{len(total.windows)} window{'s' if len(total.windows) != 1 else ''} of {total.window_ms / 60000:g} min"
+    alive = int(topology.alive.sum())
+    headline.append(
+        Headline("brokers", f"{alive}/{topology.brokers} alive", f"{topology.size} partitions", "critical" if dead else "ok")
+    )
+    cpu = summary["cpu_utilization_pct"]
+    headline.append(Headline("CPU", "–" if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"))
+    headline.append(
+        Headline(
+            "goals",
+            f"{len(violated)} violated, {len(hard)} hard",
+            f"balancedness {score:.1f}",
+            "severe" if hard else "moderate" if violated else "ok",
+        )
+    )
+    headline.append(
+        Headline("coverage", f"{monitored:.1f} %", f"{skipped} partitions without a sample", "moderate" if skipped else "ok")
+    )
+    findings.extend(
+        Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated
+    )
+    if not total.enough and topology.size:
+        notes.append("upstream would answer: not enough valid windows; the newest window is shown all the same")
+    if built.minimum_used != parameters.min_samples:
+        notes.append(
+            f"no window has {parameters.min_samples} samples of a partition: the minimum is lowered to {built.minimum_used}"
+        )
+    if "windows" not in frames:
+        rows = topology.size * len(total.windows)
+        notes.append(f"the table windows is left out: {rows:,} rows are more than max-rows")
+    if built.synthetic:
+        notes.append("no topology: each partition is shown with its leader only")
+    if not built.rounds and built.finished is None:
+        notes.append("no sample of any partition: loads are 0 until scrapes or samples are there")
+    notes.append(f"mode {parameters.mode}; {provision}: {why}")
+
+
+VIEW = BrokerLoad()
+
+__all__ = ["SAMPLE", "VIEW", "BrokerLoad", "Detail"]
