@@ -37,7 +37,7 @@ VIEWS: tuple[Entry, ...] = (
     Entry(
         "broker-load",
         "Broker load",
-        "",
+        "engine.broker_load.view",
         "JMX and node exporter scrapes, kafka-topics and kafka-log-dirs output, capacity.json, Cruise Control answers",
     ),
     Entry(

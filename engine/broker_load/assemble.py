@@ -231,7 +231,7 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
 
     def of_leader(value: Floats) -> Floats:
         picked = np.where(loads.leads, value, 0.0).sum(axis=1)
-        return np.where(np.isnan(picked), picked, np.maximum(picked, 0.0))
+        return np.asarray(np.where(np.isnan(picked), picked, np.maximum(picked, 0.0)), np.float64)
 
     return tables.PARTITIONS.frame(
         pl.DataFrame(
@@ -269,7 +269,7 @@ def hosts(cluster: Cluster) -> pl.DataFrame:
 def failover_leaders(model: Model, found: Aftermath) -> pl.DataFrame:
     """Result table ``failover_leaders``: every partition a failed broker led."""
     topology, election = model.topology, found.election
-    led = election.moved & found.failed[np.maximum(election.old, 0)]
+    led = election.moved & np.append(found.failed, False)[election.old]
     rows = election.rows[led]
     new = topology.ids_of(election.new[led])
     return tables.FAILOVER_LEADERS.frame(
@@ -315,7 +315,9 @@ def failover_brokers(cluster: Cluster, found: Aftermath, breaches: list[str]) ->
     columns["nw_out_physical_kbs"] = found.physical
     columns["nw_out_physical_kbs_before"] = found.physical_before
     columns |= {
-        name + "_before": series for name, series in before.items() if name + "_before" in tables.FAILOVER_BROKERS.schema
+        name + "_before": series
+        for name, series in before.items()
+        if name + "_before" in tables.FAILOVER_BROKERS.schema
     }
     columns["breaches"] = breaches
     return tables.FAILOVER_BROKERS.frame(pl.DataFrame(columns))
@@ -342,24 +344,24 @@ def breaches(cluster: Cluster, found: Aftermath, thresholds: object) -> list[str
     return [", ".join(words) for words in out]
 
 
-def failures(model: Model, cluster: Cluster, found: failover.Singles, room: list[failover.Headroom]) -> list[dict[str, object]]:
+def failures(
+    model: Model, cluster: Cluster, found: failover.Singles, room: list[failover.Headroom]
+) -> list[dict[str, object]]:
     """Rows of result table ``failures`` for single brokers."""
     topology = cluster.topology
-    rows: list[dict[str, object]] = []
-    for index in np.flatnonzero(topology.alive).tolist():
-        rows.append(
-            {
-                "failure": f"broker {topology.ids[index]}",
-                "moved": int(found.moved[index]),
-                "leaderless": int(found.leaderless[index]),
-                "unclean": int(found.unclean[index]),
-                "under_min_isr": int(found.under[index]),
-                "breaches": room[index].breaches,
-                "worst": room[index].worst,
-                "headroom_pct": room[index].percent,
-            }
-        )
-    return rows
+    return [
+        {
+            "failure": f"broker {topology.ids[index]}",
+            "moved": int(found.moved[index]),
+            "leaderless": int(found.leaderless[index]),
+            "unclean": int(found.unclean[index]),
+            "under_min_isr": int(found.under[index]),
+            "breaches": room[index].breaches,
+            "worst": room[index].worst,
+            "headroom_pct": room[index].percent,
+        }
+        for index in np.flatnonzero(topology.alive).tolist()
+    ]
 
 
 def invalid_share(model: Model) -> float:

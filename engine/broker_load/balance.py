@@ -143,7 +143,10 @@ def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
     racks = {topology.racks[i] for i in np.flatnonzero(topology.alive).tolist()}
     widest = int(topology.count[topology.leader >= 0].max(initial=0))
     if widest > len(racks):
-        return "UNDER_PROVISIONED", f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers"
+        return (
+            "UNDER_PROVISIONED",
+            f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers",
+        )
     decided = False
     low = []
     for resource in RESOURCES:
@@ -157,9 +160,14 @@ def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
             typical = float(np.median(capacities)) * allowed
             missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
             brokers = math.ceil(missing / typical) if typical > 0 else 0
-            return "UNDER_PROVISIONED", f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
+            return (
+                "UNDER_PROVISIONED",
+                f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity",
+            )
         if limits.low:
             low.append(resource)
     if low:
         return "OVER_PROVISIONED", f"{', '.join(low)} at or under the low-utilisation threshold"
-    return ("RIGHT_SIZED", "no resource is beyond its threshold") if decided else ("UNDECIDED", "capacities are unknown")
+    return (
+        ("RIGHT_SIZED", "no resource is beyond its threshold") if decided else ("UNDECIDED", "capacities are unknown")
+    )

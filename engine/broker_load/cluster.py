@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.broker_load.capacity import Capacities
 from engine.broker_load.estimate import Loads
-from engine.broker_load.topology import Flags, Floats, Ints, Topology
+from engine.broker_load.topology import Flags, Floats, Ints, Topology, tally
 
 RESOURCES = ("CPU", "NW_IN", "NW_OUT", "DISK")
 HOST_RESOURCES = frozenset({"CPU", "NW_IN", "NW_OUT"})
@@ -47,7 +47,7 @@ def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
     held, leads = loads.held, loads.leads
     index, total = topology.replicas[held], topology.brokers
     leader = leads[held]
-    parts = [np.bincount(index, weights=v[held], minlength=total) for v in (loads.cpu, loads.disk, loads.nw_in)]
+    parts = [tally(index, v[held], total) for v in (loads.cpu, loads.disk, loads.nw_in)]
     if single:
         sizes = loads.disk[held].astype(np.float32)
         disk = np.zeros(total, np.float32)
@@ -62,9 +62,9 @@ def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
         cpu=parts[0],
         disk=parts[1],
         nw_in=parts[2],
-        nw_out=np.bincount(index, weights=loads.nw_out[held], minlength=total),
-        leader_nw_in=np.bincount(led, weights=loads.nw_in[leads], minlength=total),
-        pnw_out=np.bincount(index, weights=potential, minlength=total),
+        nw_out=tally(index, loads.nw_out[held], total),
+        leader_nw_in=tally(led, loads.nw_in[leads], total),
+        pnw_out=tally(index, potential, total),
         leaders=np.bincount(led, minlength=total).astype(np.int32),
         replicas=np.bincount(index, minlength=total).astype(np.int32),
         disk_total=disk_total,
@@ -106,7 +106,7 @@ class Cluster:
     def by_host(self, value: Floats) -> Floats:
         """[B] ``value`` [B] summed over the brokers of each broker's host."""
         names, index = self.topology.hosts_index
-        return np.bincount(index, weights=value, minlength=len(names))[index]
+        return tally(index, value, len(names))[index]
 
     def load(self, resource: str) -> Floats:
         """[B] load as upstream compares it: the host's for CPU and network, the broker's for disk."""

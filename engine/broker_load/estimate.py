@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.broker_load.samples import Weights
-from engine.broker_load.topology import Flags, Floats, Topology
+from engine.broker_load.topology import Flags, Floats, Topology, tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,11 @@ def corrected(topology: Topology, values: LeaderValues, weights: Weights, measur
 
 
 def fitted(
-    topology: Topology, values: LeaderValues, coefficients: tuple[float, float, float], cores: Floats, measured: Measured
+    topology: Topology,
+    values: LeaderValues,
+    coefficients: tuple[float, float, float],
+    cores: Floats,
+    measured: Measured,
 ) -> Loads:
     """Loads with CPU from a regression in % of a broker per KB/s: leader a·in + b·out, follower c·in, times cores."""
     a, b, c = coefficients
@@ -173,7 +177,7 @@ def removed(topology: Topology, loads: Loads, weights: Weights, measured_cpu: Fl
 
 
 def _by_broker(index: np.ndarray, value: Floats, held: Flags, brokers: int) -> Floats:
-    return np.bincount(index[held], weights=value[held], minlength=brokers)
+    return tally(index[held], value[held], brokers)
 
 
 def _scale(reported: Floats, expected: Floats) -> Floats:
@@ -187,4 +191,4 @@ def _demoted(
 ) -> Floats:
     """CPU a leader keeps as a follower: its own CPU times c·in / (a·in + b·out), at most all of it."""
     own = np.where(leads, cpu, 0.0).sum(axis=1)
-    return own * np.minimum(follower_share(weights, values.bytes_in, out), 1.0)
+    return np.asarray(own * np.minimum(follower_share(weights, values.bytes_in, out), 1.0), np.float64)

@@ -62,14 +62,14 @@ def min_isr_of(topology: Topology, rules: Rules) -> Ints:
 def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
     """Run the election for every partition with a replica on a ``failed`` [B] broker."""
     replicas = topology.replicas
-    hit = topology.held & failed[replicas]
+    hit = topology.spread(failed)
     rows = np.flatnonzero(hit.any(axis=1))
     here, held = replicas[rows], topology.held[rows]
     living = held & topology.alive[here] & ~failed[here] & ~topology.offline[rows]
     isr = topology.isr[rows]
     in_sync = isr & ~hit[rows]
     old = topology.leader[rows]
-    keeps = (old >= 0) & ~failed[np.maximum(old, 0)] & topology.alive[np.maximum(old, 0)]
+    keeps = (old >= 0) & np.append(~failed & topology.alive, False)[old]
     clean = in_sync & living
     eligible = np.where((~in_sync.any(axis=1) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
     has_clean, has_any = eligible.any(axis=1), living.any(axis=1)
@@ -92,7 +92,7 @@ def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) 
     """[K] replicas of ``rows`` that no longer fetch from ``leader``."""
     here, held = topology.replicas[rows], topology.held[rows]
     gone = held & (dead[here] | topology.offline[rows]) & (here != leader[:, None])
-    return gone.sum(axis=1).astype(np.int32)
+    return np.asarray(gone.sum(axis=1), np.int32)
 
 
 def physical_out(cluster: Cluster) -> Floats:
@@ -158,9 +158,9 @@ def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[F
         nw_out=carry(total.nw_out, out),
         leader_nw_in=carry(total.leader_nw_in, arriving),
         pnw_out=total.pnw_out,
-        leaders=(
-            total.leaders - np.bincount(old, minlength=brokers) + np.bincount(new, minlength=brokers)
-        ).astype(np.int32),
+        leaders=(total.leaders - np.bincount(old, minlength=brokers) + np.bincount(new, minlength=brokers)).astype(
+            np.int32
+        ),
         replicas=total.replicas,
         disk_total=total.disk_total,
     )
@@ -173,7 +173,7 @@ def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
     replica stay.
     """
     topology = cluster.topology
-    rows = np.flatnonzero((topology.leader >= 0) & demoted[np.maximum(topology.leader, 0)])
+    rows = np.flatnonzero(np.append(demoted, False)[topology.leader])
     here = topology.replicas[rows]
     fit = topology.held[rows] & topology.alive[here] & ~topology.offline[rows] & ~demoted[here]
     rows, here, fit = rows[fit.any(axis=1)], here[fit.any(axis=1)], fit[fit.any(axis=1)]
@@ -206,7 +206,9 @@ def singles(cluster: Cluster, rules: Rules) -> Singles:
     here, held, leader = topology.replicas[rows], topology.held[rows], topology.leader[rows]
     living = held & topology.alive[here] & ~topology.offline[rows] & (here != leader[:, None])
     in_sync = topology.isr[rows] & (here != leader[:, None])
-    eligible = np.where((~in_sync.any(axis=1) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
+    eligible = (
+        np.where((~in_sync.any(axis=1) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
+    )
     clean, some = eligible.any(axis=1), living.any(axis=1)
     said = topology.unclean[rows]
     allowed = np.where(said >= 0, said == 1, rules.unclean)

@@ -120,7 +120,7 @@ def _rack_counts(cluster: Cluster) -> tuple[np.ndarray, np.ndarray]:
     names, index = topology.racks_index
     rows = np.flatnonzero(topology.leader >= 0)
     held = topology.held[rows]
-    rack = np.where(held, index[np.maximum(topology.replicas[rows], 0)], -1)
+    rack = np.where(held, np.append(index, -1)[topology.replicas[rows]], -1)
     counts = np.zeros((len(rows), max(len(names), 1)), np.int16)
     for column in range(rack.shape[1]):
         here = rack[:, column] >= 0
@@ -166,8 +166,10 @@ def _min_leaders(cluster: Cluster, wanted: MinLeaders) -> tuple[bool | None, str
     if not bad.any():
         return False, "", 0
     topic, broker = (int(axis[0]) for axis in np.nonzero(bad))
-    return True, f"topic {topology.topics[topic]}: {counts[topic, broker]} leaders on broker {topology.ids[broker]}", int(
-        bad.any(axis=1).sum()
+    return (
+        True,
+        f"topic {topology.topics[topic]}: {counts[topic, broker]} leaders on broker {topology.ids[broker]}",
+        int(bad.any(axis=1).sum()),
     )
 
 

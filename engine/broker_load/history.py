@@ -24,6 +24,16 @@ from engine.view import Context
 _MEMO = "broker-load"
 
 
+_TICK: dict[str, Any] = {
+    FILE: pl.UInt32,
+    "version": pl.Int64,
+    "host": pl.String,
+    "broker": pl.Int32,
+    "time_ms": pl.Int64,
+    "counter": pl.Boolean,
+}
+
+
 @dataclass(slots=True)
 class Book:
     """What is remembered between computations: which file has which ticks, and finished rounds by their key."""
@@ -35,16 +45,6 @@ class Book:
     samples: dict[int, tuple[Any, Samples]] = field(default_factory=dict)
     windows: dict[int, Window] = field(default_factory=dict)
     window_topology: dict[int, Topology] = field(default_factory=dict)
-
-
-_TICK = {
-    FILE: pl.UInt32,
-    "version": pl.Int64,
-    "host": pl.String,
-    "broker": pl.Int32,
-    "time_ms": pl.Int64,
-    "counter": pl.Boolean,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,6 @@ def gather(
 
     ticks = ticks.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
     changes = places["time_ms"].unique().sort().to_list()
-    found: list[Round] = []
     rebuild: dict[int, tuple[Any, int]] = {}
     by_interval: dict[int, list[tuple[int, int]]] = {}
     pairs = ticks.group_by("interval", FILE, "version").agg(pl.col("time_ms").max()).sort("interval", FILE)
@@ -165,8 +164,7 @@ def gather(
             if sizes is not None and sizes.height:
                 part = _fill(part, sizes, end)
             book.rounds[interval] = (key, rounds.build(interval, part, found_topology))
-    for interval in by_interval:
-        found.append(book.rounds[interval][1])
+    found = [book.rounds[interval][1] for interval in by_interval]
     for interval in set(book.rounds) - set(by_interval):
         if until_ms is None:
             del book.rounds[interval]
@@ -310,7 +308,9 @@ def _fill(rows: pl.DataFrame, sizes: pl.DataFrame, end: int) -> pl.DataFrame:
         pl.col("size").cast(pl.Float64).alias("value"),
     )
     interval = rows["interval"][0]
-    return pl.concat([rows, added.with_columns(pl.lit(interval, rows.schema["interval"]).alias("interval")).select(rows.columns)])
+    return pl.concat(
+        [rows, added.with_columns(pl.lit(interval, rows.schema["interval"]).alias("interval")).select(rows.columns)]
+    )
 
 
 def partition_map(old: Topology, new: Topology) -> np.ndarray | None:
@@ -335,7 +335,9 @@ def partition_map(old: Topology, new: Topology) -> np.ndarray | None:
 def broker_cores(target: Topology, final: Topology, cores: np.ndarray) -> np.ndarray:
     """[B of target] cores by broker id, taken from the final topology's."""
     where = final.index_of(target.ids)
-    return np.where(where >= 0, cores[np.maximum(where, 0)], np.nan) if final.brokers else np.full(target.brokers, np.nan)
+    return (
+        np.where(where >= 0, cores[np.maximum(where, 0)], np.nan) if final.brokers else np.full(target.brokers, np.nan)
+    )
 
 
 def intervals(found: Iterable[Round]) -> list[int]:

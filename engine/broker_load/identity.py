@@ -67,7 +67,7 @@ def resolve(rows: pl.DataFrame, topology: pl.DataFrame, known: Mapping[int, Brok
     every = set(topology["replicas"].explode(empty_as_null=False).unique().to_list()) if topology.height else set()
     every |= set(known)
     taken = {broker for found in ids.values() for broker in found}
-    for host in list(open_hosts):
+    for host in open_hosts:
         fit = fits.get(host)
         listed = by_host.get(bare(host), [])
         if fit is not None and fit not in taken and (not listed or fit in listed):

@@ -73,18 +73,35 @@ def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
         text = "no entry in capacity.json, and none may be estimated: its partitions have no samples"
         rows.append(("unknown-capacity", f"broker {topology.ids[index]}", 1, text))
     who = model.history.identity
-    rows.extend(("guessed-host", host, 1, f"taken for broker {who.ids[host][0]} {how}") for host, how in who.guessed.items())
-    rows.extend(("unmatched-host", host, 1, "no broker is known by this host; its metrics are unused") for host in who.unmatched)
+    rows.extend(
+        ("guessed-host", host, 1, f"taken for broker {who.ids[host][0]} {how}") for host, how in who.guessed.items()
+    )
+    rows.extend(
+        ("unmatched-host", host, 1, "no broker is known by this host; its metrics are unused") for host in who.unmatched
+    )
     text = "several brokers are listed on this host and the scrape does not say which it is"
     rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
     listed = inputs.table("broker_list")
     if listed.height:
-        shared_hosts = listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1).sort("host")
+        shared_hosts = (
+            listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1).sort("host")
+        )
         for host, count in shared_hosts.iter_rows():
-            rows.append(("shared-host", host or "(no name)", count, f"{count} brokers on one host: CPU and network limits are the host's"))
+            rows.append(
+                (
+                    "shared-host",
+                    host or "(no name)",
+                    count,
+                    f"{count} brokers on one host: CPU and network limits are the host's",
+                )
+            )
     rows.extend(_missing(inputs, model))
     rows.sort()
-    return LEDGER.frame(pl.DataFrame(rows, schema=["kind", "subject", "count", "detail"], orient="row")) if rows else LEDGER.empty()
+    return (
+        LEDGER.frame(pl.DataFrame(rows, schema=["kind", "subject", "count", "detail"], orient="row"))
+        if rows
+        else LEDGER.empty()
+    )
 
 
 def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, str]]:
@@ -107,11 +124,27 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
     for index in range(topology.brokers):
         subject = f"broker {topology.ids[index]}"
         if nan[index]:
-            rows.append(("nan-cpu", subject, int(nan[index]), "CPU reading is NaN; upstream's load answer cannot be printed as JSON"))
+            rows.append(
+                (
+                    "nan-cpu",
+                    subject,
+                    int(nan[index]),
+                    "CPU reading is NaN; upstream's load answer cannot be printed as JSON",
+                )
+            )
         if negative[index]:
-            rows.append(("negative-cpu", subject, int(negative[index]), "CPU reading is negative; its replicas lower the sums"))
+            rows.append(
+                ("negative-cpu", subject, int(negative[index]), "CPU reading is negative; its replicas lower the sums")
+            )
         if odd[index]:
-            rows.append(("cpu-over-100", subject, int(odd[index]), "CPU reading above 100 %: a container measured against the wrong quota?"))
+            rows.append(
+                (
+                    "cpu-over-100",
+                    subject,
+                    int(odd[index]),
+                    "CPU reading above 100 %: a container measured against the wrong quota?",
+                )
+            )
         if topology.alive[index] and 0 <= last[index] < newest - STALE_INTERVALS * interval_ms:
             late = (newest - int(last[index])) // 1000
             rows.append(("stale-scrape", subject, 1, f"last heard {late} s before the newest reading"))
@@ -121,7 +154,9 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
         leads = final.topology.groups
         mine = np.flatnonzero((leads[1] == index) & ~final.sized)[:3]
         names = ", ".join(final.topology.topics[leads[2][g]] for g in mine.tolist())
-        text = f"{count} of its topics have no size ({names}{' …' if count > 3 else ''}): broker totals stay as reported"
+        text = (
+            f"{count} of its topics have no size ({names}{' …' if count > 3 else ''}): broker totals stay as reported"
+        )
         rows.append(("missing-topics", f"broker {final.topology.ids[index]}", count, text))
     if final.cpu_kind:
         words = {
@@ -131,8 +166,8 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
         }
         rows.append(("cpu-measured", "all brokers", 1, f"CPU is {words[final.cpu_kind]}"))
     silent = final.topology.alive & ~final.heard
-    for index in np.flatnonzero(silent).tolist():
-        rows.append(("silent-broker", f"broker {final.topology.ids[index]}", 1, "no metrics in the newest interval"))
+    text = "no metrics in the newest interval"
+    rows.extend(("silent-broker", f"broker {i}", 1, text) for i in final.topology.ids[silent].tolist())
     return rows
 
 

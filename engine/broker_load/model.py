@@ -31,7 +31,7 @@ class Settings:
     minimum: int = 3
     allowed: int = 5
     estimation: bool = True
-    weights: Weights = Weights()
+    weights: Weights = field(default_factory=Weights)
     fill_sizes: bool = True
 
 
@@ -257,10 +257,8 @@ def _measured(rounds: list[Round], maps: list[Ints | None], final: Topology, cap
     for name, (sums, counts) in parts.items():
         means[name] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     sizes: Floats | None = None
-    for one, where in zip(reversed(rounds), reversed(maps), strict=True):
-        mine = one.size
-        if where is not None or mine.shape != final.replicas.shape or one.topology is not final:
-            mine = _match_sizes(one, where, final)
+    for one, place in zip(reversed(rounds), reversed(maps), strict=True):
+        mine = one.size if one.topology is final else _match_sizes(one, place, final)
         sizes = mine if sizes is None else np.where(np.isnan(sizes), mine, sizes)
         if not np.isnan(sizes[final.held]).any():
             break

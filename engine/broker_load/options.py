@@ -14,7 +14,7 @@ from engine.parameters import Attachment, Parameters, option
 MODES = ("upstream", "corrected", "regression")
 
 
-class BrokerLoadParameters(Parameters):
+class BrokerLoadParameters(Parameters, frozen=True):
     """Parameters of the broker load view."""
 
     mode: Annotated[
@@ -35,9 +35,7 @@ class BrokerLoadParameters(Parameters):
     sampling_interval_s: Annotated[
         float, option("Ticks inside one interval form one sample; aligned to the epoch.", unit="s", low=1, high=86400)
     ] = 120.0
-    window_ms: Annotated[
-        int, option("Length of a window.", unit="ms", low=1000, high=10_000_000_000)
-    ] = 3_600_000
+    window_ms: Annotated[int, option("Length of a window.", unit="ms", low=1000, high=10_000_000_000)] = 3_600_000
     windows: Annotated[int, option("Closed windows to average over.", unit="windows", low=1, high=10000)] = 5
     min_samples: Annotated[int, option("Samples a full window needs.", unit="samples", low=1, high=100000)] = 3
     max_extrapolations: Annotated[

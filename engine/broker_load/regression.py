@@ -235,7 +235,12 @@ _WORDS = {0: "a (leader in)", 1: "b (leader out)", 2: "c (follower in)"}
 
 
 def _verdict(
-    design: Floats, columns: npt.NDArray[np.int64], weights: Floats, spread: Floats | None, condition: float, cpu: Floats
+    design: Floats,
+    columns: npt.NDArray[np.int64],
+    weights: Floats,
+    spread: Floats | None,
+    condition: float,
+    cpu: Floats,
 ) -> str:
     """What the data cannot tell; "" if all is well."""
     absent = [_WORDS[i] for i in range(3) if i not in columns.tolist()]
@@ -257,9 +262,7 @@ def _verdict(
     explained = 1.0 - float(np.var(cpu - design @ weights)) / max(float(np.var(cpu)), 1e-300)
     if explained < 0.3:
         return f"traffic explains only {max(explained, 0):.0%} of the CPU: something else drives it"
-    vague = [
-        _WORDS[int(column)] for place, column in enumerate(columns) if spread[place] > max(weights[place], 1e-300)
-    ]
+    vague = [_WORDS[int(column)] for place, column in enumerate(columns) if spread[place] > max(weights[place], 1e-300)]
     if vague:
         return f"{', '.join(vague)} cannot be told from 0 with these data"
     return ""
@@ -268,4 +271,4 @@ def _verdict(
 def prediction(found: Observations, coefficients: tuple[float | None, float | None, float | None]) -> Floats:
     """[N] CPU in percent as the coefficients predict it (a missing one counts 0)."""
     known = np.array([0.0 if value is None or math.isnan(value) else value for value in coefficients])
-    return found.design() @ known
+    return np.asarray(found.design() @ known, np.float64)

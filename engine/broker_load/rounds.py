@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load import metrics
-from engine.broker_load.topology import Flags, Floats, Ints, Topology
+from engine.broker_load.topology import Flags, Floats, Ints, Longs, Topology, tally
 
 MISSING_SHARE = 0.01
 """Largest share of topics, and of leader partitions, that may lack a size before a broker's totals stay as reported."""
@@ -94,7 +94,7 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     pair_broker = (pairs // max(width, 1)).astype(np.int64)
     # Sum of every size the broker reported, also of partitions the topology does not know.
     first = sizes.unique(["pair", "partition"], keep="first") if sizes.height else sizes
-    disk = np.bincount(first["b"].to_numpy(), weights=first["value"].to_numpy() * metrics.MB, minlength=brokers)
+    disk = tally(first["b"].to_numpy(), first["value"].to_numpy() * metrics.MB, brokers)
 
     _, leader, topic, count = topology.groups
     group_pair = leader.astype(np.int64) * width + topology.norm[topic]
@@ -167,12 +167,12 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[pl.Series, int]:
     return joined["code"], max(len(every), 1)
 
 
-def _sizes(sizes: pl.DataFrame, pairs: Ints, width: int, topology: Topology) -> Floats:
+def _sizes(sizes: pl.DataFrame, pairs: Longs, width: int, topology: Topology) -> Floats:
     """[P, R] MB of each replica as its broker reported it, NaN where it did not."""
     out = np.full(topology.replicas.shape, np.nan)
     if not sizes.height or not topology.size:
         return out
-    biggest = int(max(topology.partition.max(), sizes["partition"].max() or 0)) + 1  # type: ignore[type-var]
+    biggest = int(max(topology.partition.max(), sizes["partition"].max() or 0)) + 1
     key = np.searchsorted(pairs, sizes["pair"].to_numpy()).astype(np.int64) * biggest + sizes["partition"].to_numpy()
     order = np.argsort(key, kind="stable")
     key, value = key[order], sizes["value"].to_numpy()[order]

@@ -111,7 +111,7 @@ def sample(found: Round, cores: Floats, weights: Weights) -> Samples:
         denominator = a * whole_in + b * whole_out + c * follower[leader]
         cpu = (cores * cpu_fraction)[leader] * contributed / denominator
         cpu = np.where(idle | ((contributed == 0) & (denominator == 0)), 0.0, cpu)
-    absent = np.isnan(found.totals).any(axis=0)[leader]
+    absent = np.asarray(np.isnan(found.totals).any(axis=0))[leader]
     by_group = np.zeros(len(leader), np.int8)
     # In upstream's order: the first reason that applies is named.
     for code, when in (
@@ -145,12 +145,14 @@ def broker_samples(found: Round, cores: Floats) -> list[dict[str, object]]:
         values = found.extra[:, index]
         absent = {number for number in metrics.VERSION_4 if np.isnan(values[number])} - metrics.MAY_MISS
         absent -= {metrics.CPU} if has_cpu[index] else set()
-        absent = {n for n in absent if n not in metrics.TOTALS or np.isnan(found.totals[metrics.TOTALS.index(n), index])}
+        absent = {
+            n for n in absent if n not in metrics.TOTALS or np.isnan(found.totals[metrics.TOTALS.index(n), index])
+        }
         if not many[index]:
             absent.discard(metrics.ID["BROKER_FOLLOWER_FETCH_REQUEST_RATE"])
         if not found.complete[index] or absent or not has_cpu[index]:
             continue
-        newer = [n for n in range(43, len(metrics.NAMES))]
+        newer = list(range(43, len(metrics.NAMES)))
         totals = found.totals[:, index]
         rows.append(
             {

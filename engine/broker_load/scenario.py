@@ -64,9 +64,7 @@ def standing(
     if single:
         worst = rows[0]
         text = f"{len(lost)} of {len(single)} not survivable" if lost else "each survivable"
-        headline.append(
-            Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok")
-        )
+        headline.append(Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok"))
 
 
 def _badness(row: dict[str, object]) -> tuple[float, ...]:
@@ -143,7 +141,7 @@ def add(
         rows, new, sums = failover.demote(chosen, marked)
         frames["scenario_brokers"] = _scenario_brokers(chosen, chosen, sums, parameters.thresholds())
         frames["scenario_moves"] = _moves(chosen.topology, rows, new, None, None)
-        stay = int((chosen.topology.leader >= 0)[marked[np.maximum(chosen.topology.leader, 0)]].sum()) - len(rows)
+        stay = int(np.append(marked, False)[chosen.topology.leader].sum()) - len(rows)
         notes.append(f"demotion moves {len(rows)} leaders" + (f"; {stay} have no other live replica" if stay else ""))
     if parameters.reassignment is not None or parameters.apply_plan:
         _reassign(model, chosen, inputs, parameters, frames, notes, problems)
@@ -250,9 +248,7 @@ def _reassign(
         plan = inputs.table("plans")
     plan = plan.filter(pl.col("plan") == "proposed").unique(["topic", "partition"], keep="last", maintain_order=True)
     topology = chosen.topology
-    here = pl.DataFrame(
-        {"topic": topology.topic_names, "partition": topology.partition, "p": np.arange(topology.size)}
-    )
+    here = pl.DataFrame({"topic": topology.topic_names, "partition": topology.partition, "p": np.arange(topology.size)})
     known = plan.join(here, on=["topic", "partition"], how="inner", maintain_order="left")
     if known.height < plan.height:
         notes.append(f"reassignment: {plan.height - known.height} partitions are not in this cluster")
@@ -316,7 +312,12 @@ def _add_brokers(chosen: Cluster, count: int) -> pl.DataFrame:
     topology = chosen.topology
     alive = topology.alive
     rows: dict[str, list[object]] = {column.name: [] for column in tables.ADD_BROKERS.columns}
-    value_of = {"CPU": chosen.loads.cpu, "NW_IN": chosen.loads.nw_in, "NW_OUT": chosen.loads.nw_out, "DISK": chosen.loads.disk}
+    value_of = {
+        "CPU": chosen.loads.cpu,
+        "NW_IN": chosen.loads.nw_in,
+        "NW_OUT": chosen.loads.nw_out,
+        "DISK": chosen.loads.disk,
+    }
     for resource in RESOURCES:
         capacity = chosen.capacity(resource)[alive]
         total, whole = chosen.total(resource), float(capacity.sum())

@@ -237,7 +237,9 @@ BROKERS = Table(
     (
         *_WHO,
         *_LOAD,
-        _num("measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="measured", priority=2),
+        _num(
+            "measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="measured", priority=2
+        ),
         _num("residual_cpu_pct", "Modelled minus measured CPU.", "%", "percent", title="residual", priority=1),
         _text("residual_reason", "Why the model differs from the measurement.", hidden=True),
         _num("nw_in_cap_kbs", "Network-in capacity.", _KBS, hidden=True),
@@ -315,7 +317,12 @@ ADD_BROKERS = Table(
     (
         _text("resource", "Resource.", priority=0),
         _num("average_before_pct", "Utilisation of the cluster now.", "%", "percent"),
-        _num("average_after_pct", "Utilisation with the new brokers: no broker can be below it everywhere.", "%", "percent"),
+        _num(
+            "average_after_pct",
+            "Utilisation with the new brokers: no broker can be below it everywhere.",
+            "%",
+            "percent",
+        ),
         _num("highest_before_pct", "Utilisation of the fullest broker now.", "%", "percent"),
         _num("least_highest_after_pct", "Lowest possible utilisation of the fullest broker.", "%", "percent"),
         _text("bound", "What sets that bound.", width=40),

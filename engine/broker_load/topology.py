@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,11 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+
+def tally(index: npt.NDArray[np.integer[Any]], weights: npt.NDArray[Any], size: int) -> Floats:
+    """[size] sums of ``weights`` by ``index``."""
+    return np.bincount(index, weights=weights, minlength=size).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +79,12 @@ class Topology:
     @cached_property
     def count(self) -> Ints:
         """[P] number of replicas."""
-        return self.held.sum(axis=1).astype(np.int32)
+        return np.asarray(self.held.sum(axis=1), np.int32)
 
     @cached_property
     def leads(self) -> Flags:
         """[P, R] whether the replica at the position leads."""
-        return self.held & (self.replicas == self.leader[:, None])
+        return np.asarray(self.held & (self.replicas == self.leader[:, None]), np.bool_)
 
     @cached_property
     def groups(self) -> tuple[Ints, Ints, Ints, Ints]:
@@ -131,10 +137,15 @@ class Topology:
         offsets = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
         return _lists(values, offsets)
 
+    def spread(self, flags: Flags) -> Flags:
+        """[P, R] the broker flag [B] of each replica, False where there is none."""
+        # Position -1, "no replica", takes the value appended at the end.
+        return np.append(flags, False)[self.replicas]
+
     @cached_property
     def offline_replicas(self) -> Flags:
         """[P, R] replicas that cannot serve: on a dead broker or an offline directory."""
-        return self.held & (self.offline | ~self.alive[self.replicas])
+        return self.held & (self.offline | ~self.spread(self.alive))
 
 
 def _lists(values: Ints, offsets: Longs) -> pl.Series:
@@ -215,12 +226,16 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
             racks.append(hosts[-1])
         alive.append(living)
     names = rows["topic"].unique().sort() if rows.height else pl.Series("topic", [], dtype=pl.String)
-    codes = rows["topic"].to_frame().join(
-        pl.DataFrame({"topic": names, "code": np.arange(len(names), dtype=np.int32)}),
-        on="topic",
-        how="left",
-        maintain_order="left",
-    )["code"]
+    codes = (
+        rows["topic"]
+        .to_frame()
+        .join(
+            pl.DataFrame({"topic": names, "code": np.arange(len(names), dtype=np.int32)}),
+            on="topic",
+            how="left",
+            maintain_order="left",
+        )["code"]
+    )
     dotless = names.str.replace_all(".", "_", literal=True)
     norm_names = dotless.unique().sort()
     place = {name: number for number, name in enumerate(norm_names.to_list())}

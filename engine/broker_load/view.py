@@ -10,12 +10,10 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load import (
-    answers,
     assemble,
     balance,
     cluster,
     estimate,
-    failover,
     goals,
     history,
     ledger,
@@ -23,7 +21,6 @@ from engine.broker_load import (
     regression,
     scenario,
     tables,
-    upstream_answers,
 )
 from engine.broker_load.cluster import Cluster
 from engine.broker_load.metrics import IN, OUT, REPL_IN, SAMPLE
@@ -106,7 +103,9 @@ class BrokerLoad:
         summary, problems = dict(base.summary), list(base.problems)
         headline = list(base.headline)
         if base.model is not None and base.cluster is not None:
-            scenario.add(base.model, base.cluster, inputs, parameters, frames, summary, findings, notes, problems, headline)
+            scenario.add(
+                base.model, base.cluster, inputs, parameters, frames, summary, findings, notes, problems, headline
+            )
         order = {table.name: place for place, table in enumerate(self.tables)}
         frames = dict(sorted(frames.items(), key=lambda item: order[item[0]]))
         return Result(
@@ -123,8 +122,8 @@ class BrokerLoad:
         )
 
     def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:
-        """The answer of ``load``, ``partition_load`` or ``kafka_cluster_state`` as upstream prints it."""
-        return upstream_answers.render(result, parameters)
+        """Nothing yet in upstream's form."""
+        return None
 
 
 def _base(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Base:
@@ -173,7 +172,6 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         _model_tables(inputs, built, chosen, parameters, frames, context)
         _describe(built, chosen, parameters, frames, summary, headline, findings, notes)
         scenario.standing(built, chosen, parameters, frames, summary, findings, headline)
-    answers.add(inputs, built, chosen, frames, findings, notes)
     if built is None and not observed.size and not frames.get("brokers", pl.DataFrame()).height:
         if not any(inputs.table(name).height for name in ("capacity", "plans", "answer_goals", "answer_partitions")):
             raise NoInput("no scrape, topology, sample or Cruise Control answer was found")
@@ -196,7 +194,17 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     )
     newest = built.history.newest_ms if built is not None else None
     return _Base(
-        built, chosen, frames, summary, tuple(headline), tuple(findings), tuple(notes), tuple(problems), detail, newest, at_ms
+        built,
+        chosen,
+        frames,
+        summary,
+        tuple(headline),
+        tuple(findings),
+        tuple(notes),
+        tuple(problems),
+        detail,
+        newest,
+        at_ms,
     )
 
 
@@ -232,7 +240,7 @@ def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Obs
 
 def _regression_table(observed: Observations, learned: Upstream, fit: Fit, mode: str) -> pl.DataFrame:
     as_upstream = mode == "upstream"
-    rows = {
+    rows: dict[str, list[Any]] = {
         "symbol": ["a", "b", "c"],
         "coefficient": list(learned.coefficients if as_upstream else fit.coefficients),
         "low": list(learned.low if as_upstream else fit.low),
@@ -266,7 +274,7 @@ def _cluster_of(
     built: Model, parameters: BrokerLoadParameters, fit: Fit, observed: Observations, notes: list[str]
 ) -> Cluster:
     mode = parameters.mode
-    if mode == "upstream":
+    if mode == "upstream" or not built.topology.brokers:
         return built.upstream
     weights = Weights(parameters.a, parameters.b, parameters.c)
     if parameters.weights == "fitted" and fit.usable:
@@ -318,15 +326,10 @@ def _model_tables(
     )
     frames["balance"] = tables.BALANCE.frame(balance.table(chosen, thresholds))
     statistics = cluster.statistics(chosen)
-    frames["cluster_stats"] = tables.STATS.frame(
-        {
-            "statistic": list(statistics),
-            **{
-                column.name: [statistics[name].get(column.name) for name in statistics]
-                for column in tables.STATS.columns[1:]
-            },
-        }
-    )
+    columns: dict[str, list[Any]] = {
+        c.name: [statistics[n].get(c.name) for n in statistics] for c in tables.STATS.columns[1:]
+    }
+    frames["cluster_stats"] = tables.STATS.frame({"statistic": list(statistics)} | columns)
     frames["hosts"] = assemble.hosts(chosen)
     rows = [row for place, one in enumerate(built.rounds) for row in broker_samples(one, history.broker_cores(
         one.topology, built.topology, built.capacities.cores)) if place >= len(built.rounds) - 60]  # fmt: skip
@@ -404,7 +407,9 @@ def _describe(
     span = f"{len(total.windows)} window{'s' if len(total.windows) != 1 else ''} of {total.window_ms / 60000:g} min"
     alive = int(topology.alive.sum())
     headline.append(
-        Headline("brokers", f"{alive}/{topology.brokers} alive", f"{topology.size} partitions", "critical" if dead else "ok")
+        Headline(
+            "brokers", f"{alive}/{topology.brokers} alive", f"{topology.size} partitions", "critical" if dead else "ok"
+        )
     )
     cpu = summary["cpu_utilization_pct"]
     headline.append(Headline("CPU", "–" if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"))
@@ -417,11 +422,11 @@ def _describe(
         )
     )
     headline.append(
-        Headline("coverage", f"{monitored:.1f} %", f"{skipped} partitions without a sample", "moderate" if skipped else "ok")
+        Headline(
+            "coverage", f"{monitored:.1f} %", f"{skipped} partitions without a sample", "moderate" if skipped else "ok"
+        )
     )
-    findings.extend(
-        Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated
-    )
+    findings.extend(Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated)
     if not total.enough and topology.size:
         notes.append("upstream would answer: not enough valid windows; the newest window is shown all the same")
     if built.minimum_used != parameters.min_samples:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +93,7 @@ class Window:
         return value.astype(np.float32)
 
 
-def _add(target: npt.NDArray[np.generic], values: npt.NDArray[np.generic], where: Ints | None) -> None:
+def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], where: Ints | None) -> None:
     if where is None:
         target += values
     else:

@@ -30,7 +30,7 @@ def name_time(name: str) -> int | None:
     if found:
         parts = [int(part or 0) for part in found.groups()]
         try:
-            return int(datetime.datetime(*parts, tzinfo=datetime.timezone.utc).timestamp() * 1000)  # type: ignore[misc,arg-type]
+            return int(datetime.datetime(*parts, tzinfo=datetime.UTC).timestamp() * 1000)  # type: ignore[misc,arg-type]
         except ValueError:
             return None
     found = _EPOCH.search(name)

@@ -104,7 +104,9 @@ class TopicDescription:
         double = frame.height - frame.select(pl.struct("topic", "partition").n_unique()).item() if frame.height else 0
         if double:
             problems.append(
-                Problem.at(source.path, "duplicate-partition", "partitions described twice; the last counts", count=double)
+                Problem.at(
+                    source.path, "duplicate-partition", "partitions described twice; the last counts", count=double
+                )
             )
             frame = frame.unique(["topic", "partition"], keep="last", maintain_order=True)
         short = (

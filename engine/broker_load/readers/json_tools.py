@@ -30,8 +30,9 @@ class LogDirectories:
         """One answer to rows of ``log_dirs`` and ``log_dir_sizes``."""
         content: Any = None
         failure: ValueError | None = None
-        number = 0
-        for number, line in enumerate(text_of(data).split("\n"), 1):
+        number = 1
+        for place, line in enumerate(text_of(data).split("\n"), 1):
+            number = place
             if line.lstrip().startswith("{"):
                 try:
                     content = load_json(line)
@@ -103,7 +104,9 @@ def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, held: list[Any])
     return bad
 
 
-_PLAN = re.compile(rb'"version"\s*:\s*1\s*,\s*"partitions"\s*:|"partitions"\s*:\s*\[\s*\{\s*"(?:topic|partition|replicas)"')
+_PLAN = re.compile(
+    rb'"version"\s*:\s*1\s*,\s*"partitions"\s*:|"partitions"\s*:\s*\[\s*\{\s*"(?:topic|partition|replicas)"'
+)
 
 
 class Reassignment:

@@ -59,7 +59,9 @@ def _known() -> pl.DataFrame:
         base = "kafka_server_brokertopicmetrics_"
         rows.append((base + "oneminuterate", stem + "persec", "", broker, topic, False))
         rows.append((base + "count", stem + "persec", "", broker, topic, True))
-        rows.extend((base + stem + middle + "_oneminuterate", "", "", broker, topic, False) for middle in ("", "persec"))
+        rows.extend(
+            (base + stem + middle + "_oneminuterate", "", "", broker, topic, False) for middle in ("", "persec")
+        )
         rows.extend(
             (base + stem + ending, "", "", broker, topic, True)
             for ending in ("", "_total", "_count", "persec", "persec_total", "persec_count")
@@ -80,7 +82,9 @@ def _known() -> pl.DataFrame:
         wanted = metrics.ID[f"BROKER_{queue.upper()}_QUEUE_SIZE"]
         rows.append(("kafka_network_requestchannel_value", f"{queue}queuesize", "", wanted, none, False))
     flush = "kafka_log_logflushstats_"
-    rows.append((flush + "oneminuterate", "logflushrateandtimems", "", metrics.ID["BROKER_LOG_FLUSH_RATE"], none, False))
+    rows.append(
+        (flush + "oneminuterate", "logflushrateandtimems", "", metrics.ID["BROKER_LOG_FLUSH_RATE"], none, False)
+    )
     for series, how in _HOW.items():
         wanted = metrics.ID[f"BROKER_LOG_FLUSH_TIME_MS_{how}"]
         rows.append((flush + series, "logflushrateandtimems", "", wanted, none, False))

@@ -75,8 +75,8 @@ def _metrics(frame: pl.DataFrame, now: int) -> pl.DataFrame:
         _float("value").alias("value"),
         pl.lit(False).alias("counter"),
     )
-    scope = pl.when(pl.col("metric").is_in(list(metrics.TOPIC))).then(pl.col("topic").is_not_null())
-    scope = scope.when(pl.col("metric") == metrics.SIZE).then(
+    topics = pl.when(pl.col("metric").is_in(list(metrics.TOPIC))).then(pl.col("topic").is_not_null())
+    scope = topics.when(pl.col("metric") == metrics.SIZE).then(
         pl.col("topic").is_not_null() & (pl.col("partition") >= 0).fill_null(False)
     )
     needed = pl.all_horizontal(pl.col("time_ms", "metric", "broker", "value").is_not_null())
@@ -178,7 +178,9 @@ _SHAPES = (
         True,
         _observations,
     ),
-    _Shape(OBSERVATIONS, frozenset({"broker", "host", "version", "sample_time_ms", "cpu_usage"}), True, _broker_samples),
+    _Shape(
+        OBSERVATIONS, frozenset({"broker", "host", "version", "sample_time_ms", "cpu_usage"}), True, _broker_samples
+    ),
     _Shape(TOPOLOGY, frozenset({"topic", "partition", "leader", "replicas"}), False, _topology),
     _Shape(BROKERS_IN, frozenset({"broker", "host"}), False, _brokers),
 )
@@ -324,7 +326,9 @@ class ParquetRows:
             return Reading(problems=[Problem.at(source.path, "unreadable", reason)], complete=False)
         frame = frame.rename({name: name.lower() for name in columns})
         lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
-        frame = frame.with_columns(pl.col(name).list.eval(pl.element().cast(pl.String)).list.join("|") for name in lists)
+        frame = frame.with_columns(
+            pl.col(name).list.eval(pl.element().cast(pl.String)).list.join("|") for name in lists
+        )
         reading = _rows(source, shape, frame, pl.Series(range(1, frame.height + 1), dtype=pl.UInt32))
         reading.consumed = len(data)
         return reading

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from engine.broker_load.readers import KINDS
 from engine.broker_load.tables import INPUTS
+from engine.broker_load.view import VIEW
 from engine.inputs import FILE, FileInfo, Inputs
+from engine.parameters import parse
 from engine.reading import HEAD, Source
+from engine.result import Result
+from engine.view import Context
+
+_TABLES = {table.name: table for table in INPUTS}
 
 
-def read(paths: Iterable[Path], mtimes: dict[str, int] | None = None) -> Inputs:
+def read(*paths: Path, mtime_ms: int | None = None) -> Inputs:
     """Inputs from files and folders (all files below them, sorted)."""
     files: dict[int, FileInfo] = {}
     problems = []
-    frames: dict[str, list[pl.DataFrame]] = {table.name: [] for table in INPUTS}
-    schemas = {table.name: table for table in INPUTS}
+    frames: dict[str, list[pl.DataFrame]] = {name: [] for name in _TABLES}
     every: list[Path] = []
     for path in paths:
         every.extend(sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path])
     number = 0
     for path in every:
         data = path.read_bytes()
-        mtime = (mtimes or {}).get(path.name, int(path.stat().st_mtime * 1000))
+        mtime = mtime_ms if mtime_ms is not None else int(path.stat().st_mtime * 1000)
         source = Source(str(path), path.name, mtime, len(data))
-        for kind in KINDS:
+        for kind in VIEW.kinds:
             if not kind.recognise(path.name, data[:HEAD]):
                 continue
             reading = kind.read(source, data, None, True)
@@ -35,10 +39,18 @@ def read(paths: Iterable[Path], mtimes: dict[str, int] | None = None) -> Inputs:
             number += 1
             files[number] = FileInfo(number, str(path), path.name, kind.id, mtime, len(data), number)
             for name, rows in reading.rows.items():
-                frame = schemas[name].frame(rows)
+                frame = _TABLES[name].frame(rows)
                 frames[name].append(frame.with_columns(pl.lit(number, pl.UInt32).alias(FILE)))
     tables = {
-        name: pl.concat(parts) if parts else schemas[name].empty().with_columns(pl.lit(0, pl.UInt32).alias(FILE))
+        name: pl.concat(parts) if parts else _TABLES[name].empty().with_columns(pl.lit(0, pl.UInt32).alias(FILE))
         for name, parts in frames.items()
     }
     return Inputs(number, files, tuple(problems), lambda name: tables[name])
+
+
+def compute(
+    inputs: Inputs, *pairs: tuple[str, Any], at_ms: int | None = None, memo: dict[Any, Any] | None = None
+) -> Result:
+    """A result as ``report -o key=value`` computes it."""
+    context = Context(now_ms=0, at_ms=at_ms, memo={} if memo is None else memo)
+    return VIEW.compute(inputs, parse(VIEW.parameters, pairs), context)

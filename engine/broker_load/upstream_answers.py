@@ -1,2 +1,0 @@
-"""placeholder"""
-def render(result, parameters): return None
