@@ -1,21 +1,413 @@
-"""Where everything beyond upstream plugs in: further result tables computed from the model and the verdicts."""
+"""Where everything beyond upstream plugs in: further result tables and the detail the screen draws.
+
+Cost and recommendations are kept per job in ``context.memo`` and made anew only for jobs whose rows changed; what
+concerns one job (option ``job``) is made for that one only.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
 import polars as pl
 
+from engine.job_heuristics import cost, detail, facts, gates, history, recommend, rollup, whatif, why
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
-from engine.tables import Table
+from engine.job_heuristics.rules import NAMES, Rules
+from engine.job_heuristics.tables import JOBS, SEVERITIES
+from engine.tables import Column, Table
+from engine.text import clean
 from engine.view import Context
 
-TABLES: tuple[Table, ...] = ()
-"""Further result tables, in the order they are shown."""
+EXPLAINED = Table(
+    "explained",
+    "One row per verdict of one job (option job): why it is so, how far to the next level, what to do",
+    (
+        Column("job_id", pl.String, "job id", kind="id", hidden=True),
+        Column("heuristic", pl.String, "verdict", priority=0, width=18),
+        Column("severity", pl.String, "its severity", kind="level", priority=0),
+        Column("value", pl.String, "the value that decides", priority=0, width=30),
+        Column("limits", pl.String, "its limits, LOW to CRITICAL", width=34),
+        Column("reason", pl.String, "which limit keeps it where it is", priority=3, width=60),
+        Column("worse", pl.String, "what one level worse would take", priority=2, width=40),
+        Column("better", pl.String, "what one level better would take", priority=2, width=40),
+        Column(
+            "margin", pl.Float64, "smallest relative move that changes it, null: none can", unit="%", kind="percent"
+        ),
+        Column("status", pl.String, "running jobs: certain, at least, at most or provisional", priority=1, width=18),
+        Column("likely", pl.String, "running jobs: most probable final severity", kind="level", priority=2),
+        Column("chance", pl.Float64, "its probability", unit="%", kind="percent", priority=2),
+        Column("predicted", pl.String, "severity under the what-if scenario", kind="level", priority=1),
+        Column("advice", pl.String, "what to do, with the job's numbers", priority=4, width=80),
+    ),
+    key=("heuristic",),
+    title="verdicts",
+)
+PHASES = Table(
+    "phases",
+    "The waterfall of one job (option job): each phase begins where the one before it ended",
+    (
+        Column("job_id", pl.String, "job id", kind="id", hidden=True),
+        Column("phase", pl.String, "phase", priority=0, width=16),
+        Column("start_ms", pl.Int64, "begin", unit="epoch ms", kind="time_ms", priority=1),
+        Column("ms", pl.Int64, "length", unit="ms", kind="ms", priority=0),
+        Column("share", pl.Float64, "part of the whole", unit="%", kind="percent", priority=0),
+        Column("meaning", pl.String, "from when until when", width=50, priority=2),
+    ),
+    key=("phase",),
+)
+CONF_CHANGES = Table(
+    "conf_changes",
+    "Configuration of the chosen job against the run before it (or option compare): properties that differ",
+    (
+        Column("key", pl.String, "property", priority=0, width=48),
+        Column("before", pl.String, "value in the other run, null: not set", priority=0, width=30),
+        Column("after", pl.String, "value in this run, null: not set", priority=0, width=30),
+        Column("other_job_id", pl.String, "the other run", kind="id", hidden=True),
+    ),
+    key=("key",),
+    order=("key",),
+    title="conf changes",
+)
+WHAT_IF = Table(
+    "what_if",
+    "Metrics of the chosen job now and under the what-if options; absent without one",
+    (
+        Column("what", pl.String, "metric or verdict", priority=0, width=22),
+        Column("now", pl.String, "as it ran", priority=0, width=16),
+        Column("predicted", pl.String, "under the scenario", priority=0, width=16),
+        Column("change", pl.Float64, "difference", unit="%", kind="percent", priority=1),
+        Column("direction", pl.String, "better, worse or same", priority=1, width=9),
+    ),
+    key=("what",),
+    title="what if",
+)
+
+TABLES: tuple[Table, ...] = (
+    recommend.RECOMMENDATIONS,
+    cost.COSTS,
+    rollup.ROLLUP,
+    EXPLAINED,
+    PHASES,
+    history.HISTORY,
+    CONF_CHANGES,
+    WHAT_IF,
+)
+"""Further result tables, in the order they are shown. The last five only with option job."""
+
+LETTERS = dict(zip(SEVERITIES, ".LMSC", strict=True))
+LISTING = Table(
+    "listing",
+    "The job list with one letter per heuristic (. NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result)",
+    (
+        *JOBS.columns[:2],
+        Column("strip", pl.String, "severity of each heuristic in upstream's order", title="verdicts", priority=0, width=13),
+        *(c for c in JOBS.columns[2:]),
+        Column("cost_mb_s", pl.Float64, "true cost of all attempts", unit="MB s", kind="mb_s", title="cost", hidden=True),
+        Column("avoidable_mb_s", pl.Float64, "of it avoidable", unit="MB s", kind="mb_s", title="avoidable", hidden=True),
+        Column("saving_mb_s", pl.Float64, "predicted saving", unit="MB s", kind="mb_s", title="saving", priority=2),
+    ),
+    key=JOBS.key,
+    order=JOBS.order,
+    title="jobs",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Frames of ``TABLES``, the detail the screen draws, and sentences on what is in force."""
+
+    tables: dict[str, pl.DataFrame]
+    detail: detail.Detail
+    notes: tuple[str, ...] = ()
+
+
+_MINUTES = ("runtime_severity_in_min", "short_runtime_severity_in_min", "long_runtime_severity_in_min")
+MB = 2**20
+
+
+def limits_of(rules: Rules, block: int) -> dict[tuple[str, str], tuple[float, ...]]:
+    """The limits in force in the units of ``gates`` (ms, bytes, bytes/s); of heuristics that are switched off, the
+    defaults."""
+    found = gates.default_limits(block)
+    for rule in rules.rules:
+        name = NAMES.get(rule.kind, "")
+        for key, limits in rule.limits.items():
+            if (name, key) in found:
+                memory = rule.numbers.get("container_memory_default_mb", 2048)
+                found[name, key] = tuple(_scaled(key, x, block, memory) for x in limits)
+    return found
+
+
+def _scaled(key: str, value: float, block: int, memory_mb: int) -> float:
+    if key in _MINUTES:
+        return value * gates.MINUTE
+    if key == "files_severity":
+        return value * block
+    if key == "disk_speed_severity":
+        return value * 100 * MB
+    return value * memory_mb * MB if key == "container_memory_severity" else value
+
+
+def changed_limits(
+    limits: gates.Limits, wishes: Collection[str], block: int
+) -> tuple[dict[tuple[str, str], tuple[float, ...]], tuple[str, ...]]:
+    """``limits`` with ``wishes`` of the form ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in
+    HeuristicConf.xml), and a sentence for each wish that is not of that form or names no limit."""
+    found, complaints = dict(limits), []
+    for wish in wishes:
+        where, _, text = wish.partition("=")
+        name, _, key = (part.strip() for part in where.partition("/"))
+        try:
+            values = tuple(float(x) for x in text.split(":"))
+        except ValueError:
+            values = ()
+        if (name, key) in found and len(values) == 4 and all(abs(v) < 1e15 for v in values):
+            found[name, key] = tuple(_scaled(key, v, block, 2048) for v in values)
+        else:
+            complaints.append(
+                f"Limits {clean(wish, 100)!r} are not used: wanted HEURISTIC/PARAMETER=low:moderate:severe:critical."
+            )
+    return found, tuple(complaints)
 
 
 def extend(
-    model: Model, verdicts: pl.DataFrame, jobs: pl.DataFrame, parameters: JobParameters, context: Context
-) -> dict[str, pl.DataFrame]:
-    """Frames of ``TABLES`` from the model, the ``heuristics`` and the ``jobs`` result frames. Pure; ``context.memo``
-    only makes it faster."""
-    return {}
+    model: Model,
+    verdicts: pl.DataFrame,
+    jobs: pl.DataFrame,
+    rules: Rules,
+    job_id: str | None,
+    parameters: JobParameters,
+    context: Context,
+) -> Extension:
+    """Tables and detail from the model, the ``heuristics`` and ``jobs`` result frames and the rules in force; ``job_id``
+    is the chosen job. Pure; ``context.memo`` only makes it faster."""
+    memo: dict[str, Any] = context.memo.setdefault(("job-beyond", context.at_ms is None), {})
+    limits = limits_of(rules, parameters.block_size)
+    costs, advised = _fleet(model, limits, parameters, memo)
+    context.check()
+    avoidable = cost.waste(costs)
+    tables = {
+        cost.COSTS.name: costs,
+        recommend.RECOMMENDATIONS.name: advised,
+        rollup.ROLLUP.name: rollup.rollup(jobs, avoidable, advised),
+    }
+    context.check()
+    changed, complaints = changed_limits(limits, parameters.limits, parameters.block_size)
+    shown = None
+    if job_id is not None:
+        shown = _one(model, verdicts, jobs, (limits, changed), job_id, parameters, memo, tables)
+    names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
+    listing = _listing(jobs, verdicts, avoidable, advised, names)
+    stamp = (names, listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
+    return Extension(tables, detail.Detail(stamp, names, listing, LISTING, shown), complaints)
+
+
+def _identity(model: Model) -> dict[str, tuple[Any, ...]]:
+    """Per job where its rows lie: the pieces are immutable, so equal places are equal rows."""
+    found: dict[str, list[Any]] = {job: [] for job in model.jobs["job_id"].to_list()}
+    for rows in (model._tasks, model._attempts, model._conf):
+        for job, (piece, at, n) in rows.where.items():
+            if job in found:
+                found[job] += [rows.pieces[piece], at, n]
+    return {job: tuple(parts) for job, parts in found.items()}
+
+
+def _same(a: tuple[Any, ...], b: tuple[Any, ...] | None) -> bool:
+    return b is not None and len(a) == len(b) and all(
+        x is y if isinstance(x, pl.DataFrame) else x == y for x, y in zip(a, b, strict=True)
+    )  # fmt: skip
+
+
+def _fleet(
+    model: Model, limits: gates.Limits, parameters: JobParameters, memo: dict[str, Any]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Costs and recommendations of all jobs; only those of changed jobs are made anew."""
+    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, tuple(sorted(limits.items())))
+    now = _identity(model)
+    rows = {row[0]: row for row in model.jobs.iter_rows()}
+    before, old_rows = memo.get("places", {}), memo.get("rows", {})
+    fresh = {j for j, place in now.items() if not _same(place, before.get(j)) or rows[j] != old_rows.get(j)}
+    gone = before.keys() - now.keys()
+    everything = memo.get("key") != key or 2 * len(fresh) > len(now)
+    if everything or fresh or gone:
+        part = model if everything else model.only(fresh)
+        made = (
+            cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h),
+            recommend.recommendations(part, limits, parameters.headroom),
+        )
+        if not everything:
+            dropped = pl.Series(sorted(fresh | gone), dtype=pl.String).implode()
+            place = model.jobs.select("job_id").with_row_index("place")
+            made = tuple(
+                pl.concat([old.filter(~pl.col("job_id").is_in(dropped)), new])
+                .join(place, "job_id", "left", maintain_order="left")
+                .sort("place", maintain_order=True)
+                .drop("place")
+                for old, new in zip(memo["fleet"], made, strict=True)
+            )
+        memo.update(key=key, fleet=made, places=now, rows=rows, turn=memo.get("turn", 0) + 1)
+    found: tuple[pl.DataFrame, pl.DataFrame] = memo["fleet"]
+    return found
+
+
+def _listing(
+    jobs: pl.DataFrame, verdicts: pl.DataFrame, avoidable: pl.DataFrame, advised: pl.DataFrame, names: tuple[str, ...]
+) -> pl.DataFrame:
+    place = pl.DataFrame({"heuristic": names, "at": range(len(names))}, schema={"heuristic": pl.String, "at": pl.Int64})
+    letters = verdicts.join(place, "heuristic", "inner", maintain_order="left").select(
+        "job_id", "at", pl.col("severity").replace_strict(LETTERS, default="?", return_dtype=pl.String).alias("letter")
+    )
+    wide = letters.group_by("job_id", maintain_order=True).agg(
+        *(pl.col("letter").filter(pl.col("at") == k).first().fill_null(" ").alias(f"l{k}") for k in range(len(names)))
+    )
+    strips = wide.select(
+        "job_id",
+        pl.concat_str([pl.col(f"l{k}") for k in range(len(names))]).alias("strip")
+        if names
+        else pl.lit("").alias("strip"),
+    )
+    saved = advised.group_by("job_id", maintain_order=True).agg(pl.col("saving_mb_s").clip(0).sum())
+    found = jobs
+    for more in (strips, avoidable, saved):
+        found = found.join(more, "job_id", "left", maintain_order="left")
+    return LISTING.frame(found.with_columns(pl.col("strip").fill_null(" " * len(names))))
+
+
+def _one(
+    model: Model,
+    verdicts: pl.DataFrame,
+    jobs: pl.DataFrame,
+    limits: tuple[gates.Limits, gates.Limits],
+    job_id: str,
+    parameters: JobParameters,
+    memo: dict[str, Any],
+    tables: dict[str, pl.DataFrame],
+) -> detail.JobDetail:
+    """The chosen job: its detail, and its tables put into ``tables``. ``limits``: in force, and of the scenario."""
+    part = model.job(job_id)
+    place = memo["places"][job_id]
+    held: tuple[Any, ...] | None = memo.get("held")
+    if held is None or held[0] != job_id or not _same(place, held[1]) or memo["rows"][job_id] != held[2]:
+        job = facts.job(part)
+        assert job is not None
+        memo["held"] = held = (job_id, place, memo["rows"][job_id], detail.facts_of(job, part.attempts, part.tasks))
+    mine = verdicts.filter(pl.col("job_id") == job_id)
+    scenario = whatif.Scenario(
+        parameters.map_mb, parameters.reduce_mb, parameters.split_size, parameters.reduces, parameters.slow_start
+    )
+    shown = detail.job_detail(held[3], mine, *limits, scenario, parameters.seed, (job_id, memo["turn"], parameters))
+    tables[EXPLAINED.name] = _explained(shown)
+    tables[PHASES.name] = _phases(shown)
+    runs = _runs(model, jobs, job_id, memo)
+    tables[history.HISTORY.name] = runs
+    other = parameters.compare or _previous(runs, job_id)
+    tables[CONF_CHANGES.name] = _conf_changes(model, other, job_id)
+    if shown.prediction is not None:
+        tables[WHAT_IF.name] = _what_if(shown)
+    return shown
+
+
+def _explained(shown: detail.JobDetail) -> pl.DataFrame:
+    rows: dict[str, list[Any]] = {name: [] for name in EXPLAINED.schema}
+    for v in shown.verdicts:
+        deciding = [limit for branch in v.why.branches for limit in branch if limit.decides] if v.why else []
+        margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
+        cells = (
+            shown.facts.job.id, v.heuristic, v.severity,
+            "; ".join(f"{d.label} {d.value_text}" for d in deciding), "; ".join(d.limits_text for d in deciding),
+            _reason(v), v.why.worse if v.why else "", v.why.better if v.why else "", margin,
+            v.outlook.status if v.outlook else "", SEVERITIES[v.outlook.likely] if v.outlook else None,
+            100 * v.outlook.chance[v.outlook.likely] if v.outlook else None,
+            SEVERITIES[v.predicted] if v.predicted is not None else None, v.advice,
+        )  # fmt: skip
+        for name, cell in zip(rows, cells, strict=True):
+            rows[name].append(cell)
+    return EXPLAINED.frame(rows)
+
+
+def _reason(v: detail.VerdictDetail) -> str:
+    if v.why is None:
+        return ""
+    word = SEVERITIES[v.why.level]
+    return v.why.reason if word == v.severity else f"By upstream's limits it would be {word}: {v.why.reason}"
+
+
+def _phases(shown: detail.JobDetail) -> pl.DataFrame:
+    bars = shown.facts.waterfall
+    whole = sum(p.ms for p in bars)
+    return PHASES.frame(
+        {
+            "job_id": [shown.facts.job.id] * len(bars),
+            "phase": [p.name for p in bars],
+            "start_ms": [p.start_ms for p in bars],
+            "ms": [p.ms for p in bars],
+            "share": [100 * p.ms / whole if whole else 0.0 for p in bars],
+            "meaning": [p.text for p in bars],
+        }
+    )
+
+
+def _runs(model: Model, jobs: pl.DataFrame, job_id: str, memo: dict[str, Any]) -> pl.DataFrame:
+    names: dict[str, str] = memo.setdefault("stems", {})
+    for name in jobs["name"].drop_nulls().unique().to_list():
+        if name not in names:
+            names[name] = history.stem(name)
+    one = jobs.filter(pl.col("job_id") == job_id)
+    wanted = names.get(one["name"][0] or "", "") if one.height else ""
+    alike = [name for name, stem in names.items() if stem == wanted]
+    runs = jobs.filter(pl.col("name").is_in(pl.Series(alike, dtype=pl.String).implode())) if wanted else one
+    sizes = (
+        model.only(runs["job_id"].to_list())
+        .tasks.filter(pl.col("side") == "map")
+        .group_by("job_id", maintain_order=True)
+        .agg(pl.col("input_bytes").sum())
+    )
+    return history.history(runs, sizes, job_id)
+
+
+def _previous(runs: pl.DataFrame, job_id: str) -> str | None:
+    ids: list[str] = runs["job_id"].to_list()
+    at = ids.index(job_id) if job_id in ids else len(ids)
+    return ids[at + 1] if at + 1 < len(ids) else None
+
+
+def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
+    if not other or other == job_id or other not in model.jobs["job_id"]:
+        return CONF_CHANGES.empty()
+    found = history.conf_difference(model.only({other, job_id}).conf, other, job_id)
+    return CONF_CHANGES.frame(
+        {
+            "key": [k for k, _, _ in found],
+            "before": [a for _, a, _ in found],
+            "after": [b for _, _, b in found],
+            "other_job_id": [other] * len(found),
+        }
+    )
+
+
+def _what_if(shown: detail.JobDetail) -> pl.DataFrame:
+    assert shown.prediction is not None
+    before, after = shown.before, shown.prediction.metrics
+    rows: list[tuple[str, str, str, float | None, str]] = []
+    for what, a, b in (
+        ("used", before.used_mb_s, after.used_mb_s),
+        ("wasted", before.wasted_mb_s, after.wasted_mb_s),
+    ):
+        rows.append((what, f"{a / 1024 / 3600:,.3f} GB h", f"{b / 1024 / 3600:,.3f} GB h", *_change(a, b)))
+    for what, x, y in (("wait", before.wait_ms, after.wait_ms), ("run time", before.runtime_ms, after.runtime_ms)):
+        if x is not None and y is not None:
+            rows.append((what, why.amount(x, "ms"), why.amount(y, "ms"), *_change(x, y)))
+    for v in shown.verdicts:
+        if v.predicted is not None and v.severity in SEVERITIES:
+            now = SEVERITIES.index(v.severity)
+            word = "same" if now == v.predicted else "better" if v.predicted < now else "worse"
+            rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
+    return WHAT_IF.frame({name: [row[k] for row in rows] for k, name in enumerate(WHAT_IF.schema)})
+
+
+def _change(a: int, b: int) -> tuple[float | None, str]:
+    word = "same" if a == b else "better" if b < a else "worse"
+    return (100 * (b / a - 1) if a else None), word

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.job_heuristics.facts import MB, Ints, Job, Side
 
 Floats = NDArray[np.float64]
-Limits = Mapping[tuple[str, str], tuple[float, float, float, float]]
+Limits = Mapping[tuple[str, str], tuple[float, ...]]
 """(heuristic, name of the parameter in HeuristicConf.xml) to the four limits, in the units of the values below."""
 
 MINUTE = 60_000.0
@@ -53,7 +53,7 @@ def default_limits(block: int = 64 * MB, memory_default_mb: int = 2048) -> dict[
 class Gate:
     """One limit of a verdict: ``value`` per copy (1-D), ``limits`` LOW to CRITICAL, ``rising`` if more is worse.
 
-    ``unit`` is ``ms``, ``bytes``, ``bytes/s``, ``tasks`` or empty (a ratio)."""
+    ``unit`` is ``ms``, ``bytes``, ``bytes/s``, ``tasks``, ``10000`` (a ratio times that) or empty (a ratio)."""
 
     key: str
     label: str
@@ -240,7 +240,7 @@ def _time(word: str, s: Sample, limits: Limits) -> Tree:
         (
             (
                 Gate("short", "average run time", "ms", mean, short, False),
-                Gate("tasks", "tasks", "tasks", s.tasks, limits[name, "num_tasks_severity"], True),
+                Gate("tasks", "number of tasks", "tasks", s.tasks, limits[name, "num_tasks_severity"], True),
             ),
             (Gate("long", "average run time", "ms", mean, long, True),),
         ),
@@ -268,8 +268,8 @@ def _spill(s: Sample, limits: Limits) -> Tree:
     scaled = np.where(np.isfinite(q), np.trunc(np.nan_to_num(q, posinf=0.0) * 10_000), np.inf)
     ends = tuple(limit * 10_000 for limit in limits[name, "spill_severity"])
     gates = (
-        Gate("spill", "records spilled per output record (x 10000)", "", scaled, ends, True),
-        Gate("tasks", "tasks", "tasks", s.tasks, limits[name, "num_tasks_severity"], True),
+        Gate("spill", "records spilled per output record", "10000", scaled, ends, True),
+        Gate("tasks", "number of tasks", "tasks", s.tasks, limits[name, "num_tasks_severity"], True),
     )
     return Tree(name, s.side.name, (gates,))
 

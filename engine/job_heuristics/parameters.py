@@ -25,3 +25,21 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
     ] = 64 * 2**20
     queue_limit: Annotated[bool, option("also judge Job Queue Limit, which upstream ships switched off")] = False
     job: Annotated[str | None, option("show the tasks of this job (its id, or the end of it)")] = None
+    headroom: Annotated[
+        float, option("container memory over the peak that counts as needed, as a factor", low=1.0, high=10.0)
+    ] = 1.5
+    price_gb_h: Annotated[float | None, option("price of one GB of container memory for an hour", low=0.0)] = None
+    price_vcore_h: Annotated[float | None, option("price of one virtual core for an hour", low=0.0)] = None
+    seed: Annotated[int, option("random seed of probabilities and of the expected end", low=0, high=2**31)] = 1
+    map_mb: Annotated[int | None, option("what if: container of a map", unit="MB", low=1, high=2**20)] = None
+    reduce_mb: Annotated[int | None, option("what if: container of a reducer", unit="MB", low=1, high=2**20)] = None
+    split_size: Annotated[int | None, option("what if: input bytes of a map", unit="bytes", low=1, high=2**50)] = None
+    reduces: Annotated[int | None, option("what if: number of reducers", low=1, high=100_000)] = None
+    slow_start: Annotated[
+        float | None, option("what if: share of maps that must be done before reducers start", low=0.0, high=1.0)
+    ] = None
+    limits: Annotated[
+        tuple[str, ...],
+        option("what if: other limits, each HEURISTIC/PARAMETER=low:moderate:severe:critical as in HeuristicConf.xml"),
+    ] = ()
+    compare: Annotated[str | None, option("job whose configuration is compared with the chosen job's")] = None

@@ -55,10 +55,11 @@ class JobHeuristics:
             DIFFERENCES.name: judged.differences,
         }
         notes = _notes(wanted, chosen)
-        if wanted.job:
-            job = _find(model, wanted.job)
+        job = _find(model, wanted.job) if wanted.job else None
+        if job is not None:
             tables[TASKS.name] = TASKS.frame(model.job(job).tasks)
-        tables.update(beyond.extend(model, judged.heuristics, judged.jobs, wanted, context))
+        more = beyond.extend(model, judged.heuristics, judged.jobs, chosen, job, wanted, context)
+        tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
         return Result(
             view=self.name,
@@ -66,10 +67,11 @@ class JobHeuristics:
             tables={name: tables[name] for name in order},
             headline=_headline(judged.jobs),
             findings=_findings(judged),
-            notes=notes,
+            notes=(*notes, *more.notes),
             problems=fold((*inputs.problems, *chosen.problems)),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
+            detail=more.detail,
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:

@@ -57,6 +57,8 @@ def amount(value: float, unit: str) -> str:
         return f"{value:.0f} bytes{tail}"
     if unit == "tasks":
         return f"{value:,.0f} task{'' if round(value) == 1 else 's'}"
+    if unit == "10000":
+        return f"{value / 10_000:.4g}"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -76,7 +78,8 @@ def _move(gate: Gate, gap: float, worse: bool) -> str:
     if gate.unit == "tasks":
         # Below a limit means one less than it.
         count = int(np.ceil(gap)) if worse else int(np.floor(gap)) + 1
-        return f"{count:,} {'more' if grows else 'fewer'} task{'' if count == 1 else 's'} ({gate.label})"
+        where = f" ({gate.label})" if gate.key != "tasks" else ""
+        return f"{count:,} {'more' if grows else 'fewer'} task{'' if count == 1 else 's'}{where}"
     if gap == 0:
         return f"any {'rise' if grows else 'fall'} of {gate.label} below its limit" if not worse else gate.label
     return f"{amount(gap, gate.unit)} {'more' if grows else 'less'} {gate.label}"
