@@ -23,7 +23,7 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
         float, option("A file this long unchanged is taken as it is, half-written or not", unit="s", low=0.0, high=3600)
     ] = 3.0
     follow_symlinks: Annotated[bool, option("Follow symbolic links; loops are noticed")] = True
-    ignore: Annotated[tuple[str, ...], option("Name patterns to leave out, beside temporary and dot files")] = ()
+    ignore: Annotated[tuple[str, ...], option("Name patterns to leave out, beside temporary files and dot files")] = ()
     max_file_mb: Annotated[int, option("Documents larger than this are not read", unit="MB", low=1)] = 1024
     max_unpacked_mb: Annotated[int, option("A compressed file is unpacked to at most this size", unit="MB", low=1)] = (
         1024

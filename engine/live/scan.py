@@ -28,9 +28,18 @@ _SUFFIXES = (".tmp", ".part", "~", "_tmp", ".crc")
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
+_TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", ".snapshot", ".zfs", ".Trash"})
+
+
 def ignored(name: str) -> bool:
-    """Whether a file or directory called ``name`` is someone's scratch: dot files, temporary and checksum files."""
+    """Whether a file called ``name`` is someone's scratch: dot files, temporary and checksum files."""
     return name.startswith(".") or name.endswith(_SUFFIXES)
+
+
+def ignored_folder(name: str) -> bool:
+    """Whether a directory called ``name`` is scratch or a tool's own. A leading dot alone does not make it so: the
+    histories of running Hadoop jobs lie in ``.staging``."""
+    return name in _TOOLS or name.endswith(_SUFFIXES)
 
 
 @dataclass(slots=True)
@@ -72,8 +81,15 @@ class Scanner:
         self._ignore = re.compile(pattern) if pattern else None
 
     def ignored(self, name: str) -> bool:
-        """Whether files and directories of this name are left out."""
-        return ignored(name) or (self._ignore is not None and self._ignore.match(name) is not None)
+        """Whether files of this name are left out."""
+        return ignored(name) or self._unwanted(name)
+
+    def ignored_folder(self, name: str) -> bool:
+        """Whether directories of this name are left out, with all below them."""
+        return ignored_folder(name) or self._unwanted(name)
+
+    def _unwanted(self, name: str) -> bool:
+        return self._ignore is not None and self._ignore.match(name) is not None
 
     @property
     def count(self) -> int:
@@ -198,7 +214,8 @@ class Scanner:
             for entry in entries:
                 name = entry.name
                 old = known.get(name)
-                if old is None and self.ignored(name):
+                hidden = old is None and self.ignored(name)
+                if hidden and self.ignored_folder(name):
                     continue
                 try:
                     if entry.is_symlink():
@@ -207,8 +224,12 @@ class Scanner:
                         if entry.is_dir():
                             links.add(name)
                             continue
+                        if hidden:
+                            continue
                     elif entry.is_dir(follow_symlinks=False):
                         folders.add(name)
+                        continue
+                    elif hidden:
                         continue
                     elif not entry.is_file(follow_symlinks=False):
                         self._skip(join + name, "not a regular file")
@@ -292,10 +313,10 @@ class Scanner:
             canonical = self._canonical(parent)
             if canonical is None:
                 # Below something ignored: nothing to do. Below something not seen yet: only a scan will tell.
-                return any(self.ignored(part) for part in self._relative(path).split("/"))
+                return any(self.ignored_folder(part) for part in self._relative(path).split("/"))
             folder = self.folders[canonical]
             path = os.path.join(canonical, name)
-        if self.ignored(name):
+        if self.ignored_folder(name) or (self.ignored(name) and not os.path.isdir(path)):
             return True
         try:
             status = os.lstat(path)

@@ -757,3 +757,13 @@ def test_status(tmp_path: Path, live: Session) -> None:
     assert status.bytes == len(line("a", 1)) and status.bytes_read == len(line("a", 1))
     assert status.newest_ms is not None and status.age_ms(status.newest_ms + 5) == 5
     assert status.last_scan_ms is not None and told[-1][0] == 1.0
+
+
+def test_dot_folders_are_looked_into_but_not_those_of_tools(tmp_path: Path, live: Session) -> None:
+    """Running Hadoop jobs write below ``.staging``; nobody keeps metrics below ``.git``."""
+    for folder, value in ((".staging", 1), (".git", 2), ("sub.tmp", 3)):
+        (tmp_path / folder / "deep").mkdir(parents=True)
+        (tmp_path / folder / "deep" / "a.log").write_bytes(line(folder, value))
+    (tmp_path / ".hidden.log").write_bytes(line("hidden", 4))
+    live.scan()
+    assert keys(live) == [".staging"]
