@@ -13,8 +13,8 @@ import polars as pl
 from engine.inputs import FILE
 from engine.tables import Rows, Table
 
-MERGE_ROWS = 2_000_000
-"""Chunks are not merged beyond this many rows: a merge copies, and must not be felt on the live path."""
+MERGE_ROWS = 500_000
+"""Chunks are not merged beyond this many rows (or a 32nd of the table): a merge copies, and must not be felt."""
 MERGE_CHUNKS = 64
 """More chunks than this slow queries down."""
 
@@ -127,14 +127,15 @@ class Store:
         if chunk.frame.height == 0:
             return
         chunks.append(chunk)
+        limit = max(MERGE_ROWS, sum(chunk.frame.height for chunk in chunks) // 32)
         while len(chunks) > 1:
             last, before = chunks[-1], chunks[-2]
             rows = last.frame.height + before.frame.height
-            if rows > MERGE_ROWS or before.frame.height > 2 * last.frame.height:
+            if rows > limit or before.frame.height > 2 * last.frame.height:
                 break
             chunks[-2:] = [_merge([before, last])]
         if len(chunks) > MERGE_CHUNKS:
-            chunks[:] = _packed(chunks)
+            chunks[:] = _packed(chunks, limit)
 
     def frames(self) -> dict[str, tuple[pl.DataFrame, ...]]:
         """Per table the frames that make it up, oldest rows first. Frames are never changed."""
@@ -197,13 +198,13 @@ def _merge(chunks: list[Chunk]) -> Chunk:
     )
 
 
-def _packed(chunks: list[Chunk]) -> list[Chunk]:
+def _packed(chunks: list[Chunk], limit: int) -> list[Chunk]:
     """Neighbours merged up to the largest size of a merge."""
     out: list[Chunk] = []
     run: list[Chunk] = []
     rows = 0
     for chunk in chunks:
-        if run and rows + chunk.frame.height > MERGE_ROWS:
+        if run and rows + chunk.frame.height > limit:
             out.append(_merge(run) if len(run) > 1 else run[0])
             run, rows = [], 0
         run.append(chunk)

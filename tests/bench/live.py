@@ -154,6 +154,12 @@ def append_latency(size: int = 1 << 30, rounds: int = 40) -> list[Line]:
         with path.open("wb") as file:
             for _ in range(size // len(block)):
                 file.write(block)
+        os.sync()  # or the writing back is measured, too
+        begin = time.perf_counter()
+        with path.open("rb") as file:
+            while data := file.read(len(block) * 64):
+                pl.read_csv(data, has_header=False, schema=ROWS.schema)
+        floor = time.perf_counter() - begin
         more = block[: block.rfind(b"\n", 0, 1 << 20) + 1]
         live = session(root)
         begin = time.perf_counter()
@@ -186,8 +192,10 @@ def append_latency(size: int = 1 << 30, rounds: int = 40) -> list[Line]:
             stop.set()
             thread.join()
         took.sort()
+        if os.environ.get("LOADLENS_BENCH_ALL"):
+            print([round(one * 1e3) for one in took])
         return [
-            Line("first reading of 1 GB of CSV", first, "s", 1.12, note="one read_csv of it in memory (sheet)"),
+            Line("first reading of 1 GB of CSV", first, "s", floor, note="read and read_csv alone, in blocks"),
             Line("1 MB appended to it, to new inputs, p50", statistics.median(took) * 1e3, "ms", 30.0, note="budget"),
             Line("  p99", took[int(len(took) * 0.99)] * 1e3, "ms", 60.0, note="budget"),
         ]
