@@ -246,7 +246,21 @@ class Compiler:
                 f"    {into} = (u >> 1) ^ -(u & 1)",
                 "    p += 1",
                 "else:",
-                f"    {into}, p = varint(b, p)",
+                "    n = u & 127",
+                "    s = 7",
+                "    p += 1",
+                "    while True:",
+                "        u = b[p]",
+                "        p += 1",
+                "        n |= (u & 127) << s",
+                "        if u < 128:",
+                "            break",
+                "        s += 7",
+                "        if s > 63:",
+                "            raise BadRecord('a number of more than ten bytes')",
+                "    if n >> 64:",
+                "        raise BadRecord('a number beyond 64 bit')",
+                f"    {into} = (n >> 1) ^ -(n & 1)",
             ]
         if kind in ("string", "bytes"):
             lines = [
@@ -256,6 +270,9 @@ class Compiler:
                 "        raise BadRecord('a negative length')",
                 "    u >>= 1",
                 "    p += 1",
+                "elif b[p + 1] < 128 and not u & 1:",
+                "    u = (u & 127 | b[p + 1] << 7) >> 1",
+                "    p += 2",
                 "else:",
                 "    u, p = length(b, p)",
             ]

@@ -373,7 +373,7 @@ class Collector:
         self.task_counters: list[Sequence[int | None]] = []
         self.attempt_starts: list[tuple[Any, ...]] = []
         self.attempt_ends: list[tuple[Any, ...]] = []
-        self.attempt_counters: list[Sequence[int | None]] = []
+        self.attempt_counters: dict[int, Sequence[int | None]] = {}
         self.conf: list[tuple[str | None, str, str | None, str | None]] = []
 
     # -- facts --
@@ -424,9 +424,26 @@ class Collector:
             columns[name] = column
         columns["job_id"] = self._task_job(columns["task_id"])
         if counters is not None:
+            # A column without a value is left out: the store makes it null for nothing.
             for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=True):
-                columns[name] = list(values)
+                if values[0] is not None or any(value is not None for value in values):
+                    columns[name] = list(values)
         return columns
+
+    def _sparse(self, columns: dict[str, list[Any]], count: int) -> None:
+        """Add the counters of the few attempts that have their own."""
+        for row, values in self.attempt_counters.items():
+            for name, value in zip(COUNTER_COLUMNS, values, strict=True):
+                if value is not None:
+                    if name not in columns:
+                        columns[name] = [None] * count
+                    columns[name][row] = value
+
+    def attempt_end(self, row: tuple[Any, ...], counters: Sequence[int | None] | None = None) -> None:
+        """Add the end of an attempt, with its own counters if it has any."""
+        if counters is not None:
+            self.attempt_counters[len(self.attempt_ends)] = counters
+        self.attempt_ends.append(row)
 
     def reading(self, consumed: int, state: Any = None) -> Reading:
         """Everything gathered, as one ``Reading``."""
@@ -451,8 +468,8 @@ class Collector:
                     "sort_finish_ms", "host", "rack", "error", "split", "progress", "counted",
                 ),
                 self.attempt_ends,
-                self.attempt_counters,
             )  # fmt: skip
+            self._sparse(rows["attempt_ends"], len(self.attempt_ends))
         if self.jobs:
             rows["job_events"] = self._job_rows()
         if self.conf:
@@ -567,31 +584,30 @@ def _attempt_started(to: Collector, seq: int, kind: str, e: TaskAttemptStarted) 
         (
             seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.startTime, plain(e.trackerName),
             plain(e.containerId),
-            locality.string if isinstance(locality, Union) else locality,
-            avataar.string if isinstance(avataar, Union) else avataar,
+            locality.string if type(locality) is Union else locality,
+            avataar.string if type(avataar) is Union else avataar,
         )
     )  # fmt: skip
 
 
 def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished) -> None:
-    to.attempt_ends.append(
+    to.attempt_end(
         (
             seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.taskStatus, e.finishTime,
             e.mapFinishTime, e.shuffleFinishTime, e.sortFinishTime, plain(e.hostname), plain(e.rackname), None,
             plain(e.state), _progress(e), False,
         )
     )  # fmt: skip
-    to.attempt_counters.append(_EMPTY)
 
 
 def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
-    to.attempt_ends.append(
+    to.attempt_end(
         (
             seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.status, e.finishTime, None, None,
             None, plain(e.hostname), plain(e.rackname), plain(e.error), None, _progress(e), e.counters is not None,
-        )
+        ),
+        counter_row(e.counters) if e.counters is not None else None,
     )  # fmt: skip
-    to.attempt_counters.append(counter_row(e.counters))
 
 
 def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
@@ -599,7 +615,7 @@ def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
     to.task_ends.append(
         (
             seq, e.taskid, e.taskType, e.status, None, e.finishTime,
-            chosen.string if isinstance(chosen, Union) else chosen, e.counters is not None, None,
+            chosen.string if type(chosen) is Union else chosen, e.counters is not None, None,
         )
     )  # fmt: skip
     to.task_counters.append(counter_row(e.counters))

@@ -234,8 +234,12 @@ class Decoder:
         while at < end:
             begin = at
             try:
-                which, at = varint(data, at)
-                branch, at = varint(data, at)
+                which, branch = data[at], data[at + 1]
+                if which < 128 and branch < 128 and not (which | branch) & 1:
+                    which, branch, at = which >> 1, branch >> 1, at + 2
+                else:
+                    which, at = varint(data, at)
+                    branch, at = varint(data, at)
                 if not (0 <= which < len(symbols) and 0 <= branch < len(readers)):
                     return begin, f"event type {which} with record {branch}"
                 record, read, skip = readers[branch]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -49,14 +49,18 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
     return missing_fields(schema)
 
 
-def read_events(lines: list[bytes], number: int, says: dict[str, str], to: Collector) -> int:
-    """Events of complete ``lines`` into ``to``; ``number`` is the number of the line before. Returns that of the last.
+def read_events(lines: BinaryIO, number: int, says: dict[str, str], to: Collector, size: int) -> int:
+    """The next ``size`` bytes of ``lines``, which end with a line, into ``to``; ``number`` is the number of the line
+    before. Returns that of the last.
 
     ``says``: what Hadoop would throw at the first event of a record (from the schema). Bad lines become problems.
     """
     fast = _FAST
     for line in lines:
         number += 1
+        size -= len(line)
+        if size < 0:
+            return number - 1
         if line.startswith(_START):
             key = line[9 : line.find(b'"', 9, 80)]
             found = fast.get(key)

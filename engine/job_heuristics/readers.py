@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
@@ -121,22 +122,23 @@ class History:
         line = state["line"]
         says = dict(state.get("says") or {})
         if end > at:
-            lines = data[at:end].split(b"\n")
-            lines.pop()
-            line = history_text.read_events(lines, line, says, to)
+            # A BytesIO shares the bytes: nothing is copied but one line at a time.
+            lines = io.BytesIO(data)
+            lines.seek(at)
+            line = history_text.read_events(lines, line, says, to, end - at)
             at = end
         tail = data[at:]
         if final and tail and not tail.isspace():
             mark = (line, len(tail))
             if list(mark) != state.get("cut"):
                 trial = Collector(to.path, job=to.job)
-                history_text.read_events([tail], line, says, trial)
+                history_text.read_events(io.BytesIO(tail), line, says, trial, len(tail))
                 if trial.problems:
                     to.problem("cut-file", "the file ends inside its last record", line=line + 1)
                     to.job_event(line + 1, "CUT", broken=history_text.cannot_parse(to.path, "Unexpected end-of-input"))
                     state["cut"] = list(mark)
                 else:
-                    line = history_text.read_events([tail], line, says, to) - 1
+                    line = history_text.read_events(io.BytesIO(tail), line, says, to, len(tail)) - 1
                     at = len(data)
         state.update(line=line, says=says)
         return at

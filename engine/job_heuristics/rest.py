@@ -217,10 +217,10 @@ def _attempt_counters(to: Collector, value: Any) -> None:
         to.problem("bad-record", "counters of an attempt without an id")
         return
     task = "task_" + attempt.rpartition("_")[0].removeprefix("attempt_")
-    to.attempt_ends.append(
-        (1, task, attempt, _type_of(task), None, None, None, None, None, None, None, None, None, None, True)
+    to.attempt_end(
+        (1, task, attempt, _type_of(task), None, None, None, None, None, None, None, None, None, None, True),
+        counter_row(_counters_of(to, value, "taskAttemptCounterGroup")),
     )
-    to.attempt_counters.append(counter_row(_counters_of(to, value, "taskAttemptCounterGroup")))
 
 
 def _attempts(to: Collector, value: Any) -> None:
@@ -246,13 +246,12 @@ def _attempt(to: Collector, entry: Any) -> None:
     shuffle, merge = f.number("elapsedShuffleTime"), f.number("elapsedMergeTime")
     shuffled = start + shuffle if start is not None and shuffle is not None else f.time("shuffleFinishTime")
     merged = shuffled + merge if shuffled is not None and merge is not None else f.time("mergeFinishTime")
-    to.attempt_ends.append(
+    to.attempt_end(
         (
             0, task, attempt, kind, state, f.time("finishTime"), None, shuffled, merged, host, f.text("rack"),
             f.text("diagnostics") or None, None, None, False,
         )
     )  # fmt: skip
-    to.attempt_counters.append(counter_row(None))
 
 
 _ANSWERS = {

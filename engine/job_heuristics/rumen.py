@@ -143,13 +143,13 @@ def _attempt(to: Collector, task: str, kind: str, entry: dict[str, Any]) -> tupl
     result = f.text("result")
     finish = f.time("finishTime")
     if finish is not None and result is not None:
-        to.attempt_ends.append(
+        to.attempt_end(
             (
                 0, task, name, kind, _OUTCOMES.get(result, result), finish, None, f.time("shuffleFinished"),
                 f.time("sortFinished"), host or None, rack or None, None, None, progress, True,
-            )
+            ),
+            row,
         )  # fmt: skip
-        to.attempt_counters.append(row)
     return name, row
 
 
