@@ -298,7 +298,11 @@ def _one(
     scenario = whatif.Scenario(
         parameters.map_mb, parameters.reduce_mb, parameters.split_size, parameters.reduces, parameters.slow_start
     )
-    shown = detail.job_detail(held[3], mine, *limits, scenario, parameters.seed, (job_id, memo["turn"], parameters))
+    coming = memo.get("ahead")
+    if coming is None or coming[0] is not held or coming[1] != (limits[0], parameters.seed):
+        coming = (held, (limits[0], parameters.seed), detail.ahead_of(held[3].job, limits[0], parameters.seed))
+        memo["ahead"] = coming
+    shown = detail.job_detail(held[3], mine, *limits, scenario, coming[2], (job_id, memo["turn"], parameters))
     tables[EXPLAINED.name] = _explained(shown)
     tables[PHASES.name] = _phases(shown)
     runs = _runs(model, jobs, job_id, memo)

@@ -8,7 +8,7 @@ Hard bounds need no model: counts are planned, container sizes are fixed, and an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,9 @@ from engine.job_heuristics.tables import SEVERITIES
 from engine.job_heuristics.whatif import makespan, peak_slots
 
 COPIES = 200
-GROUPS = 1000
-"""Above this many tasks, random groups of tasks are drawn instead of single ones (same variance, bounded work)."""
+MOST = 1000
+"""Above this many finished tasks of a side, as many drawn at random stand for all: their deviations, made smaller by
+the square root of the ratio, are put around the values of all tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,7 @@ def outlooks(job: Job, limits: Limits, seed: int = 1, copies: int = COPIES) -> t
             for t in now
             for lev in [int(t.levels()[0])]
         )
-    rng = np.random.default_rng(seed)
-    maps, reduces = (_sample(job, side, rng, copies) for side in job.sides)
-    later = {t.heuristic: t for t in trees(job, limits, maps, reduces)}
+    later = _drawn(job, limits, np.random.default_rng(seed), copies)
     found = []
     for tree in now:
         drawn = later[tree.heuristic]
@@ -155,28 +154,81 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
     return result
 
 
+def _drawn(job: Job, limits: Limits, rng: np.random.Generator, copies: int) -> dict[str, Tree]:
+    """Each verdict's tree over ``copies`` complete jobs."""
+    thin = replace(job, maps=_thinned(job.maps, rng), reduces=_thinned(job.reduces, rng))
+    samples = [_sample(job, side, rng, copies) for side in thin.sides]
+    drawn = {t.heuristic: t for t in trees(thin, limits, *samples)}
+    if all(len(a.total) == len(b.total) for a, b in zip(job.sides, thin.sides, strict=True)):
+        return drawn
+    centre = trees(thin, limits, *(_whole(side) for side in thin.sides))
+    around = {t.heuristic: t for t in trees(job, limits, *(_whole(side) for side in job.sides))}
+    for tree in centre:
+        whole, part = (job.maps, thin.maps) if tree.side == "map" else (job.reduces, thin.reduces)
+        if len(whole.total) == len(part.total):
+            continue
+        shrink = float(np.sqrt(len(part.total) / len(whole.total)))
+        drawn[tree.heuristic] = replace(
+            tree,
+            branches=tuple(
+                tuple(
+                    replace(copy, value=_moved(copy.value, float(point.value[0]), float(full.value[0]), shrink))
+                    for copy, point, full in zip(*branch, strict=True)
+                )
+                for branch in zip(
+                    drawn[tree.heuristic].branches, tree.branches, around[tree.heuristic].branches, strict=True
+                )
+            ),
+        )
+    return drawn
+
+
+def _moved(values: Floats, centre: float, around: float, shrink: float) -> Floats:
+    if not (np.isfinite(centre) and np.isfinite(around)):
+        return values
+    result: Floats = around + (values - centre) * shrink
+    return result
+
+
+def _whole(side: Side) -> Sample:
+    """The finished tasks standing for all planned ones."""
+    n, planned = len(side.total), float(max(side.planned, side.n))
+    return Sample(side, np.full((1, n), planned / max(1, n)), np.array([planned]))
+
+
+def _thinned(side: Side, rng: np.random.Generator) -> Side:
+    n = len(side.total)
+    if n <= MOST:
+        return side
+    at = np.sort(rng.choice(n, MOST, replace=False))
+    arrays = {
+        name: getattr(side, name)[at]
+        for name in (
+            "total", "shuffle", "sort", "start", "finish", "size", "cpu", "gc", "pmem", "vmem", "peak", "spilled",
+            "out_records", "out_bytes",
+        )
+    }  # fmt: skip
+    return replace(side, hosts=(), racks=(), **arrays)
+
+
 def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Sample:
-    """Copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior)."""
+    """Copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior). A thinned side's tasks
+    stand for as many finished ones each."""
     n = len(side.total)
     planned = max(side.planned, side.n)
     tasks = np.full(copies, float(planned))
     if not n:
         return Sample(side, np.zeros((copies, 0)), tasks)
-    missing = max(0, planned - n)
+    finished = max(n, side.n)
+    missing = max(0, planned - finished) * n // finished
+    each = finished / n
     if not missing:
-        return Sample(side, np.ones((copies, n)), tasks)
+        return Sample(side, np.full((copies, n), planned / n), tasks)
     base = survivors(side.total, running_ages(job, side)) * n
-    groups = np.arange(n)
-    if n > GROUPS:
-        groups = rng.permutation(n) % GROUPS
-    count = int(groups.max()) + 1
-    size = np.bincount(groups, minlength=count)
-    alpha = np.bincount(groups, weights=base, minlength=count) / size
-    chances = rng.standard_gamma(np.maximum(alpha, 1e-9), (copies, count)) * size
+    chances = rng.standard_gamma(np.maximum(base, 1e-9), (copies, n))
     chances /= chances.sum(axis=1, keepdims=True)
-    draws = max(1, round(missing * count / n))
-    drawn = rng.multinomial(draws, chances) * (missing / draws) / size
-    return Sample(side, 1.0 + drawn[:, groups], tasks)
+    weights: Floats = (1.0 + rng.multinomial(missing, chances).astype(np.float64)) * each
+    return Sample(side, weights, tasks)
 
 
 def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:

@@ -88,6 +88,14 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is to come for a running job; does not depend on a scenario."""
+
+    outlooks: tuple[certainty.Outlook, ...]
+    arrival: certainty.Arrival
+
+
+@dataclass(frozen=True, slots=True)
 class JobDetail:
     """One job for the screen. ``stamp`` stands for everything it was made from, so that equal ones draw nothing."""
 
@@ -174,20 +182,25 @@ def _side(side: facts.Side, attempts: pl.DataFrame) -> SideDetail:
     )
 
 
+def ahead_of(job: facts.Job, limits: gates.Limits, seed: int) -> Ahead:
+    """What is to come for one job."""
+    return Ahead(certainty.outlooks(job, limits, seed) if job.running else (), certainty.arrival(job, seed))
+
+
 def job_detail(
     held: JobFacts,
     verdicts: pl.DataFrame,
     limits: gates.Limits,
     changed: gates.Limits,
     scenario: whatif.Scenario,
-    seed: int,
+    ahead: Ahead,
     stamp: tuple[Any, ...],
 ) -> JobDetail:
     """One job under ``limits`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``: the
-    job's rows of the heuristics result."""
+    job's rows of the heuristics result; ``ahead``: of the same job and limits."""
     job = held.job
     trees = {t.heuristic: t for t in gates.trees(job, limits)}
-    outlooks = {o.heuristic: o for o in certainty.outlooks(job, limits, seed)}
+    outlooks = {o.heuristic: o for o in ahead.outlooks}
     prediction = None
     if not scenario.empty or changed != limits:
         prediction = whatif.predict(job, scenario, changed)
@@ -208,7 +221,7 @@ def job_detail(
                 prediction.levels.get(name) if prediction is not None else None,
             )
         )
-    return JobDetail(stamp, held, tuple(rows), certainty.arrival(job, seed), whatif.metrics(job), scenario, prediction)
+    return JobDetail(stamp, held, tuple(rows), ahead.arrival, whatif.metrics(job), scenario, prediction)
 
 
 def labels(details: str | None) -> tuple[tuple[str, str], ...]:

@@ -74,6 +74,21 @@ def test_seed_decides_everything():
     assert certainty.arrival(job, 7) == certainty.arrival(job, 7)
 
 
+def test_many_tasks_are_thinned_without_changing_what_they_say(monkeypatch):
+    rng = np.random.default_rng(8)
+    # 3,000 of 6,000 maps with an average near the limit of 10 minutes: neither side of it is certain.
+    job = running((rng.lognormal(0, 1.2, 3000) * 292).tolist(), [], planned=6000)
+    mean = float(job.maps.total.mean())
+    assert 560_000 < mean < 640_000
+    thin = outlook(job, "Mapper Time")
+    monkeypatch.setattr(certainty, "MOST", 10_000)
+    full = outlook(job, "Mapper Time")
+    assert thin.level == full.level and (thin.floor, thin.ceiling) == (full.floor, full.ceiling)
+    for a, b in zip(thin.chance, full.chance, strict=True):
+        assert a == pytest.approx(b, abs=0.15)
+    assert max(full.chance) < 0.999
+
+
 def test_arrival_of_the_map_phase():
     # 10 containers, 100 s a task: 50 waiting tasks are five more waves after the running one.
     job = running([100] * 40, [50] * 10, planned=100)
