@@ -17,7 +17,7 @@ from engine.ring_placement.balancing import decide
 from engine.ring_placement.distribution import integer_mean, integer_std_dev
 from engine.ring_placement.drift import observed
 from engine.ring_placement.explain import BadKey, Explanation, explain, parse_key
-from engine.ring_placement.failover import Outcome, left, mask, relaid, transient
+from engine.ring_placement.failover import Outcome, departed, left, mask, relaid, transient
 from engine.ring_placement.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN
 from engine.ring_placement.listing import placements
 from engine.ring_placement.parameters import RingParameters
@@ -28,9 +28,10 @@ from engine.ring_placement.sweep import (
     Sweep,
     every_node,
     every_pair,
-    minimum_capacity,
     random_sets,
     scenarios,
+    taking,
+    worst_case,
 )
 from engine.view import Context, NoInput
 
@@ -52,7 +53,7 @@ def compute(inputs: Inputs, p: RingParameters, context: Context) -> Result:
     problems = list(s.problems)
     shown = {
         "nodes": _nodes(s),
-        "shards": _shards(s),
+        "shards": _shards(s, context),
         "placements": placements(s, p, context.memo, notes),
         "observed": remember(context.memo, "observed", state.key, lambda: observed(cluster, state.placement.ring)),
     }
@@ -147,16 +148,7 @@ def _nodes(s: Scenario) -> pl.DataFrame:
     # A scale-in removes members; they are still shown with what they held.
     members += [m for m in s.before.ring.members if m.id not in listed]
     rows: dict[str, list[Any]] = {c.name: [] for c in tables.NODES.columns}
-    seen = s.live.cluster.observed
-    written: dict[str, int] = {}
-    if seen.height:
-        source = next((x for x in ("stats", "usage", "ingest", "sent", "blocks") if (seen["source"] == x).any()), "")
-        by = (
-            seen.filter((pl.col("source") == source) & pl.col("instance").is_not_null())
-            .group_by("instance", maintain_order=True)
-            .agg(pl.col("bytes").sum())
-        )
-        written = dict(by.iter_rows())
+    written = remember(s.live.cluster.memo, "written", s.live.key, lambda: _written(s.live.cluster.observed))
     for m in members:
         i = at.get(m.id)
         is_down = m.id in down
@@ -181,7 +173,25 @@ def _nodes(s: Scenario) -> pl.DataFrame:
     return tables.NODES.sorted(tables.NODES.frame(rows))
 
 
-def _shards(s: Scenario) -> pl.DataFrame:
+def _written(seen: pl.DataFrame) -> dict[str, int]:
+    """Bytes by instance in the best source that names who wrote them."""
+    named = seen.filter(pl.col("instance").is_not_null())
+    source = next((x for x in ("stats", "usage", "ingest", "sent", "blocks") if (named["source"] == x).any()), "")
+    by = named.filter(pl.col("source") == source).group_by("instance", maintain_order=True).agg(pl.col("bytes").sum())
+    return dict(by.iter_rows())
+
+
+def _shards(s: Scenario, context: Context) -> pl.DataFrame:
+    ring = s.after.ring
+    key = (s.mid_key, s.before.ring.ids, ring.ids, s.before is s.live.placement)
+    frame = remember(context.memo, "shards", key, lambda: _shard_map(s))
+    ids = pl.Series([*ring.ids, None], dtype=pl.String)
+    takes = stored_by(s)
+    taken = pl.Series(np.where(takes < 0, len(ring.ids), takes).astype(np.uint32))
+    return frame.with_columns(ids.gather(taken).alias("stored_by"))
+
+
+def _shard_map(s: Scenario) -> pl.DataFrame:
     ring, old = s.after.ring, s.before.ring
     total = ring.total
     ids = pl.Series(list(ring.ids) or [""], dtype=pl.String)
@@ -197,17 +207,12 @@ def _shards(s: Scenario) -> pl.DataFrame:
         load_before[: old.total] = _by_shard(s.before)
     if total and len(s.after.groups.rows):
         load_after[:] = _by_shard(s.after)
-    takes = stored_by(s)
-    taken = pl.Series(takes.astype(np.int64))
     frame = pl.DataFrame({
         "shard": pl.Series(np.arange(1, total + 1)),
         "instance": ids.gather(pl.Series(ring.owner.astype(np.uint32))),
         "instance_before": before,
         "load_before": pl.Series(_whole(load_before[:total]), dtype=pl.Int64),
         "load_after": pl.Series(_whole(load_after), dtype=pl.Int64),
-        "stored_by": ids.gather(taken.clip(0, None).cast(pl.UInt32)).to_frame("x").select(
-            pl.when(taken >= 0).then(pl.col("x"))
-        ).to_series(),
     })  # fmt: skip
     return tables.SHARDS.frame(frame)
 
@@ -227,7 +232,7 @@ def stored_by(s: Scenario) -> np.ndarray:
     without load goes to its owner if that takes data)."""
     ring, after = s.after.ring, s.after
     total = ring.total
-    down = mask(ring, s.down if s.after.ring is s.mid.ring and s.outcome.shards and _failed_now(s) else ())
+    down = mask(ring, s.down if _failed_now(s) else ())
     takes = ring.active & ~down
     out = np.where(takes[ring.owner], ring.owner, -1).astype(np.int64) if total else np.empty(0, dtype=np.int64)
     if not total or not len(after.groups.rows):
@@ -255,7 +260,8 @@ def stored_by(s: Scenario) -> np.ndarray:
 
 
 def _failed_now(s: Scenario) -> bool:
-    return bool(s.after.chain.shape[1] == 1)
+    """Whether members of the scenario's ring are down at this moment (regime A)."""
+    return s.regime == "transient" and bool(s.down)
 
 
 def _strategy(state: Live) -> pl.DataFrame:
@@ -432,19 +438,31 @@ def _comparison(s: Scenario, p: RingParameters, context: Context) -> pl.DataFram
 
 def _alive_loads(s: Scenario, outcome: Outcome) -> np.ndarray:
     """Loads after, of the nodes that take data in the scenario."""
-    failed = set(s.down) if _failed_now(s) or s.after.ring is not s.mid.ring else set()
+    failed = set(s.down) if s.regime != "returned" else set()
     takes = {m.id for m in s.after.ring.members if m.state == "ACTIVE" and m.tokens > 0} - failed
     return outcome.after[[n in takes for n in outcome.nodes]]
 
 
-def _min_capacity(s: Scenario, context: Context) -> tuple[float | None, float | None]:
-    zones = _zones(s)
-    return remember(
-        context.memo,
-        "minimum capacity",
-        s.mid_key,
-        lambda: minimum_capacity(s.mid, list(zones.values()) if len(zones) > 1 else []),
-    )
+def _singles(s: Scenario, p: RingParameters, context: Context) -> tuple[Sweep, Sweep | None]:
+    """Every node, and every zone if there are several, failing in regime A on the ring as the scenario lays it out."""
+    capacity = _capacity_array(s)
+
+    def step(fraction: float) -> None:
+        context.check()
+
+    def make() -> tuple[Sweep, Sweep | None]:
+        index = {name: i for i, name in enumerate(s.mid.ring.ids)}
+        zones = [tuple(index[i] for i in ids) for ids in _zones(s).values()]
+        nodes = every_node(s.mid, "transient", capacity, step)
+        return nodes, scenarios(s.mid, zones, "transient", capacity, step) if len(zones) > 1 else None
+
+    return remember(context.memo, "singles", (s.mid_key, p.capacity, p.cores), make)
+
+
+def _min_capacity(s: Scenario, p: RingParameters, context: Context) -> tuple[float | None, float | None]:
+    nodes, zones = _singles(s, p, context)
+    takes = taking(s.mid)
+    return worst_case(nodes, takes), worst_case(zones, takes) if zones is not None else None
 
 
 def _summary(
@@ -454,7 +472,7 @@ def _summary(
     alive = _alive_loads(s, o)
     ratio, variation = spread(alive)
     ring = s.live.placement.ring
-    node, zone = _min_capacity(s, context)
+    node, zone = _min_capacity(s, p, context)
     over = None
     if s.capacity and s.comparable:
         over = sum(
@@ -525,7 +543,7 @@ def _findings(s: Scenario, p: RingParameters, seen: pl.DataFrame, context: Conte
         found.append(Finding("critical", "ring", "empty ring: no healthy instance, upstream answers UNAVAILABLE"))
     elif s.live.cluster.ring is not None and not ring.active.any():
         found.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
-    found += _survival(s, p, context)
+    found += remember(context.memo, "survival", (s.mid_key, p.capacity, p.cores), lambda: _survival(s, p, context))
     drifted = seen.filter(pl.col("drift") != "")
     for row in drifted.head(_NAMED).iter_rows(named=True):
         of = "/".join(part for part in (row["tenant"], row["dataset"]) if part)
@@ -552,20 +570,8 @@ def _survival(s: Scenario, p: RingParameters, context: Context) -> list[Finding]
     if not len(mid.groups.rows) or len(mid.ring.members) < 2:
         return []
     capacity = _capacity_array(s)
-    key = (s.mid_key, p.capacity, p.cores, "survival")
-
-    def make() -> tuple[Sweep, Sweep | None]:
-        def step(fraction: float) -> None:
-            context.check()
-
-        zones = _zones(s)
-        index = {name: i for i, name in enumerate(mid.ring.ids)}
-        by_zone = [tuple(index[i] for i in ids) for ids in zones.values()] if len(zones) > 1 else []
-        nodes = every_node(mid, "transient", capacity, step)
-        return nodes, scenarios(mid, by_zone, "transient", capacity, step) if by_zone else None
-
-    nodes, zones = remember(context.memo, "survival", key, make)
-    takes = mid.ring.active & np.array([m.tokens > 0 for m in mid.ring.members], dtype=bool)
+    nodes, zones = _singles(s, p, context)
+    takes = taking(mid)
     found: list[Finding] = []
     zone_names = list(_zones(s))
     for sweep, kind in ((nodes, "node"), (zones, "zone")):
@@ -697,17 +703,20 @@ def _timeline(s: Scenario, p: RingParameters) -> tuple[Moment, ...]:
     wanted = list(times) if len(mid.groups.rows) <= _TIMELINE_GROUPS else [p.regime]
     found = []
     for regime in wanted:
-        if regime == "transient":
-            o, alive = transient(mid, flags), mid.ring.active & ~flags
+        ring = mid.ring
+        if regime == p.regime:
+            o, ring = s.outcome, s.after.ring
+        elif regime == "transient":
+            o = transient(mid, flags)
         elif regime == "left":
             o, later = left(mid, down)
-            takes = {i for i, a in zip(later.ring.ids, later.ring.active, strict=True) if a}
-            alive = np.array([n in takes for n in o.nodes], dtype=bool)
+            ring = later.ring
         else:
-            away = left(mid, down)[1]
-            o = relaid(away, mid)
-            takes = {i for i, a in zip(mid.ring.ids, mid.ring.active, strict=True) if a}
-            alive = np.array([n in takes for n in o.nodes], dtype=bool)
+            o = relaid(departed(mid, down), mid)
+        takes = {i for i, a in zip(ring.ids, ring.active, strict=True) if a}
+        if regime != "returned":
+            takes -= down
+        alive = np.array([n in takes for n in o.nodes], dtype=bool)
         loads = np.where(alive, o.after, -1)
         top = int(np.argmax(loads)) if len(loads) and alive.any() else -1
         letter, when = times[regime]

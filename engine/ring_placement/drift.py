@@ -25,7 +25,7 @@ def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
     count = names.height
     none = np.zeros(0, dtype=np.int64)
     keys = Keys(
-        (), (), np.arange(count, dtype=np.int32), xxh64_each(names["tenant"].to_list()),
+        (), np.arange(count, dtype=np.int32), xxh64_each(names["tenant"].to_list()),
         xxh64_each(names["dataset"].to_list()), np.array([p.tenant_limit for p in policies], dtype=np.int64),
         np.array([p.dataset_limit for p in policies], dtype=np.int64), np.zeros(count, dtype=bool),
         none.astype(np.int32), none.astype(np.uint8), none.astype(np.uint64), none, limit=total,

@@ -94,7 +94,6 @@ def one_key(key: Key, chosen: Policy, limit: int) -> Keys:
     known = key.print is not None
     return Keys(
         (key.tenant,),
-        (key.dataset,),
         np.zeros(1, dtype=np.int32),
         np.array([xxh64(key.tenant)], dtype=np.uint64),
         np.array([xxh64(key.dataset)], dtype=np.uint64),

@@ -65,31 +65,35 @@ def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndar
     return hit, target, tries
 
 
-def settled(placement: Placement, down: np.ndarray) -> Placement:
-    """The placement as regime A leaves it: each group at the instance that finally takes it (chain of one column)."""
-    hit, target, _ = reroute(placement, down)
+def settled(placement: Placement, hit: np.ndarray, target: np.ndarray) -> Placement:
+    """The placement as regime A leaves it: each group at the instance that finally takes it (chain of one column).
+    ``hit`` and ``target`` as ``reroute`` gives them."""
     first = placement.first.copy()
     first[hit] = target
-    return replace(placement, chain=first.reshape(-1, 1))
+    after = replace(placement, chain=first.reshape(-1, 1))
+    # Same groups on the same ring: what was worked out about them holds on.
+    for name in ("positions", "parts"):
+        if name in placement.__dict__:
+            after.__dict__[name] = placement.__dict__[name]
+    return after
 
 
 def touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
     """Datasets with an offset whose first ACTIVE candidate is down, datasets with all of them there, tenants with such
     a dataset."""
     flags = np.append(down, False)
-    rows = placement.groups.rows
-    hit = rows[flags[placement.first]]
     size = placement.keys.size
-    counts = np.bincount(hit, minlength=size)
+    counts = np.bincount(placement.groups.rows[flags[placement.first]], minlength=size)
     some = counts > 0
-    fully = some & (counts == np.bincount(rows, minlength=size))
-    tenants = np.unique(placement.keys.tenant_of[some])
-    return int(some.sum()), int(fully.sum()), len(tenants)
+    fully = some & (counts == placement.parts)
+    tenants = np.zeros(len(placement.keys.tenants), dtype=bool)
+    tenants[placement.keys.tenant_of[some]] = True
+    return int(some.sum()), int(fully.sum()), int(tenants.sum())
 
 
 def _mean_tries(placement: Placement, hit: np.ndarray, tries: np.ndarray) -> float:
     weight = placement.groups.weight
-    total = float(weight.sum()) if len(weight) else 0.0
+    total = float(placement.groups.total)
     if total > 0:
         return 1.0 + float(((tries - 1) * weight[hit].astype(np.float64)).sum()) / total
     return 1.0 + float((tries - 1).sum()) / len(weight) if len(weight) else 1.0
@@ -97,6 +101,11 @@ def _mean_tries(placement: Placement, hit: np.ndarray, tries: np.ndarray) -> flo
 
 def transient(placement: Placement, down: np.ndarray) -> Outcome:
     """Regime A: requests to the failed members go to the next distinct ACTIVE candidate; the map does not change."""
+    return failing(placement, down)[0]
+
+
+def failing(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
+    """Regime A with the placement it leaves behind."""
     weight = placement.groups.weight
     hit, target, tries = reroute(placement, down)
     moved = weight[hit]
@@ -106,7 +115,7 @@ def transient(placement: Placement, down: np.ndarray) -> Outcome:
     lost = moved[target < 0].sum().item()
     total = moved.sum().item()
     datasets, fully, tenants = touched(placement, down)
-    return Outcome(
+    outcome = Outcome(
         placement.ring.ids,
         placement.loads,
         after,
@@ -120,6 +129,7 @@ def transient(placement: Placement, down: np.ndarray) -> Outcome:
         mean_tries=_mean_tries(placement, hit, tries),
         shards=placement.ring.total,
     )
+    return outcome, settled(placement, hit, target) if len(hit) else placement
 
 
 def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
@@ -166,7 +176,7 @@ def moved_weight(before: Placement, after: Placement, old: np.ndarray, new: np.n
                        after.groups.rows, to_node, after.groups.weight, nodes)  # fmt: skip
     rows, weight = before.groups.rows, before.groups.weight
     # Where a dataset has one group only, its load moves as a whole; the others are netted node by node.
-    alone = np.bincount(rows, minlength=before.keys.size)[rows] == 1
+    alone = before.parts[rows] == 1
     differs = from_node != to_node
     plain = weight[alone & differs & (from_node >= 0)].sum().item()
     rest = np.flatnonzero(~alone)
@@ -231,8 +241,13 @@ def relaid(before: Placement, after: Placement, gone: frozenset[str] = frozenset
     )
 
 
-def left(placement: Placement, gone: Iterable[str], depth: int = 1) -> tuple[Outcome, Placement]:
-    """Regime B: the members are gone, the ring is laid out without them and every jump is recomputed."""
+def departed(placement: Placement, gone: Iterable[str]) -> Placement:
+    """The ring laid out without the members ``gone``, every jump recomputed, each group at its first ACTIVE candidate."""
+    return place(placement.ring.without(frozenset(gone)), placement.keys, 1, like=placement)
+
+
+def left(placement: Placement, gone: Iterable[str]) -> tuple[Outcome, Placement]:
+    """Regime B: the effect of losing the members, and the placement without them."""
     lost = frozenset(gone)
-    after = place(placement.ring.without(lost), placement.keys, depth, like=placement)
+    after = departed(placement, lost)
     return relaid(placement, after, lost), after

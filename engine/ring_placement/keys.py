@@ -45,8 +45,10 @@ class JumpTable:
     def at(self, buckets: int | np.ndarray) -> np.ndarray:
         """Bucket (int64) of every key for ``buckets`` (one number, or one per key); -1 for none."""
         counts = np.asarray(buckets, dtype=np.int64)
+        if counts.ndim and counts.size and (counts == counts[0]).all():
+            counts = counts[0]
         if counts.size and counts.max() > self.limit:
-            return jump(self._keys, counts if counts.ndim else int(counts))
+            return jump(self._keys, counts)
         out = np.where(counts > 0, 0, -1) * np.ones(len(self._keys), dtype=np.int64)
         for where, bucket in self._rounds:
             fits = bucket < (counts[where] if counts.ndim else counts)
@@ -87,7 +89,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """All keys. Per dataset (a unique pair of tenant and name): ``tenant_of`` index into ``tenants``, ``names``,
+    """All keys. Per dataset (a unique pair of tenant and name): ``tenant_of`` index into ``tenants``,
     hashes (uint64), limits (int64; tenant limit 0 = none), ``spread`` whether its strategy is random per request,
     ``pinned`` the shard position of a pseudo-dataset that stands for all of one tenant's data in one shard, else -1.
     Per key row: ``row_dataset`` (int32), ``row_kind`` (uint8), ``row_value`` (uint64: fingerprint or offset),
@@ -95,7 +97,6 @@ class Keys:
     """
 
     tenants: tuple[str, ...]
-    names: tuple[str, ...]
     tenant_of: np.ndarray
     tenant_hash: np.ndarray
     name_hash: np.ndarray
@@ -226,6 +227,11 @@ class Placement:
     def first(self) -> np.ndarray:
         """The instance that receives each group, -1 where no instance may."""
         return self.chain[:, 0]
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """Groups per dataset (int64)."""
+        return np.bincount(self.groups.rows, minlength=self.keys.size)
 
     @cached_property
     def positions(self) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,67 +15,73 @@ from engine.ring_placement.state import Scenario, remember
 from engine.ring_placement.subrings import TRIES, first_distinct
 
 
-def _rows(placement: Placement, limit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, int]:
-    """Dataset row, offset, weight and fingerprint (None: no key has one; where a row has none, see the mask in the
-    fourth) of the rows to list, the largest loads first chosen, and how many there are in all."""
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """Rows to list: dataset row, offset, weight, fingerprint with a mask of where there is one; ``count`` of all."""
+
+    rows: np.ndarray
+    offsets: np.ndarray
+    weight: np.ndarray
+    prints: np.ndarray
+    printed: np.ndarray
+    count: int
+
+
+def _largest(weight: np.ndarray, limit: int) -> np.ndarray:
+    """Indices of the ``limit`` largest weights, in their order."""
+    if len(weight) <= limit:
+        return np.arange(len(weight))
+    return np.sort(np.argpartition(-weight, limit)[:limit]) if limit else np.empty(0, dtype=np.int64)
+
+
+def _rows(placement: Placement, limit: int) -> _Listed:
+    """Key rows with a fingerprint one by one, all others folded to (dataset, offset); the largest loads are kept."""
     keys = placement.keys
     total = placement.ranges.total
     printed = keys.row_kind == FINGERPRINT
-    if total <= 0 or not printed.any():
-        groups = placement.groups
-        rows, offsets, weight = groups.rows.astype(np.int64), groups.offsets, groups.weight
-        prints = None
-        count = len(rows)
-        if total <= 0:
-            rows = np.unique(keys.row_dataset).astype(np.int64)
-            offsets, weight, count = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64), len(rows)
-    else:
-        size = np.maximum(placement.ranges.dataset_size, 1)
-        at = np.flatnonzero(printed)
+    size = np.maximum(placement.ranges.dataset_size, 1)
+    pieces: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]] = []
+    count = 0
+    if printed.any():
+        at = np.flatnonzero(printed) if not printed.all() else np.arange(len(printed))
+        count += len(at)
+        at = at[_largest(keys.row_weight[at], limit)]
         rows, value, weight = keys.row_dataset[at].astype(np.int64), keys.row_value[at], keys.row_weight[at]
-        single = ~keys.spread[rows] | (size[rows] == 1)
-        offsets = np.where(single, (value % size[rows].astype(np.uint64)).astype(np.int64), 0)
-        if not single.all():
-            # A key of a dataset that picks at random has a share in every offset.
-            many = np.where(single, 1, size[rows])
-            share = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-            split = np.repeat(weight // many if weight.dtype.kind != "f" else weight / many, many)
-            if weight.dtype.kind != "f":
-                split = split + (share < np.repeat(weight % many, many))
-            offsets = np.where(np.repeat(single, many), np.repeat(offsets, many), share)
-            rows, value, weight = np.repeat(rows, many), np.repeat(value, many), split
-        prints = value
-        if not printed.all():
-            others = np.flatnonzero(~printed)
-            rest = type(keys)(
-                keys.tenants, keys.names, keys.tenant_of, keys.tenant_hash, keys.name_hash, keys.tenant_limit,
-                keys.dataset_limit, keys.spread, keys.row_dataset[others], keys.row_kind[others],
-                keys.row_value[others], keys.row_weight[others], keys.limit, keys.pinned, keys.pinned_total,
-            ).fold(placement.ranges)  # fmt: skip
-            rows = np.concatenate((rows, rest.rows.astype(np.int64)))
-            offsets, weight = np.concatenate((offsets, rest.offsets)), np.concatenate((weight, rest.weight))
-            # Masked: fingerprints of the folded rows do not exist.
-            return _largest(rows, offsets, weight, np.ma.masked_array(
-                np.concatenate((prints, np.zeros(len(rest.rows), dtype=np.uint64))),
-                mask=np.concatenate((np.zeros(len(prints), dtype=bool), np.ones(len(rest.rows), dtype=bool)))),
-                limit)  # fmt: skip
-        return _largest(rows, offsets, weight, prints, limit)
-    return _largest(rows, offsets, weight, prints, limit) if count else (rows, offsets, weight, prints, 0)
+        # A key of a dataset that picks at random has a share in every offset.
+        many = np.where(keys.spread[rows], size[rows], 1)
+        share = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        if weight.dtype.kind == "f":
+            split = np.repeat(weight / many, many)
+        else:
+            split = np.repeat(weight // many, many) + (share < np.repeat(weight % many, many))
+        rows, value = np.repeat(rows, many), np.repeat(value, many)
+        picked = (value % size[rows].astype(np.uint64)).astype(np.int64)
+        pieces.append((rows, np.where(keys.spread[rows], share, picked), split, value, True))
+    if not printed.all() or not len(printed):
+        others = np.flatnonzero(~printed)
+        if total <= 0:
+            rows = np.unique(keys.row_dataset[others]).astype(np.int64)
+            nothing = np.zeros(len(rows), dtype=np.int64)
+            pieces.append((rows, nothing, nothing, nothing.astype(np.uint64), False))
+            count += len(rows)
+        else:
+            groups = placement.groups
+            if printed.any():
+                some = {n: getattr(keys, n)[others] for n in ("row_dataset", "row_kind", "row_value", "row_weight")}
+                groups = replace(keys, **some).fold(placement.ranges)
+            at = _largest(groups.weight, limit)
+            count += len(groups.rows)
+            rows = groups.rows[at].astype(np.int64)
+            pieces.append((rows, groups.offsets[at], groups.weight[at], np.zeros(len(at), dtype=np.uint64), False))
+    rows, offsets, weight, value = (np.concatenate([piece[k] for piece in pieces]) for k in range(4))
+    flag = np.concatenate([np.full(len(piece[0]), piece[4]) for piece in pieces])
+    keep = _largest(weight, limit)
+    return _Listed(rows[keep], offsets[keep], weight[keep], value[keep], flag[keep], count)
 
 
-def _largest(
-    rows: np.ndarray, offsets: np.ndarray, weight: np.ndarray, prints: np.ndarray | None, limit: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None, int]:
-    count = len(rows)
-    if count > limit:
-        keep = np.sort(np.argpartition(-weight.astype(np.float64), limit)[:limit]) if limit else np.empty(0, np.int64)
-        rows, offsets, weight = rows[keep], offsets[keep], weight[keep]
-        prints = None if prints is None else prints[keep]
-    return rows, offsets, weight, prints, count
-
-
-def _static(s: Scenario, limit: int, relaid: Placement) -> tuple[pl.DataFrame, np.ndarray, np.ndarray, int]:
-    rows, offsets, weight, prints, count = _rows(relaid, limit)
+def _static(s: Scenario, limit: int, relaid: Placement) -> tuple[pl.DataFrame, np.ndarray, int]:
+    listed = _rows(relaid, limit)
+    rows, offsets, weight = listed.rows, listed.offsets, listed.weight
     keys, ring, old = relaid.keys, relaid.ring, s.before
     texts = s.live.texts
     index = pl.Series(rows.astype(np.uint32))
@@ -101,12 +108,8 @@ def _static(s: Scenario, limit: int, relaid: Placement) -> tuple[pl.DataFrame, n
     )
     if old.ring.total and len(rows):
         size = np.maximum(old.ranges.dataset_size[rows], 1)
-        earlier = offsets % size
-        if prints is not None:
-            plain = np.ma.getdata(prints)
-            printed = ~np.ma.getmaskarray(prints)
-            use = printed & ~keys.spread[rows]
-            earlier = np.where(use, (plain % size.astype(np.uint64)).astype(np.int64), earlier)
+        use = listed.printed & ~keys.spread[rows]
+        earlier = np.where(use, (listed.prints % size.astype(np.uint64)).astype(np.int64), offsets % size)
         old_position = old.ranges.positions(rows, earlier)
         old_ids = pl.Series(list(old.ring.ids), dtype=pl.String)
         was = old_ids.gather(pl.Series(old.ring.owner[old_position].astype(np.uint32)))
@@ -114,7 +117,7 @@ def _static(s: Scenario, limit: int, relaid: Placement) -> tuple[pl.DataFrame, n
     else:
         was, shard_was = none, pl.Series([None] * len(rows), dtype=pl.Int64)
     frame = named.with_columns(
-        _hex(prints, len(rows)).alias("fingerprint"),
+        _hex(listed).alias("fingerprint"),
         pl.Series("tenant_shards", keys.tenant_limit[rows]),
         pl.Series("dataset_shards", keys.dataset_limit[rows]),
         pl.Series("offset", offsets),
@@ -128,24 +131,21 @@ def _static(s: Scenario, limit: int, relaid: Placement) -> tuple[pl.DataFrame, n
     ).with_row_index("row")
     frame = frame.sort(["tenant", "dataset", "fingerprint", "offset", "shard", "row"], nulls_last=True)
     order = frame["row"].to_numpy().astype(np.int64)
-    return frame.drop("row"), order, chain[order], count
+    return frame.drop("row"), chain[order], listed.count
 
 
-def _hex(prints: np.ndarray | None, count: int) -> pl.Series:
-    if prints is None:
-        return pl.Series([None] * count, dtype=pl.String)
-    plain = np.ma.getdata(prints)
-    missing = np.ma.getmaskarray(prints)
-    return pl.Series(
-        [None if m else f"{v:016x}" for v, m in zip(plain.tolist(), missing.tolist(), strict=True)], dtype=pl.String
-    )
+def _hex(listed: _Listed) -> pl.Series:
+    texts = [
+        f"{v:016x}" if known else None for v, known in zip(listed.prints.tolist(), listed.printed.tolist(), strict=True)
+    ]
+    return pl.Series(texts, dtype=pl.String)
 
 
 def placements(s: Scenario, p: RingParameters, memo: dict[Any, Any], notes: list[str]) -> pl.DataFrame:
     """Rows of the table in the scenario's ring. What does not depend on the failing set is kept from last time."""
     relaid = s.after if s.after.ring is not s.mid.ring else s.mid
     key = (s.mid_key, s.down if relaid is s.after else (), p.placement_rows, s.before is s.live.placement)
-    frame, _, chain, count = remember(memo, "placements", key, lambda: _static(s, p.placement_rows, relaid))
+    frame, chain, count = remember(memo, "placements", key, lambda: _static(s, p.placement_rows, relaid))
     if count > frame.height:
         notes.append(f"placements lists the {frame.height} largest of {count} rows; -o placement-rows= changes that")
     down = set(s.down) if relaid is s.mid and p.regime == "transient" else set()

@@ -58,6 +58,7 @@ class Cluster:
     ring: RingFile | None
     limits: Mapping[str, Limits]
     rules: Mapping[tuple[str, str], Rule]
+    rule_rows: pl.DataFrame
     load: pl.DataFrame
     load_source: str
     unit: str
@@ -190,12 +191,8 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
     ring = choose_ring(inputs, wanted_ring, at_ms)
     notes: list[str] = []
     rules_frame = _newest(inputs.table("rules"), inputs, at_ms)
-    rules = {
-        (r["tenant"], r["dataset"]): Rule(
-            r["tenant"], r["dataset"], r["tenant_limit"], r["dataset_limit"], r["load_balancing"]
-        )
-        for r in rules_frame.iter_rows(named=True)
-    }
+    rule_columns = ("tenant", "dataset", "tenant_limit", "dataset_limit", "load_balancing")
+    rules = {(r[0], r[1]): Rule(*r) for r in rules_frame.select(rule_columns).iter_rows()}
     stats = _newest(inputs.table("stats"), inputs, at_ms)
     metrics = inputs.table("metrics")
     blocks = inputs.table("blocks")
@@ -214,10 +211,11 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
         ordered = metrics.with_columns(
             pl.col("file").replace_strict(times, default=0, return_dtype=pl.Int64).alias("t")
         ).sort("t", "file", maintain_order=True)
-        for metric, name, series in (
+        usages: tuple[tuple[str, str, list[str]], ...] = (
             (_USAGE_SHARD, "usage", ["tenant", "dataset", "shard", "instance"]),
             (_USAGE, "usage", ["tenant", "dataset"]),
-        ):
+        )
+        for metric, name, series in usages:
             found = ordered.filter(pl.col("metric") == metric)
             found = found.unique(series, keep="last", maintain_order=True).sort(series, nulls_last=True)
             if not found.height:
@@ -281,7 +279,7 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
     if more and source in loads:
         notes.append(f"load from {source}; also there, not mixed in: {', '.join(more)}")
     return Cluster(
-        ring, _limits(inputs), rules, load, source if source in loads else "", units.get(source, ""), joined, stats,
+        ring, _limits(inputs), rules, rules_frame, load, source if source in loads else "", units.get(source, ""), joined, stats,
         tuple(notes),
     )  # fmt: skip
 
@@ -304,13 +302,16 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     extra = ["shard"] if whole else []
     if load["tenant_hash"].null_count() == load.height and load["dataset_hash"].null_count() == load.height:
         by = ["tenant", "dataset"]
-    datasets = (
-        load.select(*by, *extra).unique(maintain_order=False).sort(*by, *extra, nulls_last=True).with_row_index("row")
-    )
-    index = load.select(*by, *extra).join(
-        datasets, on=[*by, *extra], how="left", maintain_order="left", nulls_equal=True
-    )
-    row_dataset = index["row"].to_numpy().astype(np.int32)
+    # One pass groups the rows and says where each belongs; the sort makes the order of datasets defined.
+    columns = [*by, *extra]
+    grouped = load.select(columns).with_row_index("index").group_by(columns).agg("index")
+    order = grouped.select(pl.arg_sort_by(columns, nulls_last=True)).to_series()
+    datasets = grouped.select(columns).select(pl.all().gather(order))
+    row_dataset = np.empty(load.height, dtype=np.int32)
+    if load.height:
+        number = np.empty(grouped.height, dtype=np.int32)
+        number[order.to_numpy()] = np.arange(grouped.height, dtype=np.int32)
+        row_dataset[grouped["index"].explode().to_numpy()] = np.repeat(number, grouped["index"].list.len().to_numpy())
     tenants = datasets.select("tenant", *(["tenant_hash"] if "tenant_hash" in by else [])).unique(maintain_order=True)
     tenants = tenants.with_row_index("number")
     on = [c for c in tenants.columns if c != "number"]
@@ -325,13 +326,16 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     dataset_limit = np.array([x.default_dataset_shards for x in per_tenant], dtype=np.int64)[tenant_of]
     origin = np.array([t in cluster.limits for t in tenant_names], dtype=np.int8)[tenant_of]
     spread = np.zeros(len(texts), dtype=bool)
-    if cluster.rules:
-        where = {key: i for i, key in enumerate(zip(datasets["tenant"].to_list(), texts.to_list(), strict=True))}
-        for key, rule in cluster.rules.items():
-            at = where.get(key)
-            if at is not None and not whole:
-                tenant_limit[at], dataset_limit[at] = rule.tenant_limit, rule.dataset_limit
-                spread[at], origin[at] = rule.load_balancing == ROUND_ROBIN, 2
+    if cluster.rules and not whole:
+        rule_rows = cluster.rule_rows.join(
+            datasets.select("tenant", pl.col("dataset").fill_null("")).with_row_index("at"),
+            on=["tenant", "dataset"], how="inner", maintain_order="left",
+        )  # fmt: skip
+        at = rule_rows["at"].to_numpy()
+        tenant_limit[at] = rule_rows["tenant_limit"].to_numpy()
+        dataset_limit[at] = rule_rows["dataset_limit"].to_numpy()
+        spread[at] = (rule_rows["load_balancing"] == ROUND_ROBIN).to_numpy()
+        origin[at] = 2
 
     values = load["bytes"].to_numpy()
     weight = values.astype(np.int64) if (values == np.floor(values)).all() else values.astype(np.float64)
@@ -343,7 +347,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
         value = load["fingerprint"].fill_null(0).to_numpy().astype(np.uint64)
     total = ring.total
     keys = Keys(
-        tuple(tenant_names), tuple(texts.to_list()), tenant_of.astype(np.int32), tenant_hash, name_hash, tenant_limit,
+        tuple(tenant_names), tenant_of.astype(np.int32), tenant_hash, name_hash, tenant_limit,
         dataset_limit, spread, row_dataset, kind, value, weight, limit=max(64, total + total // 4),
     )  # fmt: skip
     if whole and total:

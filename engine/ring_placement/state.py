@@ -13,12 +13,11 @@ from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.ring_placement.failover import (
     Outcome,
-    left,
+    departed,
+    failing,
     mask,
     relaid,
-    settled,
     touched,
-    transient,
 )
 from engine.ring_placement.keys import Keys, Placement, place
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_now
@@ -91,6 +90,7 @@ class Scenario:
     IDs. ``capacity`` by ID; ``comparable`` False where it is in another byte unit than the load."""
 
     live: Live
+    regime: str
     before: Placement
     mid: Placement
     after: Placement
@@ -208,19 +208,19 @@ def scenario(state: Live, p: RingParameters, context: Context) -> Scenario:
     )
     lost = frozenset(down) | frozenset(leaving)
     if mid is before and p.regime == "transient" and not leaving:
-        outcome = transient(mid, flags)
-        after = settled(mid, flags) if flags.any() else mid
+        outcome, after = failing(mid, flags)
     elif p.regime == "transient" or not down:
-        after = settled(mid, flags) if flags.any() else mid
+        failure, after = failing(mid, flags)
         outcome = relaid(before, after, removed | frozenset(leaving))
-        outcome = _with_failure(outcome, mid, flags, before, frozenset(leaving) | removed)
+        if flags.any():
+            outcome = _with_failure(outcome, failure, before, frozenset(leaving) | removed)
     elif p.regime == "left":
         key = (mid_key, tuple(down))
-        after = remember(memo, "left", key, lambda: left(mid, down)[1])
+        after = remember(memo, "left", key, lambda: departed(mid, down))
         outcome = relaid(before, after, lost | removed)
     else:
         key = (mid_key, tuple(down))
-        away = remember(memo, "left", key, lambda: left(mid, down)[1])
+        away = remember(memo, "left", key, lambda: departed(mid, down))
         after = mid
         outcome = _returned(before, away, mid, frozenset(down))
     if fresh and p.scale is not None and not down and not leaving:
@@ -231,6 +231,7 @@ def scenario(state: Live, p: RingParameters, context: Context) -> Scenario:
     all_down = tuple(mid.ring.ids[i] for i in np.flatnonzero(flags))
     return Scenario(
         state,
+        p.regime,
         before,
         mid,
         after,
@@ -248,14 +249,9 @@ def scenario(state: Live, p: RingParameters, context: Context) -> Scenario:
     )
 
 
-def _with_failure(
-    outcome: Outcome, mid: Placement, flags: np.ndarray, before: Placement, planned: frozenset[str]
-) -> Outcome:
+def _with_failure(outcome: Outcome, failure: Outcome, before: Placement, planned: frozenset[str]) -> Outcome:
     """``outcome`` of a new layout with the totals of what fails in it (regime A) or is leaving."""
-    if not flags.any():
-        return outcome
-    failure = transient(mid, flags)
-    datasets, fully, tenants = touched(mid, flags)
+    datasets, fully, tenants = failure.datasets_touched, failure.datasets_fully_on_down, failure.tenants_touched
     if planned:
         # Both a planned and an unplanned loss: count what either touches on the ring it acts on.
         more = touched(before, mask(before.ring, planned))

@@ -105,18 +105,20 @@ def first_distinct(
     length = ds + more_tenant + more_ring
     off = offsets.astype(np.int64)
     # Everything below in int32: positions stay below 2 * total, and half the memory is half the time.
-    a, ts, c, ds, off = (x.astype(np.int32) for x in (a, ts, c % ts, ds, off))
-    more_tenant, length = more_tenant.astype(np.int32), length.astype(np.int32)
+    small: list[np.ndarray] = [x.astype(np.int32) for x in (a, ts, c % ts, ds, off, more_tenant, length)]
+    a, ts, c, ds, off, more_tenant, length = small
     found = np.zeros(len(rows), dtype=np.int32)
     step = 0
+    k: np.ndarray
+    position: np.ndarray
     everyone = bool(usable.all())
     owner32 = owner.astype(np.int32)
     while len(here):
         inside = off + step
         if step == 0:
-            k: np.ndarray = c + off
+            k = c + off
             k -= np.where(k >= ts, ts, 0)
-            position: np.ndarray = k + a
+            position = k + a
         else:
             in_dataset = step < ds
             k = np.where(in_dataset, c + np.where(inside >= ds, inside - ds, inside), c + step)

@@ -10,7 +10,6 @@ import numpy as np
 from engine.ring_placement.failover import (
     Outcome,
     left,
-    mask,
     shard_sets_changed,
     transient,
 )
@@ -87,7 +86,7 @@ def scenarios(
     """Any list of scenarios, one by one."""
     ring = placement.ring
     sweep = Sweep(ring.ids, regime)
-    takes = ring.active & np.array([m.tokens > 0 for m in ring.members], dtype=bool)
+    takes = taking(placement)
     index = {name: i for i, name in enumerate(ring.ids)}
     for number, down in enumerate(downs):
         step(number / max(1, len(downs)))
@@ -110,16 +109,27 @@ def _presence(placement: Placement) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     """Unique (dataset, first instance) and (tenant, first instance) pairs, as four index arrays; instance -1 is kept
     for datasets (a part nobody takes) and left out for tenants."""
     width = len(placement.ring.members) + 1
-    rows = placement.groups.rows.astype(np.int64)
-    first = placement.first.astype(np.int64)
-    cell = rows * width + first + 1
-    cell = cell[np.concatenate(([True], cell[1:] != cell[:-1]))] if len(cell) else cell
-    cell = np.unique(cell)
+    cell = _unique(placement.groups.rows.astype(np.int64) * width + placement.first + 1)
     datasets, nodes = cell // width, cell % width - 1
-    tenant = np.unique(placement.keys.tenant_of[datasets].astype(np.int64) * width + nodes + 1)
+    pairs = placement.keys.tenant_of[datasets].astype(np.int64) * width + nodes + 1
+    size = len(placement.keys.tenants) * width
+    if size <= 1 << 25:
+        seen = np.zeros(size, dtype=bool)
+        seen[pairs] = True
+        tenant = np.flatnonzero(seen)
+    else:
+        tenant = _unique(pairs)
     tenants, at = tenant // width, tenant % width - 1
     keep = at >= 0
     return datasets, nodes, tenants[keep], at[keep]
+
+
+def _unique(values: np.ndarray) -> np.ndarray:
+    """Sorted distinct values; sorting beats hashing here."""
+    if not len(values):
+        return values
+    ordered = np.sort(values)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
 def every_node(placement: Placement, regime: str, capacity: np.ndarray | None, step: Step) -> Sweep:
@@ -147,7 +157,8 @@ def every_pair(placement: Placement, regime: str, capacity: np.ndarray | None, s
     return scenarios(placement, downs, regime, capacity, step)
 
 
-def _takes(placement: Placement) -> np.ndarray:
+def taking(placement: Placement) -> np.ndarray:
+    """Bool per ring member: whether it is ACTIVE and has a shard."""
     takes: np.ndarray = placement.ring.active & np.array([m.tokens > 0 for m in placement.ring.members], dtype=bool)
     return takes
 
@@ -161,7 +172,7 @@ def _nodes_transient(placement: Placement, capacity: np.ndarray | None) -> Sweep
     has = chain[:, 0] >= 0
     cell = chain[has, 0].astype(np.int64) * (n + 1) + np.where(second[has] < 0, n, second[has])
     joint = weigh(cell, weight[has], n * (n + 1)).reshape(n, n + 1)
-    loads, rejected, takes = placement.loads, placement.rejected, _takes(placement)
+    loads, rejected, takes = placement.loads, placement.rejected, taking(placement)
     datasets, nodes, _, at = _presence(placement)
     kinds = np.bincount(datasets, minlength=placement.keys.size)
     real = nodes >= 0
@@ -215,7 +226,7 @@ def _pairs_transient(placement: Placement, capacity: np.ndarray | None, step: St
     second, third = np.where(second < 0, n, second), np.where(third < 0, n, third)
     width = n + 1
     joint = weigh(first * width + second, weight, n * width).reshape(n, width)
-    loads, rejected, takes = placement.loads, placement.rejected, _takes(placement)
+    loads, rejected, takes = placement.loads, placement.rejected, taking(placement)
     by_first = np.argsort(first, kind="stable")
     first_at = np.searchsorted(first[by_first], np.arange(n + 1))
     by_second = np.argsort(second, kind="stable")
@@ -392,19 +403,11 @@ def random_sets(n: int, k: int, draws: int, seed: int) -> Iterator[tuple[int, ..
         yield tuple(sorted(generator.choice(n, size=min(k, n), replace=False).tolist()))
 
 
-def minimum_capacity(placement: Placement, zones: Sequence[Sequence[str]]) -> tuple[float | None, float | None]:
-    """The capacity per node that survives any one node, and any one zone, in regime A: the hottest survivor's load in the
-    worst case. None where no failure leaves a survivor that takes data."""
-    takes = _takes(placement)
-    node = None
-    if takes.sum() >= 2 and len(placement.groups.rows):
-        single = _nodes_transient(placement, None)
-        node = max((w for w, d in zip(single.worst_load, single.down, strict=True) if takes[d[0]]), default=None)
-    worst = None
-    for zone in zones:
-        down = mask(placement.ring, zone)
-        survivors = takes & ~down
-        if survivors.any() and (takes & down).any():
-            peak = transient(placement, down).after[survivors].max().item()
-            worst = peak if worst is None else max(worst, peak)
-    return node, worst
+def worst_case(sweep: Sweep, takes: np.ndarray) -> float | None:
+    """The capacity per node that survives every scenario of ``sweep`` (regime A): the hottest survivor's load in the worst
+    one. None where no scenario both hits a node that takes data and leaves one. ``takes``: bool per ring member."""
+    found = None
+    for down, load, worst in zip(sweep.down, sweep.worst_load, sweep.worst, strict=True):
+        if worst >= 0 and takes[list(down)].any():
+            found = load if found is None else max(found, load)
+    return found

@@ -48,7 +48,6 @@ def one_dataset_per_row(rows: Sequence[tuple[str, str, int, int, int, int, int]]
     count = len(rows)
     return Keys(
         tuple(tenants),
-        tuple(r[1] for r in rows),
         np.array([number[r[0]] for r in rows], dtype=np.int32),
         xxh64_each(tenants),
         xxh64_each(r[1] for r in rows),
