@@ -80,7 +80,7 @@ class Decoder:
     def __init__(self, schema_line: bytes) -> None:
         try:
             schema = msgspec.json.decode(schema_line)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadSchema(str(error)) from error
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise BadSchema("not a record")

@@ -42,7 +42,7 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
     """What Hadoop 2.7.3 would say per record about the schema line; None: it is no schema."""
     try:
         schema = _ANY.decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         return None
@@ -125,7 +125,7 @@ def _slow(line: bytes, number: int, kind: str, error: Exception, to: Collector) 
         inner = next((v for v in event.values() if isinstance(v, dict)), event)
         dropped = _drop_big(inner)
         record = msgspec.convert(_raws(inner), shape)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         to.problem("bad-record", f"{kind}: {reason}", line=number)
         to.says(number, cannot_parse(to.path, reason))
         return
