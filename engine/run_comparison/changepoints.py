@@ -83,6 +83,13 @@ def all_series(samples: Samples, axis: Axis) -> Floats:
 def drift(series: Floats) -> Floats:
     """How far a series wanders: largest cumulated deviation from its mean over sd * sqrt(n) (a CUSUM)."""
     held = np.isfinite(series)
+    if held.all() and series.size:
+        centred = series - series.mean(axis=1)[:, None]
+        spread = np.sqrt(np.einsum("ij,ij->i", centred, centred))
+        np.cumsum(centred, axis=1, out=centred)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reach = np.maximum(centred.max(axis=1), -centred.min(axis=1)) / spread
+        return np.asarray(np.nan_to_num(reach, nan=0.0, posinf=0.0))
     n = held.sum(axis=1)
     filled = np.where(held, series, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -90,7 +97,7 @@ def drift(series: Floats) -> Floats:
         centred = np.where(held, series - mean[:, None], 0.0)
         spread = np.sqrt((centred**2).sum(axis=1) / n)
         reach = np.abs(np.cumsum(centred, axis=1)).max(axis=1, initial=0.0) / (spread * np.sqrt(n))
-    return np.nan_to_num(reach, nan=0.0, posinf=0.0)
+    return np.asarray(np.nan_to_num(reach, nan=0.0, posinf=0.0))
 
 
 @dataclass(frozen=True, slots=True)

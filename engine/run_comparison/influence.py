@@ -30,19 +30,65 @@ class RunScores:
             return np.asarray((self.outliers >= 0.5) | (self.badness > OUTLIER))
 
 
-def score_runs(overall: Overall, evidence: Evidence, margin: float) -> tuple[RunScores, RunScores]:
-    """Scores of the left and of the right runs from their means per metric."""
-    lower, upper = limits(evidence, margin)
-    low, high = lower[overall.metrics], upper[overall.metrics]
+@dataclass(frozen=True, slots=True)
+class Deviations:
+    """Badness and outliers of the runs of one side, and the side's mean of each metric without each run ([runs,
+    metrics], float32); none depends on a margin."""
+
+    badness: Floats
+    outliers: Floats
+    without: NDArray[np.float32]
+
+
+def deviations(means: RunMeans) -> Deviations:
+    """How far each run lies from its side's median, over its metrics, and the side without it."""
+    badness, outliers = _apart(means)
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean_left = overall.left.sums.sum(axis=0) / overall.left.counts.sum(axis=0)
-        mean_right = overall.right.sums.sum(axis=0) / overall.right.counts.sum(axis=0)
+        return Deviations(badness, outliers, _without(means).astype(np.float32))
+
+
+def _apart(means: RunMeans) -> tuple[Floats, Floats]:
+    runs = means.counts.shape[0]
+    badness, outliers = np.full(runs, np.nan), np.full(runs, np.nan)
+    if runs < 3 or not means.counts.size:
+        return badness, outliers
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Metrics in rows: medians over contiguous memory, and without NaN no masked copy.
+        values = np.ascontiguousarray((means.sums / means.counts).T)
+        finite = np.isfinite(values)
+        whole = bool(finite.all())
+        if not whole:
+            values = np.where(finite, values, np.nan)[finite.any(axis=1)]
+        middle = np.median if whole else np.nanmedian
+        values -= np.asarray(middle(values, axis=1))[:, None]
+        np.abs(values, out=values)
+        spread = 1.4826 * np.asarray(middle(values, axis=1))
+        scores = np.ascontiguousarray((values[spread > 0] / spread[spread > 0][:, None]).T)
+        if not scores.size:
+            return badness, outliers
+        held = np.isfinite(scores)
+        known = held.any(axis=1)
+        badness[known] = (np.median if held.all() else np.nanmedian)(scores[known], axis=1)
+        outliers[known] = (scores[known] > OUTLIER).sum(axis=1) / held[known].sum(axis=1)
+    return badness, outliers
+
+
+def score_runs(
+    overall: Overall, evidence: Evidence, margin: float, apart: tuple[Deviations, Deviations]
+) -> tuple[RunScores, RunScores]:
+    """Scores of the left and of the right runs from their means per metric; ``apart``: their ``deviations``."""
+    lower, upper = limits(evidence, margin)
+    low, high = lower[overall.metrics].astype(np.float32), upper[overall.metrics].astype(np.float32)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean_left = (overall.left.sums.sum(axis=0) / overall.left.counts.sum(axis=0)).astype(np.float32)
+        mean_right = (overall.right.sums.sum(axis=0) / overall.right.counts.sum(axis=0)).astype(np.float32)
         whole = _share(mean_right - mean_left, low, high)
-        without_left = _without(overall.left)
-        without_right = _without(overall.right)
-        left = _share(mean_right - without_left, low, high) - whole
-        right = _share(without_right - mean_left, low, high) - whole
-    return _scores(overall.left, left), _scores(overall.right, right)
+        without_left = _share(mean_right - apart[0].without, low, high) - whole
+        without_right = _share(apart[1].without - mean_left, low, high) - whole
+    return (
+        RunScores(without_left, apart[0].badness, apart[0].outliers),
+        RunScores(without_right, apart[1].badness, apart[1].outliers),
+    )
 
 
 def _without(means: RunMeans) -> Floats:
@@ -50,25 +96,8 @@ def _without(means: RunMeans) -> Floats:
     return np.where(counts > 0, (means.sums.sum(axis=0) - means.sums) / counts, np.nan)
 
 
-def _share(shift: Floats, low: Floats, high: Floats) -> Floats:
+def _share(shift: NDArray[np.float32], low: NDArray[np.float32], high: NDArray[np.float32]) -> Floats:
     """Share of metrics inside the margin along the last axis; metrics without a value do not count."""
     inside = ((shift >= low) & (shift <= high)).sum(axis=-1)
     held = np.isfinite(shift).sum(axis=-1)
     return np.asarray(np.where(held > 0, inside / np.maximum(held, 1), np.nan))
-
-
-def _scores(means: RunMeans, influence: Floats) -> RunScores:
-    runs = means.counts.shape[0]
-    badness, outliers = np.full(runs, np.nan), np.full(runs, np.nan)
-    if runs >= 3 and means.counts.size:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where(means.counts > 0, means.sums / means.counts, np.nan)
-            deviation = np.abs(values - np.nanmedian(values, axis=0))
-            spread = 1.4826 * np.nanmedian(deviation, axis=0)
-            scores = np.where(spread > 0, deviation / spread, np.nan)
-        for run in range(runs):
-            held = scores[run][np.isfinite(scores[run])]
-            if held.size:
-                badness[run] = np.median(held)
-                outliers[run] = np.mean(held > OUTLIER)
-    return RunScores(influence, badness, outliers)

@@ -61,7 +61,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     change_window: Annotated[int, option("Change points: window of E-divisive in runs.", low=2, high=1000)] = 50
     change_limit: Annotated[
         int, option("Change points: metrics searched at most, those that drift most first.", low=0)
-    ] = 200
+    ] = 100
 
     def __post_init__(self) -> None:
         """Refuse what no single bound can say. Raises ValueError."""

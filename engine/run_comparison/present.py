@@ -147,16 +147,19 @@ def _base_columns(
 # --- the three modes -------------------------------------------------------------------------------------------------
 
 
-def _answer(pool: upstream.Pool, parameters: ComparisonParameters) -> tuple[upstream.Answer, Any, Any]:
-    left, right = upstream.moments(pool.samples)
+def _answer(
+    pool: upstream.Pool, parameters: ComparisonParameters, moments: tuple[upstream.Moments, upstream.Moments]
+) -> upstream.Answer:
+    left, right = moments
     scheme = upstream.SCHEMES[parameters.scheme]
     answer = scheme.compare(pool.samples, left, right, parameters.threshold, parameters.min_average)
-    return answer, left, right
+    return answer
 
 
 def upstream_compared(pool: upstream.Pool, found: Measurements, parameters: ComparisonParameters) -> Compared:
     """Upstream's answer, over its own keys; share and PASS are the seed's rule, which upstream does not apply."""
-    answer, left, right = _answer(pool, parameters)
+    left, right = upstream.moments(pool.samples)
+    answer = _answer(pool, parameters, (left, right))
     samples = pool.samples
     one = [found.series[min(codes)] for codes in pool.codes]
     keys = [MetricKey(*series[:8], series.unit) for series in one]
@@ -260,30 +263,40 @@ def _subset(side: Side, metrics: Sequence[int]) -> Side:
     )
 
 
-def statistical_compared(
+def usable_margin(threshold: float) -> float:
+    """A threshold as the lower end of an equivalence margin: between 0 and 1."""
+    margin = max(threshold, 1e-9)
+    return min(margin, 1.0 / margin)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What of statistical mode's answer does not depend on a threshold: names and counts of all rows, upstream's
+    pools of several metrics (``lumps``), their samples and evidence."""
+
+    columns: dict[str, Any]
+    directions: list[str]
+    lumps: list[int]
+    lumped: Samples
+    lump_evidence: statistical.Evidence
+    samples: Samples
+    key_of: NDArray[np.int64]
+    moments: tuple[upstream.Moments, upstream.Moments]
+
+
+def prepare(
     pooled: Pooled,
     pool: upstream.Pool,
     found: Measurements,
     part: NDArray[np.bool_],
-    evidence: statistical.Evidence,
-    overall: statistical.Overall,
-    scores: tuple[RunScores, RunScores],
-    axis: changepoints.Axis,
-    changes: tuple[list[changepoints.Found], int],
     runs: Runs,
     parameters: ComparisonParameters,
-) -> Compared:
-    """Verdicts of all metrics; upstream's pools of several metrics as rows of their own that never count."""
+) -> Prepared:
+    """Name all rows and gather the evidence of upstream's pools."""
     naming = name_rows(pooled, pool, found)
-    rows = np.flatnonzero(part)
     lumps = [k for k, members in enumerate(naming.parts) if len(members) > 1 and not parameters.kinds]
     lumped = Samples(_subset(pool.samples.left, lumps), _subset(pool.samples.right, lumps))
     samples = Samples(_joined(pooled.samples.left, lumped.left), _joined(pooled.samples.right, lumped.right))
-    margin = max(parameters.threshold, 1e-9)
-    margin = min(margin, 1.0 / margin)
-    verdicts = statistical.decide(evidence, pooled.samples, margin, parameters.alpha, part)
-    lump_evidence = statistical.gather(lumped, parameters.alpha)
-    lump_verdicts = statistical.decide(lump_evidence, lumped, margin, parameters.alpha, np.ones(len(lumps), dtype=bool))
     lump_keys = [
         MetricKey(*found.series[min(pool.codes[k])][:6], "", pool.keys[k].bucket, found.series[min(pool.codes[k])].unit)
         for k in lumps
@@ -292,6 +305,33 @@ def statistical_compared(
     directions = _directions(keys, runs.directions, parameters.direction)
     columns = _base_columns([*naming.names, *(tuple(pool.keys[k]) for k in lumps)], keys, samples, directions)
     columns["pooled"][len(pooled.keys) :] = True
+    columns["mean_left"], columns["mean_right"] = _means(samples)
+    evidence = statistical.gather(lumped, parameters.alpha)
+    key_of = np.concatenate([naming.key_of, np.array(lumps, dtype=np.int64)])
+    return Prepared(columns, directions, lumps, lumped, evidence, samples, key_of, upstream.moments(pool.samples))
+
+
+def statistical_compared(
+    prepared: Prepared,
+    pooled: Pooled,
+    pool: upstream.Pool,
+    part: NDArray[np.bool_],
+    evidence: statistical.Evidence,
+    overall: statistical.Overall,
+    scores: tuple[RunScores, RunScores],
+    axis: changepoints.Axis,
+    changes: tuple[list[changepoints.Found], int],
+    parameters: ComparisonParameters,
+) -> Compared:
+    """Verdicts of all metrics; upstream's pools of several metrics as rows of their own that never count."""
+    rows = np.flatnonzero(part)
+    columns, lumps, samples = dict(prepared.columns), prepared.lumps, prepared.samples
+    lump_evidence = prepared.lump_evidence
+    margin = usable_margin(parameters.threshold)
+    verdicts = statistical.decide(evidence, pooled.samples, margin, parameters.alpha, part)
+    lump_verdicts = statistical.decide(
+        lump_evidence, prepared.lumped, margin, parameters.alpha, np.ones(len(lumps), dtype=bool)
+    )
 
     def both(name: str) -> Any:
         return np.concatenate([getattr(evidence, name), getattr(lump_evidence, name)])
@@ -302,7 +342,6 @@ def statistical_compared(
     def ratios(name: str) -> Any:
         return np.concatenate([statistical.as_ratio(e, getattr(e, name)) for e in (evidence, lump_evidence)])
 
-    columns["mean_left"], columns["mean_right"] = _means(samples)
     columns["ratio"] = ratios("shift")
     columns["ratio_low"], columns["ratio_high"] = ratios("low"), ratios("high")
     columns["p_value"], columns["spread_p"], columns["cliffs_delta"] = (
@@ -315,10 +354,9 @@ def statistical_compared(
     columns["changed"] = np.where(both("compared"), changed, False)
     columns["matched"] = inside
     columns["runs_needed"] = _needed_runs(judged("runs_needed"), columns)
-    columns["effect"] = _effects(columns["ratio"], words, changed, directions)
-    answer, _, _ = _answer(pool, parameters)
-    key_of = np.concatenate([naming.key_of, np.array(lumps, dtype=np.int64)])
-    says = [None if k < 0 else bool(answer.matched[k]) for k in key_of.tolist()]
+    columns["effect"] = _effects(columns["ratio"], words, changed, prepared.directions)
+    answer = _answer(pool, parameters, prepared.moments)
+    says = [None if k < 0 else bool(answer.matched[k]) for k in prepared.key_of.tolist()]
     columns["upstream_matched"] = says
     columns["disagree"] = [
         None
@@ -326,7 +364,7 @@ def statistical_compared(
         else (said and word == statistical.DIFFERENT) or (not said and word == statistical.EQUIVALENT)
         for said, word in zip(says, words.tolist(), strict=True)
     ]
-    shown = np.concatenate([rows, np.arange(len(pooled.keys), len(keys))])
+    shown = np.concatenate([rows, np.arange(len(pooled.keys), samples.count)])
     chosen = {name: _take(values, shown) for name, values in columns.items()}
     counted = np.concatenate([(part & evidence.compared)[rows], np.zeros(len(lumps), dtype=bool)])
     total = int(counted.sum())
@@ -467,10 +505,18 @@ def _selection_note(parameters: ComparisonParameters, left: Sequence[Run], right
 
 
 def _runs_table(runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared) -> pl.DataFrame:
-    places = {run.key: ("left", i) for i, run in enumerate(left)}
-    for i, run in enumerate(right):
-        places[run.key] = ("both" if run.key in places else "right", i)
+    places: dict[Any, tuple[str, int | None]] = {run.key: ("right", i) for i, run in enumerate(right)}
+    for i, run in enumerate(left):
+        places[run.key] = ("both" if run.key in places else "left", i)
     columns: dict[str, list[Any]] = defaultdict(list)
+    scores: dict[str, list[list[Any]]] = {}
+    names = ("influence", "badness", "outliers", "bad")
+    if compared.scores is not None:
+        scores = {
+            side: [getattr(found, name).tolist() for name in names]
+            for side, found in zip(("left", "right"), compared.scores, strict=True)
+        }
+        scores["both"] = scores["left"]
     for run in runs.runs:
         side, order = places.get(run.key, ("", None))
         columns["job"].append(run.job)
@@ -483,12 +529,9 @@ def _runs_table(runs: Runs, left: Sequence[Run], right: Sequence[Run], compared:
         columns["files"].append(len(run.files))
         columns["values"].append(run.values)
         columns["problems"].append(run.problems)
-        scores = None
-        if compared.scores is not None and order is not None:
-            scores = compared.scores[0 if side == "left" else 1]
-        for name in ("influence", "badness", "outliers", "bad"):
-            value = getattr(scores, name)[order] if scores is not None and order is not None else None
-            columns[name].append(value if value is None else value.item())
+        told = scores.get(side) if order is not None else None
+        for at, name in enumerate(names):
+            columns[name].append(None if told is None or order is None else told[at][order])
     return RUNS.sorted(_no_nan(RUNS.frame(columns)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 import polars as pl
 
@@ -143,11 +144,21 @@ def collect_runs(
     return Runs(tuple(ordered), tuple(sorted(set(directions))), tuple(bad))
 
 
+def _place_of(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place | None:
+    """Where a file belongs that gave no rows: below a job's folder."""
+    parts = PurePosixPath(path).parts
+    for at in range(len(parts) - 2, 0, -1):
+        if parts[:at] in jobs:
+            return Place(parts[:at], parts[at], "/".join(parts[at + 1 :]))
+    return None
+
+
 def name_problems(
     problems: Iterable[Problem], files: Mapping[int, FileInfo], places: Mapping[int, Place], runs: Runs
 ) -> tuple[Problem, ...]:
     """Problems by ``<job>/<run>/…``, one per file: reasons joined, counts added; counts each run's in its record."""
-    by_path = {clean(info.path, 4096): i for i, info in files.items()}
+    problems = tuple(problems)
+    by_path = {clean(info.path, 4096): i for i, info in files.items()} if problems else {}
     records = {run.key: run for run in runs.runs}
     names = {run.job_path: run.job for run in runs.runs}
     shown: dict[str, list[Problem]] = defaultdict(list)
@@ -155,8 +166,8 @@ def name_problems(
     for problem in problems:
         file = by_path.get(problem.path)
         label, owner = problem.path, None
-        if file is not None:
-            place = places[file]
+        place = places[file] if file is not None else _place_of(problem.path, names)
+        if place is not None:
             job = names.get(place.job, place.job[-1] if place.job else "")
             label = clean(f"{job}/{place.run}/{place.rest}", 4096)
             owner = records.get((place.job, place.run))

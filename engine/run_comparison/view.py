@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from engine.inputs import Inputs
+from engine.parameters import Parameters
 from engine.reading import FileKind
 from engine.result import Level, Result
 from engine.run_comparison import changepoints, design, influence, statistical, upstream
@@ -19,12 +20,14 @@ from engine.run_comparison.present import (
     Compared,
     build_result,
     design_compared,
+    prepare,
     statistical_compared,
     upstream_compared,
+    usable_margin,
 )
 from engine.run_comparison.readers import READERS
 from engine.run_comparison.runs import Run, Runs, collect_runs, name_problems
-from engine.run_comparison.samples import Pooled, pool_honest
+from engine.run_comparison.samples import Pooled, Samples, pool_honest
 from engine.run_comparison.selection import parse_rule, pick, usual_sides
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
 from engine.run_comparison.upstream import Pool, pool_upstream
@@ -81,12 +84,17 @@ class RunComparison:
     name = "run-comparison"
     title = "Run comparison"
     kinds: tuple[FileKind, ...] = READERS
-    parameters = ComparisonParameters
+    parameters: type[Parameters] = ComparisonParameters
     tables: tuple[Table, ...] = (METRICS, RUNS, MISSING, CHANGE_POINTS)
     fail_on: Level = "moderate"
 
     def compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:
         """The comparison in the chosen mode. Raises NoInput without metrics on a side."""
+        # Samples may hold 0 and 1e308: what overflows or has no ratio ends as null, not as a warning on a terminal.
+        with np.errstate(all="ignore"):
+            return self._compute(inputs, parameters, context)
+
+    def _compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:
         memo = context.memo
         found = measurements(inputs, memo)
         context.check()
@@ -101,6 +109,7 @@ class RunComparison:
         keys = (inputs.version, tuple(r.key for r in chosen.left), tuple(r.key for r in chosen.right))
         pool = _kept(memo, "upstream", (keys, parameters.min_count), lambda: _pool(found, chosen, places, parameters))
         if parameters.mode == "upstream":
+            _both_sides(pool.samples)
             compared = upstream_compared(pool, found, parameters)
         else:
             pooled_key = (keys, parameters.min_count, parameters.sample)
@@ -111,17 +120,13 @@ class RunComparison:
                 pooled_key,
                 lambda: pool_honest(found, chosen.left, chosen.right, parameters.min_count, by_run),
             )
-            if not pooled.keys:
-                raise NoInput("the chosen runs hold no metrics")
+            _both_sides(pooled.samples)
             if parameters.mode == "design":
                 part = design.chosen(pooled.keys, parameters.percentiles, parameters.kinds)
                 compared = design_compared(pooled, pool, found, part, parameters)
             else:
                 part = _kinds_only(pooled, parameters.kinds)
                 compared = self._statistical(pooled, pool, found, part, chosen, runs, parameters, context, pooled_key)
-        for word, side in (("left", compared.samples.left), ("right", compared.samples.right)):
-            if not side.values.size:
-                raise NoInput(f"no metrics on the {word} side")
         return build_result(inputs, parameters, chosen_view(chosen), runs, compared, problems)
 
     def _statistical(
@@ -176,10 +181,22 @@ class RunComparison:
                 check=context.check,
             ),
         )
-        scores = influence.score_runs(overall, evidence, parameters.threshold or 1e-9)
-        return statistical_compared(
-            pooled, pool, found, part, evidence, overall, scores, axis, changes, runs, parameters
+        context.check()
+        apart = _kept(
+            memo,
+            "deviations",
+            overall_key,
+            lambda: (influence.deviations(overall.left), influence.deviations(overall.right)),
         )
+        context.check()
+        scores = influence.score_runs(overall, evidence, usable_margin(parameters.threshold), apart)
+        prepared = _kept(
+            memo,
+            "prepared",
+            (key, parameters.kinds, parameters.alpha, parameters.direction),
+            lambda: prepare(pooled, pool, found, part, runs, parameters),
+        )
+        return statistical_compared(prepared, pooled, pool, part, evidence, overall, scores, axis, changes, parameters)
 
     def upstream(self, result: Result, parameters: ComparisonParameters) -> str | None:
         """The six tables as upstream prints them; only upstream mode has them."""
@@ -204,6 +221,13 @@ class RunComparison:
 def chosen_view(chosen: Chosen) -> tuple[tuple[Run, ...], tuple[Run, ...], tuple[str, ...], tuple[str, ...], str]:
     """The sides as plain values for the presentation."""
     return chosen.left, chosen.right, chosen.left_patterns, chosen.right_patterns, chosen.note
+
+
+def _both_sides(samples: Samples) -> None:
+    """Raise NoInput where a side has no values at all: upstream ends with an error there as well."""
+    for word, side in (("left", samples.left), ("right", samples.right)):
+        if not side.values.size:
+            raise NoInput(f"no metrics on the {word} side")
 
 
 def _kept(memo: dict[Any, Any], name: str, key: Any, make: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -47,25 +48,41 @@ def best_split(series: Floats) -> tuple[int, float]:
     n = series.size
     if n < 2:
         return 0, -math.inf
+    for_cross, for_x, for_y = _coefficients(n)
     total = np.zeros((n + 1, n + 1))
-    np.cumsum(np.cumsum(np.abs(series[:, None] - series[None, :]), axis=0), axis=1, out=total[1:, 1:])
-    diagonal = np.diagonal(total)
+    inner = total[1:, 1:]
+    np.abs(np.subtract.outer(series, series), out=inner)
+    np.cumsum(inner, axis=0, out=inner)
+    np.cumsum(inner, axis=1, out=inner)
+    diagonal = total.diagonal()
+    upto = total[1:n, 2:]
+    at_tau = diagonal[1:n, None]
+    # upto - at_tau: between X and Y; diagonal - 2 upto + at_tau: twice inside Y; at_tau: twice inside X.
+    q = upto * (for_cross + for_y)
+    q -= at_tau * (for_cross + for_x + for_y / 2.0)
+    q -= diagonal[None, 2:] * (for_y / 2.0)
+    at = int(np.argmax(q + _beyond(n)))
+    return at // (n - 1) + 1, float(q.ravel()[at])
+
+
+@lru_cache(maxsize=256)
+def _coefficients(n: int) -> tuple[Floats, Floats, Floats]:
+    """Factors of Q for every tau (rows, from 1) and kappa (columns, from 2): of the sum between X and Y, of twice the
+    sum inside X, of the sum inside Y."""
     tau = np.arange(1, n)[:, None]
     kappa = np.arange(2, n + 1)[None, :]
     size_x = tau.astype(np.float64)
     size_y = np.maximum(kappa - tau, 1).astype(np.float64)
-    upto = total[1:n, 2 : n + 1]
-    at_tau = diagonal[1:n, None]
-    cross = upto - at_tau
-    inner_x = at_tau / 2.0
-    inner_y = (diagonal[None, 2 : n + 1] - 2.0 * upto + at_tau) / 2.0
     both = size_x + size_y
-    q = 2.0 / both * cross
-    q -= 2.0 * size_y / (both * np.maximum(size_x - 1.0, 1.0)) * inner_x
-    q -= 2.0 * size_x / (both * np.maximum(size_y - 1.0, 1.0)) * inner_y
-    q[kappa <= tau] = -np.inf
-    at = int(np.argmax(q))
-    return at // (n - 1) + 1, float(q.ravel()[at])
+    inside_x = size_y / (both * np.maximum(size_x - 1.0, 1.0))
+    inside_y = 2.0 * size_x / (both * np.maximum(size_y - 1.0, 1.0))
+    return 2.0 / both, inside_x, inside_y
+
+
+@lru_cache(maxsize=256)
+def _beyond(n: int) -> Floats:
+    """-inf where kappa does not lie behind tau, else 0."""
+    return np.where(np.arange(2, n + 1)[None, :] <= np.arange(1, n)[:, None], -np.inf, 0.0)
 
 
 def student_p(left: Floats, right: Floats) -> float:
@@ -74,8 +91,10 @@ def student_p(left: Floats, right: Floats) -> float:
     freedom = n1 + n2 - 2
     if freedom <= 0 or not (n1 and n2):
         return 1.0
-    mean1, mean2 = float(left.mean()), float(right.mean())
-    pooled = ((n1 - 1) * float(left.var()) + (n2 - 1) * float(right.var())) / freedom
+    mean1, mean2 = float(left.sum()) / n1, float(right.sum()) / n2
+    apart1, apart2 = left - mean1, right - mean2
+    squares1, squares2 = float(apart1 @ apart1), float(apart2 @ apart2)
+    pooled = ((n1 - 1) / n1 * squares1 + (n2 - 1) / n2 * squares2) / freedom
     spread = math.sqrt(pooled * (1.0 / n1 + 1.0 / n2))
     if spread == 0:
         return 1.0 if mean1 == mean2 else 0.0

@@ -93,7 +93,7 @@ def _select_grid(left: Floats, right: Floats) -> Floats:
 
 def _select_between(x: Floats, y: Floats, grid: Floats, first: int, last: int) -> tuple[float, float]:
     pairs = x.size * y.size
-    margin = 8
+    margin = 6
     size = grid.size
     while True:
         a = int(first / pairs * size) - margin

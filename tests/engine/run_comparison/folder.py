@@ -11,6 +11,7 @@ import polars as pl
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem
 from engine.reading import HEAD, Source
+from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.run_comparison.view import VIEW
 from engine.view import Context
@@ -61,4 +62,4 @@ def compute(
     """The view's result for a folder (or inputs) and parameters."""
     inputs = root if isinstance(root, Inputs) else read_folder(root)
     context = Context(now_ms=now_ms, memo={} if memo is None else memo)
-    return VIEW.compute(inputs, VIEW.parameters(**options), context)
+    return VIEW.compute(inputs, ComparisonParameters(**options), context)

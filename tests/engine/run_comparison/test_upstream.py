@@ -13,6 +13,7 @@ import pytest
 
 from engine.inputs import Inputs
 from engine.run_comparison import selection, upstream
+from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs import Run
 from engine.run_comparison.view import VIEW
 from engine.view import NoInput
@@ -111,7 +112,7 @@ def test_the_six_printed_tables(folder: Path, small: Inputs) -> None:
     for case in json.loads((folder / "small-expected-cli.json").read_text()):
         options = _options(case["flags"])
         result = compute(small, **options)
-        printed = VIEW.upstream(result, VIEW.parameters(**options))
+        printed = VIEW.upstream(result, ComparisonParameters(**options))
         assert printed is not None
         blocks = _blocks(printed)
         assert list(blocks) == [(table["percentile"], table["list"]) for table in case["tables"]]
@@ -127,7 +128,7 @@ def test_the_six_printed_tables(folder: Path, small: Inputs) -> None:
 
 
 def test_other_modes_print_nothing_upstream(small: Inputs) -> None:
-    assert VIEW.upstream(compute(small, mode="design"), VIEW.parameters(mode="design")) is None
+    assert VIEW.upstream(compute(small, mode="design"), ComparisonParameters(mode="design")) is None
 
 
 def test_selection_cases(folder: Path) -> None:
