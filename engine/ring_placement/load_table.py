@@ -54,21 +54,16 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
             data,
             has_header=False,
             skip_rows=1,
-            new_columns=None,
-            infer_schema=False,
+            schema={f"column_{i}": pl.String for i in range(len(header))},
             encoding="utf8-lossy",
-            truncate_ragged_lines=True,
             raise_if_empty=False,
         )
     except pl.exceptions.PolarsError:
-        frame = _by_line(data, len(header))
-    if frame.width > len(header):
-        extra = frame.filter(pl.any_horizontal(pl.col(c).is_not_null() for c in frame.columns[len(header) :]))
-        if extra.height:
-            problems.append(
-                Problem.at(source.path, "bad-line", "a line has more fields than the header", count=extra.height)
-            )
-        frame = frame.select(frame.columns[: len(header)])
+        # A line with too many fields, or quotes that do not close: find out which.
+        frame, wrong = _by_line(data, len(header))
+        if wrong:
+            reason = "a line has more fields than the header or an open quote and is left out"
+            problems.append(Problem.at(source.path, "bad-line", reason, line=wrong[0], count=len(wrong)))
     names = header[: frame.width]
     if len(set(names)) < len(names):
         names = [n if names.index(n) == i else f"{n}.{i}" for i, n in enumerate(names)]
@@ -83,19 +78,22 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     return _typed(source, frame.filter(~blank), problems)
 
 
-def _by_line(data: bytes, width: int) -> pl.DataFrame:
-    """Rows of a CSV that Polars refuses (quotes that do not close): line by line, short ones filled up."""
+def _by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
+    """Rows line by line, short ones filled up with nulls; and the numbers of the lines that are none (all null)."""
     rows: list[list[str | None]] = []
-    for line in data.decode("utf-8", "replace").split("\n")[1:]:
-        if not line:
-            rows.append([None] * width)
-            continue
+    wrong = []
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n")[1:], 2):
+        parts: list[str | None] = []
         try:
-            parts: list[str | None] = list(next(csv.reader(io.StringIO(line))))
+            if line:
+                parts = list(next(csv.reader(io.StringIO(line), strict=True)))
         except (csv.Error, StopIteration):
+            wrong.append(number)
+        if len(parts) > width:
+            wrong.append(number)
             parts = []
-        rows.append((parts + [None] * width)[:width])
-    return pl.DataFrame(rows, schema=[(f"column_{i}", pl.String) for i in range(width)], orient="row")
+        rows.append(parts + [None] * (width - len(parts)))
+    return pl.DataFrame(rows, schema=[(f"column_{i}", pl.String) for i in range(width)], orient="row"), wrong
 
 
 def read_parquet(source: Source, data: bytes) -> Reading:

@@ -162,6 +162,9 @@ class Overrides:
         for name, body, at in _entries(node):
             tenant = clean(name)
             place = base + at
+            if not tenant:
+                problems.append(Problem.at(source.path, "bad-yaml", "a tenant's name is not a text", line=place))
+                continue
             if tenant in seen:
                 problems.append(Problem.at(source.path, "duplicate-tenant", f"tenant {tenant} is listed twice; the first "
                                            "one is used", line=place))  # fmt: skip

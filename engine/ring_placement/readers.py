@@ -45,9 +45,25 @@ def _json(source: Source, data: bytes, final: bool) -> tuple[Any, Reading | None
         return None, Reading(problems=[Problem.at(source.path, "bad-json", reason)], complete=False)
 
 
-def _line_of(data: bytes, text: str, start: int = 0) -> int | None:
-    """1-based line of the first ``"text"`` in ``data`` from ``start``; None where it is not found."""
-    at = data.find(msgspec.json.encode(text), start)
+class _Lines:
+    """Line numbers of JSON strings that are looked for in file order, each byte passed once."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at, self.line = 0, 1
+
+    def of(self, text: Any) -> int:
+        """1-based line of the next ``"text"``; where it is not found, the line reached so far."""
+        at = self._data.find(msgspec.json.encode(text), self._at) if isinstance(text, str) else -1
+        if at >= 0:
+            self.line += self._data.count(b"\n", self._at, at)
+            self._at = at
+        return self.line
+
+
+def _line_of(data: bytes, text: str) -> int | None:
+    """1-based line of the first ``"text"``; None where it is not found."""
+    at = data.find(msgspec.json.encode(text))
     return data.count(b"\n", 0, at) + 1 if at >= 0 else None
 
 
@@ -166,15 +182,14 @@ class RingPage(_Document):
         listed = body.get("shards") if isinstance(body, dict) else None
         if listed is not None and not isinstance(listed, list):
             members.problem("bad-ring", "shards is not a list", _line_of(data, "shards"))
-        at = 0
+        lines = _Lines(data)
+        lines.of("shards")
         for entry in listed if isinstance(listed, list) else ():
             if not isinstance(entry, dict):
-                members.problem("bad-member", "an entry of shards is not an object", _line_of(data, "shards"))
+                members.problem("bad-member", "an entry of shards is not an object", lines.line)
                 continue
             name = entry.get("id")
-            line = _line_of(data, name, at) if isinstance(name, str) else None
-            if isinstance(name, str):
-                at = max(0, data.find(msgspec.json.encode(name), at))
+            line = lines.of(name)
             times: list[int | None] = []
             for key in ("timestamp", "registered_timestamp"):
                 value = entry.get(key)
@@ -229,8 +244,10 @@ class Memberlist(_Document):
         listed = body.get("ingesters")
         if listed is not None and not isinstance(listed, dict):
             members.problem("bad-ring", "ingesters is not an object", _line_of(data, "ingesters"))
+        lines = _Lines(data)
+        lines.of("ingesters")
         for name, entry in (listed if isinstance(listed, dict) else {}).items():
-            line = _line_of(data, name)
+            line = lines.of(name)
             if not isinstance(entry, dict):
                 members.problem("bad-member", f"{clean(name, 80)} is not an object", line)
                 continue
