@@ -25,6 +25,8 @@ class Detail:
     margin: float
     upper: float
     alpha: float
+    left_patterns: tuple[str, ...] = ()
+    right_patterns: tuple[str, ...] = ()
 
     def sample(self, row: int) -> tuple[Floats, Floats]:
         """Left and right values of a metric."""
@@ -46,6 +48,7 @@ class Detail:
         mine, theirs = self.samples, other.samples
         return (
             (self.margin, self.upper, self.alpha, self.found) == (other.margin, other.upper, other.alpha, other.found)
+            and (self.left_patterns, self.right_patterns) == (other.left_patterns, other.right_patterns)
             and [run.key for run in self.axis.runs] == [run.key for run in other.axis.runs]
             and [run.key for run in self.left + self.right] == [run.key for run in other.left + other.right]
             and (

@@ -56,6 +56,10 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     draws: Annotated[int, option("Bootstrap draws of whole runs for the overall interval.", low=0, high=100_000)] = 2000
     seed: Annotated[int, option("Seed of the bootstrap.", low=0)] = 1
     direction: Annotated[tuple[str, ...], option("Direction by name: NAME=lower or NAME=higher is better.")] = ()
+    group_by: Annotated[
+        str,
+        option("Label by which metrics are grouped.", choices=("resource", "verb", "scope", "test", "kind", "bucket")),
+    ] = "resource"
     change_p: Annotated[float, option("Change points: highest p that counts.", low=0.0, high=0.5)] = 0.001
     change_magnitude: Annotated[float, option("Change points: smallest relative change.", low=0.0)] = 0.0
     change_window: Annotated[int, option("Change points: window of E-divisive in runs.", low=2, high=1000)] = 50

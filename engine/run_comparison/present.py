@@ -22,7 +22,7 @@ from engine.run_comparison.kinds import BY_NAME
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs import Run, Runs
 from engine.run_comparison.samples import MetricKey, Pooled, Samples, Side, metric_keys
-from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
+from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 
 MAX_FINDINGS = 200
 """Findings told one by one; the rest is a number in the overall finding."""
@@ -440,6 +440,7 @@ def build_result(
         "runs": _runs_table(runs, left, right, compared),
         "missing": _missing_table(metrics),
         "change_points": _change_table(compared, metrics),
+        "groups": group(metrics, parameters.group_by),
     }
     counted = pl.Series(compared.counted)
     words = Counter(word for word, counts in zip(compared.columns["verdict"], counted.to_list(), strict=True) if counts)
@@ -485,7 +486,16 @@ def build_result(
         problems=(*problems, *runs.bad_names, *compared.problems),
         newest_ms=inputs.newest_ms,
         detail=Detail(
-            compared.samples, left, right, axis, compared.changes, parameters.threshold, upper, parameters.alpha
+            compared.samples,
+            left,
+            right,
+            axis,
+            compared.changes,
+            parameters.threshold,
+            upper,
+            parameters.alpha,
+            left_patterns,
+            right_patterns,
         ),
     )
 
@@ -577,6 +587,28 @@ def _change_table(compared: Compared, metrics: pl.DataFrame) -> pl.DataFrame:
             here, before = int(axis.sides[position]), int(axis.sides[max(position - 1, 0)])
             columns["inside"].append(words[here] if here == before else "between")
     return CHANGE_POINTS.sorted(CHANGE_POINTS.frame(columns))
+
+
+def group(metrics: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Verdicts by one of the labels, groups with most differences first: a shared cause shows as a group."""
+    verdict = pl.col("verdict")
+    return GROUPS.sorted(
+        GROUPS.frame(
+            metrics.filter(~pl.col("pooled"))
+            .group_by(pl.col(by).alias("group"), maintain_order=True)
+            .agg(
+                pl.len().cast(pl.Int64).alias("metrics"),
+                (verdict == "different").sum().cast(pl.Int64).alias("different"),
+                (pl.col("effect") == "worse").sum().cast(pl.Int64).alias("worse"),
+                (verdict == "equivalent").sum().cast(pl.Int64).alias("equivalent"),
+                (verdict == "not enough data").sum().cast(pl.Int64).alias("not_enough_data"),
+                (verdict == "missing").sum().cast(pl.Int64).alias("missing"),
+                pl.col("matched").filter(verdict != "missing").mean().alias("share"),
+                pl.col("ratio").filter(pl.col("ratio").is_finite()).median().alias("ratio"),
+            )
+            .with_columns(pl.lit(by).alias("by"))
+        )
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -127,6 +127,34 @@ def pick(
     return [run for key, run in taken.items() if key not in dropped]
 
 
+def put(
+    left: Sequence[str], right: Sequence[str], runs: Iterable[tuple[str, str]], side: str, whole: Iterable[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Patterns after putting ``runs`` (job and name) on ``side`` (left, right, or empty: on neither), and the jobs of
+    ``whole`` as jobs, so that runs to come join as well. Later patterns never contradict earlier ones."""
+    texts = [f"{job}/{name}" for job, name in runs]
+    sides = {"left": list(left), "right": list(right)}
+    for word, patterns in sides.items():
+        for text in texts:
+            if text in patterns:
+                patterns.remove(text)
+            if f"!{text}" in patterns:
+                patterns.remove(f"!{text}")
+            patterns.append(text if word == side else f"!{text}")
+        for job in whole:
+            patterns[:] = [p for p in patterns if p.removeprefix("!").rpartition("/")[0] != job and p != job]
+            if word == side:
+                patterns.append(job)
+    # A leave-out that leaves nothing out only clutters the panel.
+    for patterns in sides.values():
+        jobs = [p for p in patterns if not p.startswith("!")]
+        patterns[:] = [
+            p for p in patterns
+            if not p.startswith("!") or any(p[1:] == j or p[1:].startswith(f"{j}/") or set(j) & set("*?.") for j in jobs)
+        ]  # fmt: skip
+    return tuple(sides["left"]), tuple(sides["right"])
+
+
 _PAIRS = (
     ("left", "right"), ("before", "after"), ("old", "new"), ("base", "head"), ("baseline", "candidate"),
     ("ci-kubernetes-e2e-gci-gce-scalability", "ci-kubernetes-kubemark-100-gce"),

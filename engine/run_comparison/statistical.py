@@ -17,6 +17,7 @@ from engine.stats.kolmogorov import ks_p_values
 from engine.stats.multiplicity import benjamini_hochberg
 from engine.stats.ranks import mann_whitney, merge
 from engine.stats.shift import hodges_lehmann
+from engine.stats.spread import brown_forsythe_p
 
 DIFFERENT, EQUIVALENT, NOT_ENOUGH, MISSING = "different", "equivalent", "not enough data", "missing"
 _CLIP = 4.0
@@ -265,8 +266,6 @@ class Arithmetic(NamedTuple):
 def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: float) -> Arithmetic:
     """Arithmetic of one metric. ``equivalence_p`` is the larger p of the two one-sided rank tests against the margin
     (TOST); Brown and Forsythe's test asks about spread alone."""
-    from scipy.stats import levene
-
     rows_left, rows_right = left[None, :], right[None, :]
     samples = Samples(_single(left), _single(right))
     evidence = gather(samples, alpha)
@@ -274,10 +273,6 @@ def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: f
     a, b = _transform(rows_left, evidence.logarithmic), _transform(rows_right, evidence.logarithmic)
     against_lower = mann_whitney(a + lower[:, None], b).below
     against_upper = mann_whitney(a + upper[:, None], b).above
-    spread = float("nan")
-    if min(left.size, right.size) >= 2 and (np.ptp(left) > 0 or np.ptp(right) > 0):
-        with np.errstate(all="ignore"):
-            spread = float(levene(a[0], b[0], center="median").pvalue)
     return Arithmetic(
         left.size,
         right.size,
@@ -290,7 +285,7 @@ def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: f
         float(as_ratio(evidence, evidence.high)[0]),
         margin,
         1.0 / margin,
-        spread,
+        brown_forsythe_p(a[0], b[0]),
         float(np.std(left, ddof=1)) if left.size > 1 else float("nan"),
         float(np.std(right, ddof=1)) if right.size > 1 else float("nan"),
     )

@@ -150,3 +150,22 @@ CHANGE_POINTS = Table(
     key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
     order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
 )
+
+GROUPS = Table(
+    "groups",
+    "Verdicts by one label: a cause that metrics share shows as a group",
+    (
+        Column("by", pl.String, "the label", priority=2),
+        Column("group", pl.String, "its value", priority=0),
+        Column("metrics", pl.Int64, "metrics of the group", kind="count"),
+        Column("different", pl.Int64, "of them different", kind="count", priority=0),
+        Column("worse", pl.Int64, "of them changed for the worse", kind="count", priority=0),
+        Column("equivalent", pl.Int64, "of them equivalent", kind="count"),
+        Column("not_enough_data", pl.Int64, "of them undecided", kind="count", title="undecided"),
+        Column("missing", pl.Int64, "of them on one side only", kind="count"),
+        Column("share", pl.Float64, "share matched, of those on both sides", kind="ratio", priority=1),
+        Column("ratio", pl.Float64, "median ratio, as in the metrics table", kind="ratio", priority=1),
+    ),
+    key=("by", "group"),
+    order=("-different", "-worse", "-metrics", "group"),
+)

@@ -29,7 +29,7 @@ from engine.run_comparison.readers import READERS
 from engine.run_comparison.runs import Run, Runs, collect_runs, name_problems
 from engine.run_comparison.samples import Pooled, Samples, pool_honest
 from engine.run_comparison.selection import parse_rule, pick, usual_sides
-from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
+from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 from engine.run_comparison.upstream import Pool, pool_upstream
 from engine.tables import Table
 from engine.view import Context, NoInput
@@ -85,7 +85,7 @@ class RunComparison:
     title = "Run comparison"
     kinds: tuple[FileKind, ...] = READERS
     parameters: type[Parameters] = ComparisonParameters
-    tables: tuple[Table, ...] = (METRICS, RUNS, MISSING, CHANGE_POINTS)
+    tables: tuple[Table, ...] = (METRICS, RUNS, MISSING, CHANGE_POINTS, GROUPS)
     fail_on: Level = "moderate"
 
     def compute(self, inputs: Inputs, parameters: ComparisonParameters, context: Context) -> Result:

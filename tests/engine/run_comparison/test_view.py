@@ -19,6 +19,7 @@ from engine.run_comparison.design import SIMILARITIES, percentile_of
 from engine.run_comparison.junit import junit
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.samples import Samples, Side
+from engine.run_comparison.selection import put
 from engine.run_comparison.view import VIEW
 from engine.view import Cancelled, Context, NoInput
 from tests.engine.run_comparison.folder import compute, read_folder
@@ -353,3 +354,25 @@ def test_result_tables_are_as_declared(tmp_path: Path) -> None:
             assert frame.equals(table.sorted(frame))
             assert frame.select(table.key).is_duplicated().sum() == 0
         json.dumps(dict(result.summary), allow_nan=False)
+
+
+def test_putting_runs_on_sides() -> None:
+    assert put(("a",), ("b",), [("a", "1")], "right") == (("a", "!a/1"), ("b", "a/1"))
+    assert put(("a", "!a/1"), ("b", "a/1"), [("a", "1")], "left") == (("a", "a/1"), ("b",))
+    assert put(("a",), ("b",), [("a", "1"), ("a", "2")], "") == (("a", "!a/1", "!a/2"), ("b",))
+    assert put(("a", "!a/1"), ("b",), (), "right", ["a"]) == ((), ("b", "a"))
+
+
+def test_groups_count_every_metric_once(tmp_path: Path) -> None:
+    for job, factor in (("left-job", 1.0), ("right-job", 3.0)):
+        for i in range(6):
+            items = [
+                item({"Perc50": 100.0 * (factor if name == "pods" else 1.0) + i}, Verb="GET", Resource=name, Count="50")
+                for name in ("pods", "nodes", "events")
+            ]
+            write_run(tmp_path, job, i, {"APIResponsiveness_load_T.json": perf_data(items)}, hour=i)
+    groups = compute(tmp_path, draws=50, group_by="resource", **SIDES).tables["groups"]
+    assert groups["group"][0] == "pods"
+    assert groups["different"].to_list() == [1, 0, 0]
+    assert groups["worse"].sum() == 1
+    assert groups["metrics"].sum() == 3

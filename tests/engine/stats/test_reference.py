@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift
+from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift, spread
 from tests.reference import reference
 
 OTAVA: dict[str, dict[str, Any]] = {
@@ -152,3 +152,12 @@ def test_change_points_of_odd_series() -> None:
     for series in ([], [1.0], [1.0, 1.0], [0.0] * 60, [5.0] * 30 + [9.0] * 30):
         found = edivisive.change_points(np.array(series))
         assert [p.index for p in found] == ([30] if len(set(series)) > 1 else [])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 20), st.integers(2, 20), st.integers(0, 2**32 - 1))
+def test_brown_forsythe_agrees_with_scipy(n1: int, n2: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    left, right = rng.normal(0, 1, n1), rng.normal(0, 3, n2)
+    wanted = stats.levene(left, right, center="median").pvalue
+    assert spread.brown_forsythe_p(left, right) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
