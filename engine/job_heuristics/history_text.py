@@ -38,6 +38,12 @@ _SKIP = {kind.encode() for kind in IGNORED}
 _BIG = re.compile(rb"-?\d{19,}")
 
 
+def is_event(line: bytes) -> bool:
+    """Whether a line begins as an event of a known type."""
+    match = _TYPE.match(line)
+    return match is not None and (match.group(1) in _FAST or match.group(1) in _SKIP)
+
+
 def schema_problems(line: bytes) -> dict[str, str] | None:
     """What Hadoop 2.7.3 would say per record about the schema line; None: it is no schema."""
     try:

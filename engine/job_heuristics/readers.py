@@ -64,7 +64,7 @@ class History:
         """Find header and schema. Returns where the events begin, -1: not yet there."""
         header = _HEADER.search(data, 0, _LONGEST_PREFACE)
         if header is None or data.find(b"\n", header.end() - 1) < 0:
-            if data.lstrip()[:9] == b'{"type":"' and b"\n" in data:
+            if history_text.is_event(data[:256]) and b"\n" in data:
                 to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
                 to.says(0, "java.io.IOException: Incompatible event log version: " + decode(data[:40]))
                 state["form"] = "json"
@@ -101,7 +101,7 @@ class History:
                 to.problem("bad-schema", "the second line is no Avro schema", line=line)
                 to.says(line, "org.apache.avro.SchemaParseException: the second line is no Avro schema")
                 says = {}
-                if schema.startswith(b'{"type":"'):
+                if history_text.is_event(schema):
                     end = start - 1
                     line -= 1
             state.update(form="json", line=line, says=says)

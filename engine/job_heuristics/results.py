@@ -131,6 +131,7 @@ def _words(jobs: pl.DataFrame, judge: Judge, properties: Properties, rules: Rule
     timed = (judge.side("timed", 0).tolist(), judge.side("timed", 1).tolist())
     ours = (judge.side("ours", 0).tolist(), judge.side("ours", 1).tolist())
     still = judge.side("still", 0).tolist()
+    open_ = (judge.side("n", 0) + judge.side("n", 1) - judge.side("ended", 0) - judge.side("ended", 1)).tolist()
     measured = ((judge.side("avg_physical", 0) > 0) | (judge.side("avg_physical", 1) > 0)).tolist()
     for j, job in enumerate(columns["job_id"]):
         given = properties.get(job, {})
@@ -138,7 +139,9 @@ def _words(jobs: pl.DataFrame, judge: Judge, properties: Properties, rules: Rule
         state, source = row["state"], row["source"]
         words: list[str] = []
         kinds = {r.kind for r in rules.rules if row["job_type"] not in r.excluded}
-        error = _thrown(row, given, kinds, n=(n[0][j], n[1][j]), own=timed[0][j] - ours[0][j], still=still[j])
+        error = _thrown(
+            row, given, kinds, n=(n[0][j], n[1][j]), own=timed[0][j] - ours[0][j], still=still[j], open_=open_[j]
+        )
         says.append(error)
         if ours[0][j] or ours[1][j]:
             words.append("the file names no successful attempts: those that succeeded are taken")
@@ -170,7 +173,14 @@ def _words(jobs: pl.DataFrame, judge: Judge, properties: Properties, rules: Rule
 
 
 def _thrown(
-    row: Mapping[str, Any], given: Mapping[str, str], kinds: set[str], *, n: tuple[int, int], own: int, still: int
+    row: Mapping[str, Any],
+    given: Mapping[str, str],
+    kinds: set[str],
+    *,
+    n: tuple[int, int],
+    own: int,
+    still: int,
+    open_: int,
 ) -> str:
     """The exception upstream throws for a job, in the order its code would meet the reasons; empty: none."""
     state, source = row["state"], row["source"]
@@ -186,7 +196,7 @@ def _thrown(
         return _NEITHER
     if row["conf_file"] is None:
         return f"java.lang.RuntimeException: Can't find config of {row['job_id']}"
-    if row["tasks_seen"] > n[0] + n[1]:
+    if open_:
         return 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)": a task has no final state'
     if state == "SUCCEEDED" and (n[0] or n[1]):
         if "MapperSpeedHeuristic" in kinds and n[0]:

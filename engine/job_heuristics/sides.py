@@ -153,6 +153,7 @@ def measure(jobs: pl.DataFrame, tasks: pl.DataFrame, slow_start: Array) -> pl.Da
     segment = (rows["job"] * 2 + (rows["side"] != "map").cast(pl.Int64)).to_numpy()
     n = np.bincount(segment, minlength=count).astype(np.int64)
     timed = rows["timed"].to_numpy()
+    ended = (rows["state"] != "RUNNING").to_numpy()
     ours = (rows["timed"] & rows["fallback"]).to_numpy()
     rows = rows.filter(pl.col("timed"))
     s = Segments(segment[timed], count)
@@ -171,6 +172,7 @@ def measure(jobs: pl.DataFrame, tasks: pl.DataFrame, slow_start: Array) -> pl.Da
         "job_id": np.repeat(names.to_numpy(), 2) if len(names) else [],
         "side": ["map", "reduce"] * len(names),
         "n": n,
+        "ended": np.bincount(segment[ended], minlength=count).astype(np.int64),
         "timed": s.size,
         "ours": np.bincount(segment[ours], minlength=count).astype(np.int64),
         "still": s.size - speed.size,

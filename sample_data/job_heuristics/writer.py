@@ -110,6 +110,9 @@ def _display(name: str) -> str:
     return _DISPLAY.get(name, name.capitalize().replace("_", " "))
 
 
+_SHUFFLE_ERRORS = ("BAD_ID", "CONNECTION", "IO_ERROR", "WRONG_LENGTH", "WRONG_MAP", "WRONG_REDUCE")
+
+
 @dataclass(frozen=True)
 class Attempt:
     """One attempt of a task. ``finish_ms`` None: still running (a job's last events)."""
@@ -187,6 +190,13 @@ def _counters(task: Task, *, empty: bool = False) -> dict[str, Any]:
                     "counts": [{"name": k, "displayName": _display(k), "value": v} for k, v in values.items()],
                 }
             )
+    if groups and task.kind == "MAP":
+        name = "org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter"
+        count = {"name": "BYTES_READ", "displayName": "Bytes Read", "value": task.files.get("HDFS_BYTES_READ", 0)}
+        groups.append({"name": name, "displayName": "File Input Format Counters ", "counts": [count]})
+    if groups:
+        errors = [{"name": e, "displayName": e, "value": 0} for e in _SHUFFLE_ERRORS]
+        groups.append({"name": "Shuffle Errors", "displayName": "Shuffle Errors", "counts": errors})
     return {"name": "COUNTERS", "groups": groups}
 
 
@@ -320,9 +330,13 @@ _NULLABLE = {
 }
 
 
+_ORDER = {name: [e.partition(":")[0] for e in fields.split()] for name, fields in _RECORDS.items()}
+
+
 def text_line(event: Event) -> bytes:
     """One event as Avro-Json, with the empty line Hadoop leaves behind it."""
-    _, kind, record, fields = event
+    _, kind, record, given = event
+    fields = {name: given[name] for name in _ORDER[record]}
     for name, counters in _NULLABLE[record]:
         value = fields[name]
         if value is not None:

@@ -1,0 +1,102 @@
+"""Plays a cluster: jobs start, their tasks finish, histories move from staging to done, new jobs come."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from sample_data.job_heuristics import writer
+from sample_data.job_heuristics.make import put_done
+from sample_data.job_heuristics.plans import make
+from sample_data.job_heuristics.shapes import HISTORY, LIVE
+
+SEED = 23
+STEP_S = 0.6
+"""Seconds between two looks at what happened."""
+AT_ONCE = 2
+"""Jobs that run at the same time."""
+KEPT = 40
+"""Played jobs kept in the done folder: the oldest go, so that a demonstration can run for days."""
+
+
+class _Running:
+    """One job whose history grows in its staging folder."""
+
+    def __init__(self, root: Path, job: writer.Job, *, binary: bool) -> None:
+        self.root, self.job, self.binary = root, job, binary
+        self.events = writer.events(job)
+        self.folder = root / "staging" / job.user / ".staging" / job.id
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"{job.id}_1_conf.xml").write_bytes(writer.conf_xml(job))
+        self.file = self.folder / f"{job.id}_1.jhist"
+        head = b"Avro-Binary\n" + json.dumps(writer.schema(), separators=(",", ":")).encode() + b"\n"
+        self.file.write_bytes(head if binary else writer.text_head())
+
+    def until(self, now_ms: int) -> bool:
+        """Append what has happened by now; whether the job has ended."""
+        due = list(itertools.takewhile(lambda event: event[0] <= now_ms, self.events))
+        if due:
+            del self.events[: len(due)]
+            with self.file.open("ab") as out:
+                out.write(_encoded(due) if self.binary else b"".join(map(writer.text_line, due)))
+        return not self.events
+
+    def finish(self) -> None:
+        """The history server takes the finished job over."""
+        put_done(self.root, self.job, binary=self.binary)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _encoded(events: list[writer.Event]) -> bytes:
+    import fastavro
+
+    parsed = fastavro.parse_schema(writer.schema())
+    out = io.BytesIO()
+    for _, kind, record, fields in events:
+        event = {"type": kind, "event": (f"{writer.NAMESPACE}.{record}", fields)}
+        fastavro.schemaless_writer(out, parsed, event, strict=True)
+    return out.getvalue()
+
+
+def steps(target: Path) -> Iterator[float]:
+    """Write the starting files, then make one change per ``next()``; yields the seconds until the next one."""
+    began_ms = int(time.time() * 1000)
+    numbers = itertools.count(1)
+    for shape, hours in HISTORY:
+        number = next(numbers)
+        put_done(target, make(shape, number, began_ms - int(hours * 3_600_000), SEED), binary=number % 2 == 0)
+    coming = itertools.cycle(LIVE)
+    running: list[_Running] = []
+    played: list[_Running] = []
+    # The first two are under way when the dashboard opens.
+    for head_start in (48_000, 14_000):
+        number = next(numbers)
+        job = make(next(coming), number, began_ms - head_start, SEED)
+        running.append(_Running(target, job, binary=number % 2 == 0))
+        running[-1].until(began_ms)
+    yield STEP_S
+    now_ms = began_ms
+    while True:
+        now_ms += int(STEP_S * 1000)
+        for each in list(running):
+            if each.until(now_ms):
+                each.finish()
+                running.remove(each)
+                played.append(each)
+        while len(running) < AT_ONCE:
+            number = next(numbers)
+            running.append(_Running(target, make(next(coming), number, now_ms, SEED), binary=number % 2 == 0))
+        while len(played) > KEPT:
+            _forget(target, played.pop(0).job)
+        yield STEP_S
+
+
+def _forget(target: Path, job: writer.Job) -> None:
+    for path in target.rglob(f"{job.id}*"):
+        if path.is_file():
+            path.unlink()

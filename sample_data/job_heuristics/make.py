@@ -1,0 +1,50 @@
+"""Makes the static sample again: ``python -m sample_data.job_heuristics.make`` writes the same bytes each time."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sample_data.job_heuristics import writer
+from sample_data.job_heuristics.plans import CLUSTER, make
+from sample_data.job_heuristics.shapes import FINISHED, LIVE
+
+FILES = Path(__file__).parent / "files"
+END_MS = CLUSTER + 5 * 24 * 3_600_000
+"""The moment the static sample shows."""
+SEED = 11
+
+
+def folder(root: Path, finish_ms: int, sequence: int) -> Path:
+    """Where the history server puts a finished job."""
+    day = datetime.fromtimestamp(finish_ms / 1000, UTC)
+    return root / "done" / f"{day:%Y/%m/%d}" / f"{sequence:09d}"[:6]
+
+
+def put_done(root: Path, job: writer.Job, *, binary: bool) -> None:
+    """Write a finished job's history and configuration."""
+    place = folder(root, job.finish_ms, job.sequence)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{job.id}_conf.xml").write_bytes(writer.conf_xml(job))
+    (place / job.file_name).write_bytes(writer.binary(job) if binary else writer.text(job))
+
+
+def main(root: Path = FILES) -> None:
+    """Write all files of the static sample below ``root``, replacing what is there."""
+    shutil.rmtree(root, ignore_errors=True)
+    for number, (shape, hours) in enumerate(FINISHED, 1):
+        job = make(shape, number, END_MS - int(hours * 3_600_000), SEED)
+        put_done(root, job, binary=number % 3 != 0)
+    # One job that still runs: the first part of its history, in its staging folder.
+    number = len(FINISHED) + 1
+    job = make(LIVE[2], number, END_MS - 60_000, SEED, pace=2.0)
+    staging = root / "staging" / job.user / ".staging" / job.id
+    staging.mkdir(parents=True)
+    (staging / f"{job.id}_1_conf.xml").write_bytes(writer.conf_xml(job))
+    lines = [writer.text_line(event) for event in writer.events(job) if event[0] <= job.submit_ms + 28_000]
+    (staging / f"{job.id}_1.jhist").write_bytes(writer.text_head() + b"".join(lines))
+
+
+if __name__ == "__main__":
+    main()

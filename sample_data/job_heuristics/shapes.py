@@ -1,0 +1,50 @@
+"""The jobs of our made-up cluster: a mix of healthy, wasteful, skewed, failing and repeated ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sample_data.job_heuristics.plans import Shape
+
+SESSIONS = Shape("daily-sessions", "ana", "etl", maps=4, reduces=2, slots=4)
+FINISHED: tuple[tuple[Shape, float], ...] = (
+    # Shape and the hours before the end at which it was submitted. The same job on three days, with growing input.
+    (SESSIONS, 50.0),
+    (replace(SESSIONS, input_mb=135.0, map_s=270.0), 26.0),
+    (replace(SESSIONS, input_mb=150.0, map_s=520.0, gc_share=0.035), 2.0),
+    (Shape("Index search logs", "ben", "search", maps=3, reduces=1, map_mb=8192, reduce_mb=8192, used_mb=1100), 6.5),
+    (
+        Shape("join-orders-customers", "cleo", "etl", maps=3, reduces=4, hot_reduces=1, hot_factor=9.0, shuffle_s=700),
+        5.2,
+    ),
+    (Shape("import-events", "dan", "ingest", maps=6, reduces=0, state="FAILED", map_s=90.0), 4.1),
+    (Shape("compress-archive", "dan", "ingest", maps=2, reduces=0, map_s=5200.0, input_mb=3000.0), 3.5),
+    (Shape("report: top sellers (weekly)", "ana", "reports", maps=3, reduces=1, sort_s=420.0, failing=0.5), 1.2),
+)
+"""The static sample: finished jobs of few tasks, so that the files stay small."""
+
+HISTORY: tuple[tuple[Shape, float], ...] = (
+    *((replace(s, maps=s.maps * 6, reduces=s.reduces * 3, slots=12), hours) for s, hours in FINISHED),
+    (Shape("crawl-frontier", "eve", "search", maps=160, reduces=4, map_s=18.0, input_mb=6.0, slots=40), 7.7),
+    (Shape("dedup-images", "eve", "ml", maps=60, reduces=12, spill=2.7, map_s=400.0, slots=24), 9.4),
+    (
+        Shape("train-features", "fay", "ml", maps=40, reduces=16, hot_maps=14, hot_factor=11.0, spread=0.05, slots=20),
+        11.0,
+    ),
+    (replace(SESSIONS, maps=24, reduces=6, slots=12), 74.0),
+    (replace(SESSIONS, maps=24, reduces=6, slots=12), 98.0),
+)
+"""What the done folder of the played cluster holds at the start."""
+
+LIVE: tuple[Shape, ...] = (
+    Shape("stream-rollup", "ana", "etl", maps=36, reduces=6, map_s=9, reduce_s=9, shuffle_s=2, sort_s=0.4, slots=6,
+          map_mb=6144, used_mb=900),
+    Shape("sync-warehouse", "ben", "ingest", maps=60, reduces=4, map_s=5, reduce_s=8, shuffle_s=1, sort_s=0.3, slots=10,
+          failing=0.15),
+    Shape("score-models", "fay", "ml", maps=24, reduces=8, map_s=12, reduce_s=9, shuffle_s=3, sort_s=0.5, slots=6,
+          gc_share=0.03, reduce_mb=8192, used_mb=700, hot_reduces=1, hot_factor=2.5),
+    Shape("import-events", "dan", "ingest", maps=20, reduces=2, map_s=7, slots=6, state="FAILED"),
+    Shape("stream-rollup", "ana", "etl", maps=40, reduces=6, map_s=9, reduce_s=9, shuffle_s=2, sort_s=0.4, slots=8,
+          map_mb=2048, used_mb=1400),
+)  # fmt: skip
+"""Jobs that the played cluster runs one after the other, in seconds instead of minutes."""
