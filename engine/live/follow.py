@@ -59,7 +59,6 @@ class Feed:
     tried_final: bool = False
     held: bool = False
     info: FileInfo | None = None
-    cached_consumed: int = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -482,7 +481,6 @@ class Follower:
         for name in ("id", "consumed", "state", "mark", "hasher", "digest", "problems", "late", "provisional", "rest"):
             setattr(feed, name, getattr(fresh, name))
         feed.info = None
-        feed.cached_consumed = -1
 
     @staticmethod
     def _advance(feed: Feed, data: bytes, used: int) -> None:

@@ -39,7 +39,8 @@ class Keeper:
         self._entries: dict[tuple[str, str], dict[bytes, list[Entry]]] = {}
         self._others: dict[tuple[str, str], dict[bytes, Other]] = {}
         self._sums: dict[tuple[str, str], dict[str, dict[str, int]]] = {}
-        self._saved: dict[Feed, Entry] = {}
+        # By feed id, which a restart changes: a rewritten file must not pass for a grown one.
+        self._saved: dict[int, Entry] = {}
         self.restored = 0
 
     # -- taking ------------------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ class Keeper:
             follower.infos[view][feed.id] = feed.info
             follower.note(feed)
             file.reason = ""
-            self._saved[feed] = entry
+            self._saved[feed.id] = entry
         follower.touched.add(view)
         files = frozenset(int(number) for number in numbers if number)
         for name, frame in frames.items():
@@ -186,7 +187,8 @@ class Keeper:
                     others.setdefault((file.root, view), []).append(
                         Other(_relative(file), stat, file.head_length, file.head_mark, file.packing, file.reason)
                     )
-        self._saved = {feed: entry for feed, entry in self._saved.items() if feed.id in self._follower.feeds[feed.view]}
+        alive = set().union(*(feeds.keys() for feeds in self._follower.feeds.values()))
+        self._saved = {number: entry for number, entry in self._saved.items() if number in alive}
         if fresh < least:
             return None
         jobs = [self._job(place, pairs, others.get(place, [])) for place, pairs in places.items()]
@@ -198,7 +200,7 @@ class Keeper:
         return work
 
     def _still_good(self, feed: Feed) -> bool:
-        entry = self._saved.get(feed)
+        entry = self._saved.get(feed.id)
         if entry is None:
             return False
         if not feed.kind.append:
@@ -208,7 +210,7 @@ class Keeper:
     def _job(self, place: tuple[str, str], pairs: list[tuple[File, Feed]], others: list[Other]) -> Callable[[], None]:
         view = place[1]
         self._open(place[0])
-        old = {feed: self._saved[feed] for _, feed in pairs if self._still_good(feed)}
+        old = {feed: self._saved[feed.id] for _, feed in pairs if self._still_good(feed)}
         used: dict[str, int] = {}
         for entry in old.values():
             used[entry.segment] = used.get(entry.segment, 0) + 1
@@ -225,18 +227,18 @@ class Keeper:
             assert stat is not None
             before = old.get(feed)
             if before is not None and before.segment in kept:
-                same = feed.consumed == before.consumed
-                entries.append(
-                    msgspec.structs.replace(before, stat=stat, head_length=file.head_length, head_mark=file.head_mark)
-                    if same
-                    else before
-                )
+                # A log that has grown keeps its saved prefix as it was; else only what is around the rows may differ.
+                again = before
+                if feed.consumed == before.consumed:
+                    again = self._entry(file, feed, stat, before.segment, before.number) or before
+                entries.append(again)
                 continue
-            made = self._entry(file, feed, stat, segment)
+            made = self._entry(file, feed, stat, segment, feed.id)
             if made is not None:
                 entries.append(made)
                 new.append((feed, made))
-        ids = frozenset(feed.id for feed, _ in new)
+        numbered = [(feed.id, made) for feed, made in new]
+        ids = frozenset(number for number, _ in numbered)
         store = self._stores[view]
         frames = {name: store.firm(name, ids) for name in store.tables} if ids else {}
         sums = {name: self._sums[place][name] for name in kept}
@@ -248,7 +250,7 @@ class Keeper:
                 if saved is not None:
                     self._sums[place] = dict(saved.segments)
                     self._manifests[place] = saved
-                    self._saved.update(new)
+                    self._saved.update((number, made) for number, made in numbered)
 
         return job
 
@@ -259,7 +261,7 @@ class Keeper:
         return sum(1 for entry in manifest.entries if entry.segment == segment)
 
     @staticmethod
-    def _entry(file: File, feed: Feed, stat: Stat, segment: str) -> Entry | None:
+    def _entry(file: File, feed: Feed, stat: Stat, segment: str, number: int) -> Entry | None:
         digest = feed.hasher.intdigest() if feed.hasher is not None else feed.digest
         if digest is None or feed.info is None:
             return None
@@ -276,7 +278,7 @@ class Keeper:
             kind=feed.kind.id,
             name=feed.name,
             segment=segment,
-            number=feed.id,
+            number=number,
             consumed=feed.consumed,
             mark=feed.mark,
             digest=digest,

@@ -168,6 +168,20 @@ def test_unsettled_files_are_not_trusted(root: Path, tmp_path: Path, monkeypatch
     assert len(Run(root, tmp_path / "cache").read) == 42
 
 
+def test_rewritten_while_saved(tmp_path: Path) -> None:
+    """A log rewritten after it was saved must not pass for one that has grown."""
+    root = tmp_path / "root"
+    root.mkdir()
+    chosen = settings(cache=True, cache_dir=str(tmp_path / "cache"), cache_min_mb=0.0, settle_s=0.0)
+    live = Session([root], [FakeView()], settings=chosen, strict=True)
+    for word in ("one", "two", "new"):
+        (root / "a.log").write_bytes(line(word, 0))
+        live.scan()
+    live.close()
+    run = Run(root, tmp_path / "cache")
+    assert run.rows == fresh(root) and run.rows["lines"][0][0] == "new"
+
+
 def test_off_and_small(root: Path, tmp_path: Path) -> None:
     for number, changes in enumerate(({"cache": False}, {"cache_min_mb": 5.0}, {"cache_max_mb": 0})):
         cache = tmp_path / f"cache{number}"

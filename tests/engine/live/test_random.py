@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+import engine.live.follow as follow
+from engine.live.session import Session
 from tests.engine.live.fake import doc, fresh, line, rows, session
 
 NAMES = st.sampled_from(["a.log", "b.log", "a.log.1", "x.json", "y.doc", "sub/a.log", "sub/deep/z.json"])
@@ -21,14 +23,21 @@ VALUES = st.integers(-5, 5)
 class Changes(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.root = Path(tempfile.mkdtemp(prefix="loadlens-random-"))
+        self.base = Path(tempfile.mkdtemp(prefix="loadlens-random-"))
+        self.root = self.base / "root"
+        self.root.mkdir()
         self.count = 0
         self.hints: set[str] = set()
-        self.live = session(self.root, settle_s=0.0)
+        self.live = self.start()
+
+    def start(self) -> Session:
+        return session(self.root, settle_s=0.0, cache=True, cache_dir=str(self.base / "cache"), cache_min_mb=0.0)
 
     def path(self, name: str) -> Path:
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() and not path.exists():
+            path.unlink()  # broken or circular: it cannot be written through
         if not path.is_symlink() and path.is_dir():
             shutil.rmtree(path)
         self.hints.add(str(path))
@@ -119,6 +128,21 @@ class Changes(RuleBasedStateMachine):
         self.hints = set()
         assert rows(self.live, stale=False) == fresh(self.root, settle_s=0.0)
 
+    @rule()
+    def restart(self) -> None:
+        """A new process, which may take from the cache what the old one left there."""
+        self.live.close()
+        self.live = self.start()
+        self.hints = set()
+        self.live.scan()
+        assert rows(self.live, stale=False) == fresh(self.root, settle_s=0.0)
+
+    @rule(name=NAMES, other=NAMES)
+    def symlink(self, name: str, other: str) -> None:
+        path, target = self.path(name), self.path(other)
+        if path != target and path.exists() and not target.exists() and not target.is_symlink():
+            target.symlink_to(path)
+
     @invariant()
     def consistent(self) -> None:
         rows(self.live)
@@ -127,11 +151,25 @@ class Changes(RuleBasedStateMachine):
         self.live.scan()
         got = rows(self.live, stale=False)
         wanted = fresh(self.root, settle_s=0.0)
-        shutil.rmtree(self.root)
+        self.live.close()
+        shutil.rmtree(self.base)
         assert got == wanted
 
 
-Changes.TestCase.settings = settings(
+class Trusting(Changes):
+    """The same where files are cached at once; the clock of this file system must be fine enough for that."""
+
+    def start(self) -> Session:
+        follow.RACY_S = 0.0
+        return super().start()
+
+    def teardown(self) -> None:
+        follow.RACY_S = 2.0
+        super().teardown()
+
+
+Changes.TestCase.settings = Trusting.TestCase.settings = settings(
     max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestChanges = Changes.TestCase
+TestTrusting = Trusting.TestCase
