@@ -40,8 +40,8 @@ class Inputs:
     _load: Callable[[str], pl.DataFrame] = field(repr=False, compare=False, default=lambda name: pl.DataFrame())
 
     def table(self, name: str) -> pl.DataFrame:
-        """The input table ``name`` over all files: its declared columns plus ``file``. Row order: files in the order
-        they were read, rows of a file in file order. Raises KeyError for an undeclared table."""
+        """The input table ``name`` over all files: its declared columns plus ``file``. Row order: the order of reading;
+        rows of one file are in file order, but what was appended to it later comes after rows of other files. Raises KeyError for an undeclared table."""
         return self._load(name)
 
     def changed_since(self, version: int) -> frozenset[int]:

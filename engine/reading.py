@@ -66,5 +66,7 @@ class FileKind(Protocol):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Bytes to rows. Never raises for bad data. ``final``: nothing will follow for now (one-shot report, or the
         file has been quiet for some seconds), so a last record without its terminator may be taken if it parses, or
-        be called a problem. With ``final`` False an incomplete last record is simply not consumed."""
+        be called a problem. With ``final`` False an incomplete last record is simply not consumed.
+        A log is always read with ``final`` False first; only what that left over is given again with True, and those
+        rows are undone when the file grows. A document is read with False while it may still be written."""
         ...
