@@ -41,7 +41,8 @@ class Inputs:
 
     def table(self, name: str) -> pl.DataFrame:
         """The input table ``name`` over all files: its declared columns plus ``file``. Row order: the order of reading;
-        rows of one file are in file order, but what was appended to it later comes after rows of other files. Raises KeyError for an undeclared table."""
+        rows of one file are in file order, but what was appended to it later comes after rows of other files. Raises
+        KeyError for an undeclared table."""
         return self._load(name)
 
     def changed_since(self, version: int) -> frozenset[int]:
