@@ -216,6 +216,9 @@ class Shell(App[None]):
             await holder.mount(pane)
             if entry.name in self._views:
                 self._give_view(pane)
+            elif entry.name in self._failed:
+                pane.error = self._failed[entry.name]
+                pane.placeholder()
         self.query_one("#tabs", TitleBar).choose(index)
         if pane.dirty:
             self.request(pane, urgent=True)
