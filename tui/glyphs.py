@@ -52,6 +52,15 @@ ASCII = Glyphs(
     {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"}, "|/-\\",
 )  # fmt: skip
 
+TO_ASCII = str.maketrans(
+    {
+        "×": "x", "µ": "u", "μ": "u", "∞": "~", "·": ".", "–": "-", "—": "-", "−": "-", "…": "~", "±": "~", "≥": ">",
+        "≤": "<", "→": ">", "←": "<", "≈": "~", "≠": "#", "│": "|", "─": "-", "•": "*", "²": "2", "σ": "s", "Δ": "d",
+        "λ": "l", "α": "a", "β": "b", "↑": "^", "↓": "v", "▲": "^", "▼": "v", "█": "#", "“": '"', "”": '"', "’": "'",
+    }
+)  # fmt: skip
+"""Signs of our own texts, one cell each, where only ASCII can be shown. Other characters from files stay as they are."""
+
 SETS: dict[str, Glyphs] = {"braille": BRAILLE, "block": BLOCK, "ascii": ASCII}
 
 

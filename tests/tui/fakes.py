@@ -272,9 +272,10 @@ async def stage(
 
     made = session or FakeSession(list(views.values()) if views else [FakeView("first-view", "First view"), FakeView()])
     keys = ui.pop("keys", {})
+    glyphs = ui.pop("glyphs_set", "braille")
     settings = Settings(tmp_path / "config.toml", keys=keys)
     settings = Settings(
-        settings.path, ui=msgspec.structs.replace(settings.ui, glyphs="braille", theme="dark", **ui), keys=keys
+        settings.path, ui=msgspec.structs.replace(settings.ui, glyphs=glyphs, theme="dark", **ui), keys=keys
     )
     app = Shell(
         [Path("/data")],

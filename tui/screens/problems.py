@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -9,8 +10,10 @@ from textual.widget import Widget
 
 from tui.screens.box import Box
 from tui.widgets.facts import Facts
+from tui.widgets.fragments import Fragment, cut_left, harmless
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
+from tui.widgets.window import Cell
 
 if TYPE_CHECKING:
     from engine.problems import Problem
@@ -57,6 +60,11 @@ def skipped_table() -> Table:
     )
 
 
+def path_cell(cell: Cell) -> Sequence[Fragment]:
+    """A path cut on the left: its end tells more than its beginning."""
+    return [(cut_left(harmless(str(cell.value)), cell.width, cell.glyphs.ellipsis), "")]
+
+
 class ProblemsScreen(Box[None]):
     """Two tables; it follows the input while it is open."""
 
@@ -76,8 +84,9 @@ class ProblemsScreen(Box[None]):
     def content(self) -> list[Widget]:
         """Problems, files not read, and the reason in full."""
         sections = Sections()
-        sections.add("Problems", LiveTable(self._tables[0], id="problems"))
-        sections.add("Not read", LiveTable(self._tables[1], id="skipped"))
+        paths = {"path": path_cell}
+        sections.add("Problems", LiveTable(self._tables[0], id="problems", renderers=paths))
+        sections.add("Not read", LiveTable(self._tables[1], id="skipped", renderers=paths))
         full = Facts(id="full")
         full.styles.height = 4
         return [sections, full]
@@ -108,7 +117,16 @@ class ProblemsScreen(Box[None]):
     def on_live_table_highlighted(self, event: LiveTable.Highlighted) -> None:
         """The row under the cursor in full."""
         event.stop()
-        row = event.table.row or {}
+        if event.table.display:
+            self._in_full(event.table)
+
+    def on_sections_shown(self, event: Sections.Shown) -> None:
+        """Another table, another row."""
+        if isinstance(event.sections.current, LiveTable):
+            self._in_full(event.sections.current)
+
+    def _in_full(self, table: LiveTable) -> None:
+        row = table.row or {}
         place = f" line {row['line']}" if row.get("line") else ""
         facts = [("file", f"{row['path']}{place}", ""), ("reason", str(row["reason"]), "")] if row else []
         self.query_one(Facts).show(facts)

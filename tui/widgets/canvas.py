@@ -11,7 +11,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.glyphs import BRAILLE, Glyphs
+from tui.glyphs import BRAILLE, TO_ASCII, Glyphs
 from tui.widgets.fragments import STYLES, Line, changed_spans, fit_line
 
 if TYPE_CHECKING:
@@ -64,7 +64,11 @@ class _Painter(Widget):
 
     def strip(self, line: Line, width: int) -> Strip:
         """A line as a strip of exactly ``width`` cells."""
-        return Strip([Segment(text, self.look(style)) for text, style in fit_line(line, width)], width)
+        return Strip([Segment(self.shown(text), self.look(style)) for text, style in fit_line(line, width)], width)
+
+    def shown(self, text: str) -> str:
+        """``text`` in the signs the terminal has."""
+        return text.translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
 
 
 class Canvas(_Painter):

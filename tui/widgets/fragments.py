@@ -47,6 +47,20 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
     return set_cell_size(text[: width * 8], width - len(ellipsis)) + ellipsis
 
 
+def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
+    """``text`` cut to at most ``width`` cells at its beginning. Text must be harmless."""
+    if width <= 0:
+        return ""
+    if cells(text) <= width:
+        return text
+    if width <= len(ellipsis):
+        return ellipsis[:width]
+    tail = text[-(width - len(ellipsis)) :]
+    while cells(tail) > width - len(ellipsis):
+        tail = tail[1:]
+    return ellipsis + tail
+
+
 def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
     """``text`` made harmless and exactly ``width`` cells wide; ``align`` is left, right or center."""
     text = cut(harmless(text), width, ellipsis)

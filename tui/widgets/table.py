@@ -22,7 +22,7 @@ from textual.strip import Strip
 from tui.actions import bindings
 from tui.widgets import window as windows
 from tui.widgets.canvas import CSS_BY_COMPONENT, _Painter
-from tui.widgets.fragments import Line, changed_spans, fit_line, plain
+from tui.widgets.fragments import Line, changed_spans, fit_line
 from tui.widgets.window import Choice, Key, Layout, Renderer, Window
 
 if TYPE_CHECKING:
@@ -327,7 +327,8 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
             return self.strip(line, width)
         cursor = self.look("cursor" if self.has_focus else "cursor-blur")
         segments = []
-        for text, style in fit_line([(plain([f]), f[1]) for f in line], width):
+        for text, style in fit_line(line, width):
+            text = self.shown(text)
             if style in ("low", "moderate", "severe", "critical", "dim", "ok") and not self.has_focus:
                 segments.append(Segment(text, self.look(style) + cursor.background_style))
             else:

@@ -475,10 +475,6 @@ def spark_text(values: Sequence[Any], width: int, glyphs: Glyphs) -> str:
     return spark(values, width, glyphs)
 
 
-_TO_ASCII = str.maketrans({"×": "x", "µ": "u", "∞": "inf", "·": ".", "–": "-", "…": "~"})
-"""Our own signs where only ASCII can be shown; texts from files stay as they are."""
-
-
 def default_cell(column: Column, cell: Cell) -> list[Fragment]:
     """How a value is drawn where no renderer is given: text by kind; severities carry a mark, a word and a colour."""
     value = cell.value
@@ -489,10 +485,7 @@ def default_cell(column: Column, cell: Cell) -> list[Fragment]:
         return [(f"{cell.glyphs.severity[level]} {units.text('level', value)}", level)]
     if column.kind == "spark" and not isinstance(value, (str, int, float)):
         return [(spark_text(list(value), cell.width, cell.glyphs), "bar")]
-    text = units.text(column.kind, value, cell.width)
-    if cell.glyphs.ascii and column.kind in units.NUMERIC:
-        text = text.translate(_TO_ASCII)
-    return [(text, "")]
+    return [(units.text(column.kind, value, cell.width), "")]
 
 
 def lines(

@@ -1,0 +1,142 @@
+"""What the screens look like, as text: run with ``--update-goldens`` after a wanted change and read the difference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.problems import Problem
+from engine.view import NoInput
+from tests.tui.fakes import FakeSession, FakeView, Stage, play, stage
+
+GOLDENS = Path(__file__).parent / "goldens"
+SIZES = ((80, 24), (120, 40), (200, 50))
+
+
+def compare(name: str, text: str, update: bool) -> None:
+    """``text`` against the golden ``name``; writes it with ``--update-goldens``, and ``actual/`` on a difference."""
+    path = GOLDENS / f"{name}.txt"
+    text = "\n".join(line.rstrip() for line in text.splitlines()).rstrip("\n") + "\n"
+    if update:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return
+    assert path.exists(), f"no golden {name}: run with --update-goldens and read it"
+    wanted = path.read_text(encoding="utf-8")
+    if wanted != text:
+        actual = GOLDENS / "actual" / path.name
+        actual.parent.mkdir(exist_ok=True)
+        actual.write_text(text, encoding="utf-8")
+    assert text == wanted
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-goldens"))
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch):
+    import time
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+async def settle(s: Stage) -> None:
+    """Nothing is under way any more, nothing passing is on screen."""
+    await s.until(lambda: not s.app.bridge.busy)
+    s.app.clear_notifications()
+    await s.pilot.pause(0.05)
+    s.app.update_status()
+    await s.pilot.pause()
+
+
+async def _many(s: Stage) -> None:
+    await s.see("node-000")
+
+
+async def _error(s: Stage) -> None:
+    s.session.views["fake-view"].error = ValueError("negative\x1b[2J load [/b]")
+    s.session.change()
+    await s.see("shown is old")
+
+
+async def _stale(s: Stage) -> None:
+    s.session.stale = 2
+    s.session.read_problems = (Problem.at("/data/a", "cut-file", "it ends early", line=3),)
+    s.session.change()
+    await s.see("2 stale")
+
+
+async def _no_data(s: Stage) -> None:
+    s.session.views["fake-view"].error = NoInput("no nodes in 3 files")
+    s.session.change()
+    await s.see("no nodes in 3 files")
+
+
+async def _help(s: Stage) -> None:
+    await s.see("node-000")
+    await s.press("question_mark")
+    await s.see("Tables")
+
+
+async def _options(s: Stage) -> None:
+    await s.see("node-000")
+    await s.press("o")
+    await s.see("CPU above it is severe")
+
+
+async def _filtered(s: Stage) -> None:
+    await s.see("node-000")
+    await s.press("slash", *"cpu", "greater_than_sign", *"50", "enter", "s")
+
+
+STATES = {
+    "many": _many, "error": _error, "stale": _stale, "no-data": _no_data, "help": _help, "options": _options,
+    "filtered": _filtered,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("state", STATES)
+def test_screen(state: str, size: tuple[int, int], tmp_path: Path, update: bool) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, size) as s:
+            await STATES[state](s)
+            await settle(s)
+            compare(f"shell-{state}-{size[0]}x{size[1]}", s.text(), update)
+
+    play(story)
+
+
+@pytest.mark.parametrize("glyphs", ["ascii", "block"])
+def test_other_glyphs(glyphs: str, tmp_path: Path, update: bool) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40), glyphs_set=glyphs) as s:
+            await s.see("node-000")
+            await settle(s)
+            compare(f"shell-{glyphs}-120x40", s.text(), update)
+            if glyphs == "ascii":
+                assert s.text().isascii()
+
+    play(story)
+
+
+def test_many_tabs_fit_eighty_columns(tmp_path: Path, update: bool) -> None:
+    from engine.views import VIEWS
+
+    async def story() -> None:
+        session = FakeSession([FakeView(entry.name, entry.title) for entry in VIEWS])
+        async with stage(tmp_path, (80, 24), session=session, view="run-comparison", entries=VIEWS) as s:
+            await s.see("node-000")
+            for number in range(1, 6):
+                await s.press(str(number))
+                line = s.text().splitlines()[0]
+                assert VIEWS[number - 1].title in line and all(f"{n} " in line for n in range(1, 6))
+
+    play(story)
