@@ -5,7 +5,7 @@ A new scrape makes only the intervals it falls into be built again; the others c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -238,7 +238,13 @@ def _rows_for(
         rows = rows.filter(pl.col(FILE).is_in(pl.Series(sorted(every), dtype=pl.UInt32).implode()))
     if until_ms is not None:
         rows = rows.filter(pl.col("time_ms") <= until_ms)
-    pairs = [(host, broker) for host, found in who.ids.items() for broker in found]
+    whole = measured_rows(rows, who.ids, interval_ms)
+    return whole.filter(pl.col("interval").is_in(sorted(wanted)))
+
+
+def measured_rows(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interval_ms: int) -> pl.DataFrame:
+    """Raw metrics with broker ids (by ``ids`` of their hosts) and sampling interval; counters turned into rates."""
+    pairs = [(host, broker) for host, found in ids.items() for broker in found]
     if pairs:
         names = pl.DataFrame(pairs, schema={"host": pl.String, "_broker": pl.Int32}, orient="row")
         rows = rows.join(names, on="host", how="left", maintain_order="left").with_columns(
@@ -256,8 +262,7 @@ def _rows_for(
     if counters.height:
         parts.append(_rates(counters, place).select(columns))
     whole = pl.concat(parts) if len(parts) > 1 else parts[0]
-    whole = whole.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
-    return whole.filter(pl.col("interval").is_in(sorted(wanted)))
+    return whole.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
 
 
 def _rates(counters: pl.DataFrame, place: list[str]) -> pl.DataFrame:

@@ -591,5 +591,6 @@ RESULTS = (
     LEDGER,
     SKEW,
     DIFFERENCES,
+    ANSWER_GOALS,
 )
 """All result tables, the main one first."""

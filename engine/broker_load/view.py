@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load import (
+    answers,
     assemble,
     balance,
     cluster,
@@ -18,9 +19,11 @@ from engine.broker_load import (
     history,
     ledger,
     model,
+    partial,
     regression,
     scenario,
     tables,
+    upstream_answers,
 )
 from engine.broker_load.cluster import Cluster
 from engine.broker_load.metrics import IN, OUT, REPL_IN, SAMPLE
@@ -42,7 +45,7 @@ _BASE = "broker-load base"
 @dataclass(frozen=True, eq=False)
 class Detail:
     """What the screen draws beyond the tables: observed and predicted CPU [N] in %, whether each was used for the
-    fit, the ends of all windows that could be looked at, and the fitted weights."""
+    fit, the ends of all windows that could be looked at, the fitted weights, and the model for upstream's answers."""
 
     observed: tuple[float, ...]
     predicted: tuple[float, ...]
@@ -51,11 +54,16 @@ class Detail:
     fitted: tuple[float | None, float | None, float | None]
     racks: tuple[str, ...]
     brokers: tuple[int, ...]
+    model: Model | None
+    cluster: Cluster | None
+    log_dirs: pl.DataFrame
 
     def __eq__(self, other: object) -> bool:
-        """Equal values are equal details."""
+        """Equal values are equal details; the model behind them shows in the result's tables."""
         return isinstance(other, Detail) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__
+            getattr(self, name) == getattr(other, name)
+            for name in self.__dataclass_fields__
+            if name not in {"model", "cluster", "log_dirs"}
         )
 
     def __hash__(self) -> int:
@@ -122,8 +130,11 @@ class BrokerLoad:
         )
 
     def upstream(self, result: Result, parameters: BrokerLoadParameters) -> str | None:
-        """Nothing yet in upstream's form."""
-        return None
+        """The answer of ``load``, ``partition_load`` or ``kafka_cluster_state`` as upstream prints it."""
+        detail = result.detail
+        if not isinstance(detail, Detail) or detail.model is None or detail.cluster is None:
+            return None
+        return upstream_answers.render(detail.model, detail.cluster, detail.log_dirs, parameters)
 
 
 def _base(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Base:
@@ -172,6 +183,14 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         _model_tables(inputs, built, chosen, parameters, frames, context)
         _describe(built, chosen, parameters, frames, summary, headline, findings, notes)
         scenario.standing(built, chosen, parameters, frames, summary, findings, headline)
+    weights = Weights(parameters.a, parameters.b, parameters.c)
+    answers.add(inputs, built, chosen, frames, findings, notes, weights)
+    if built is None:
+        alone = partial.brokers(inputs, at_ms, settings.interval_ms)
+        if alone is not None:
+            shown = frames.get("brokers", tables.BROKERS.empty())
+            frames["brokers"] = tables.BROKERS.sorted(pl.concat([shown, alone]))
+            notes.append("no topology: only each broker's own totals; kafka-topics --describe would add the partitions")
     if built is None and not observed.size and not frames.get("brokers", pl.DataFrame()).height:
         if not any(inputs.table(name).height for name in ("capacity", "plans", "answer_goals", "answer_partitions")):
             raise NoInput("no scrape, topology, sample or Cruise Control answer was found")
@@ -191,6 +210,9 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         coefficients,
         tuple(sorted(set(built.topology.racks))) if built is not None else (),
         tuple(built.topology.ids.tolist()) if built is not None else (),
+        built,
+        chosen,
+        inputs.table("log_dirs"),
     )
     newest = built.history.newest_ms if built is not None else None
     return _Base(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.broker_load.readers.answers import CruiseControlJson, CruiseControlText
 from engine.broker_load.readers.capacity import CapacityFile
 from engine.broker_load.readers.describe import TopicDescription
 from engine.broker_load.readers.json_tools import LogDirectories, Reassignment
@@ -16,6 +17,8 @@ KINDS: tuple[FileKind, ...] = (
     LogDirectories(),
     Reassignment(),
     CapacityFile(),
+    CruiseControlJson(),
+    CruiseControlText(),
     SampleRecords(),
     CsvRows(),
     ParquetRows(),
