@@ -1,0 +1,56 @@
+"""Plays the sample as a running write path: rates wander, a writer restarts, another one is lost and comes back."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from engine.ring_placement.ring import Member
+from sample_data.ring_placement.make import Cluster, put, segment, write
+
+RESTART = range(12, 22)
+"""Steps during which one writer is LEAVING and then JOINING."""
+LOST = range(34, 50)
+"""Steps during which one writer sends no heartbeat: unhealthy at once (time is played fast), then forgotten."""
+ROUND = 64
+"""Steps until the story begins anew."""
+
+
+def steps(target: Path) -> Iterator[float]:
+    """Write the starting files below ``target``, then make one change per ``next()``; yields seconds to wait. Never ends."""
+    files = Path(__file__).parent / "files"
+    if files.is_dir():
+        shutil.copytree(files / "segments", target / "segments", dirs_exist_ok=True)
+    rng = random.Random(11)
+    cluster = Cluster.fresh(now_s=int(time.time()))
+    write(cluster, target)
+    yield 1.0
+    number = 0
+    while True:
+        number += 1
+        turn = number % ROUND
+        cluster.now_s = max(cluster.now_s, int(time.time()))
+        for key, rate in cluster.rates.items():
+            cluster.rates[key] = max(1000.0, rate * rng.lognormvariate(0, 0.06))
+        cluster.members = [_at(m, turn, cluster.now_s) for m in Cluster.fresh(now_s=cluster.now_s).members]
+        if LOST.start + 8 <= turn < LOST.stop:
+            # Forgotten: the ring is laid out without it.
+            cluster.members = [m for m in cluster.members if m.id != "segment-writer-4"]
+        write(cluster, target)
+        if number % 5 == 0:
+            _, stats = cluster.placement()
+            name, data = segment(cluster, stats, 1 + number % 24, number)
+            put(target / name, data)
+        yield 1.0
+
+
+def _at(member: Member, turn: int, now_s: int) -> Member:
+    if member.id == "segment-writer-7" and turn in RESTART:
+        return replace(member, state="LEAVING" if turn < RESTART.start + 6 else "JOINING")
+    if member.id == "segment-writer-4" and turn in LOST:
+        return replace(member, heartbeat_s=now_s - 90)
+    return member
