@@ -64,9 +64,9 @@ class _Painter(Widget):
 
     def strip(self, line: Line, width: int) -> Strip:
         """A line as a strip of exactly ``width`` cells."""
-        return Strip([Segment(self.shown(text), self.look(style)) for text, style in fit_line(line, width)], width)
+        return Strip([Segment(self.spell(text), self.look(style)) for text, style in fit_line(line, width)], width)
 
-    def shown(self, text: str) -> str:
+    def spell(self, text: str) -> str:
         """``text`` in the signs the terminal has."""
         return text.translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
 

@@ -328,7 +328,7 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
         cursor = self.look("cursor" if self.has_focus else "cursor-blur")
         segments = []
         for text, style in fit_line(line, width):
-            text = self.shown(text)
+            text = self.spell(text)
             if style in ("low", "moderate", "severe", "critical", "dim", "ok") and not self.has_focus:
                 segments.append(Segment(text, self.look(style) + cursor.background_style))
             else:
