@@ -37,6 +37,19 @@ class Detail:
         values, places = series_of(self.samples, self.axis, row)
         return places.astype(np.float64), values, self.axis.sides[places].astype(np.float64)
 
+    def histogram(self, row: int, bins: int) -> tuple[Floats, Floats, Floats]:
+        """Common edges (one more than bins) and both samples' counts; empty without values."""
+        left, right = self.sample(row)
+        both = np.concatenate([left, right])
+        if not both.size:
+            return np.zeros(0), np.zeros(0), np.zeros(0)
+        low, high = float(both.min()), float(both.max())
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges = np.linspace(low, high, bins + 1)
+        counts = [np.histogram(side, edges)[0].astype(np.float64) for side in (left, right)]
+        return edges, counts[0], counts[1]
+
     def change_points(self, row: int) -> Found | None:
         """Change points of a metric, None if it has none or was not searched."""
         return next((found for found in self.found if found.metric == row), None)

@@ -434,7 +434,7 @@ def build_result(
 ) -> Result:
     """The result object that all front ends show."""
     left, right, left_patterns, right_patterns, side_note = chosen
-    metrics = METRICS.sorted(_no_nan(METRICS.frame(compared.columns)))
+    metrics = METRICS.sorted(_weighed(_no_nan(METRICS.frame(compared.columns))))
     tables = {
         "metrics": metrics,
         "runs": _runs_table(runs, left, right, compared),
@@ -502,6 +502,14 @@ def build_result(
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
+
+
+def _weighed(frame: pl.DataFrame) -> pl.DataFrame:
+    """With ``evidence``: how far the ratio is from 1, weighed by how sure that is where a q says so. Missing: none."""
+    size = pl.col("ratio").log().abs().clip(0.0, 50.0)
+    sure = pl.when(pl.col("q_value").is_null()).then(1.0).otherwise(-pl.col("q_value").clip(1e-300, 1.0).log10())
+    known = pl.col("ratio").is_not_null() & (pl.col("ratio") > 0)
+    return frame.with_columns(pl.when(known).then(size * sure + 0.0).otherwise(None).alias("evidence"))
 
 
 def _no_nan(frame: pl.DataFrame) -> pl.DataFrame:

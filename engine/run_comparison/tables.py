@@ -57,7 +57,7 @@ METRICS = Table(
         ),
         Column("p_value", pl.Float64, "KS (upstream scheme ks) or Mann-Whitney (statistical mode)", kind="number"),
         Column("matched", pl.Boolean, "the ratio (or p) lies within the mode's limits", kind="flag", priority=0),
-        Column("similarity", pl.Float64, "similarity score of design mode, 0 to 1", kind="ratio"),
+        Column("similarity", pl.Float64, "similarity score of design mode, 0 to 1", kind="number"),
         Column("ratio_low", pl.Float64, "lower bound of the ratio, confidence 1 - 2 alpha", kind="ratio"),
         Column("ratio_high", pl.Float64, "upper bound of the ratio, confidence 1 - 2 alpha", kind="ratio"),
         Column(
@@ -72,7 +72,7 @@ METRICS = Table(
             "spread_p", pl.Float64, "Kolmogorov-Smirnov p, sensitive to spread and shape", kind="number", priority=4
         ),
         Column("spread_q", pl.Float64, "the same adjusted over the comparison", kind="number", priority=4),
-        Column("cliffs_delta", pl.Float64, "P(left > right) - P(left < right)", kind="ratio", priority=4),
+        Column("cliffs_delta", pl.Float64, "P(left > right) - P(left < right)", kind="number", priority=4),
         Column("runs_left", pl.Int64, "runs behind the left values", kind="count", priority=4),
         Column("runs_right", pl.Int64, "runs behind the right values", kind="count", priority=4),
         Column(
@@ -84,6 +84,7 @@ METRICS = Table(
         ),
         Column("kind", pl.String, "kind of report", priority=4),
         Column("metric", pl.String, "further labels", priority=3),
+        Column("evidence", pl.Float64, "size times evidence: |ln ratio| times -log10 q", kind="number", priority=5),
         Column("row", pl.Int64, "number of the metric in the detail of the result", kind="id", hidden=True, priority=9),
     ),
     key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
@@ -95,7 +96,7 @@ RUNS = Table(
     "One row per run found",
     (
         Column("job", pl.String, "job folder", priority=0),
-        Column("run", pl.String, "run folder, or the file that is the run", priority=0),
+        Column("run", pl.String, "run folder, or the file that is the run", priority=0, width=19),
         Column("number", pl.Int64, "run number where the folder is one; 64-bit", kind="id", hidden=True, priority=5),
         Column("time_ms", pl.Int64, "start of the run, else its end, its report or its files", "ms", "time_ms"),
         Column("result", pl.String, "result as written; unfinished; empty where runs tell none", priority=0),
@@ -105,12 +106,12 @@ RUNS = Table(
         Column("values", pl.Int64, "values read", kind="count"),
         Column("problems", pl.Int64, "things wrong in its files", kind="count"),
         Column(
-            "influence", pl.Float64, "change of the matched share when this run is left out", kind="ratio", priority=2
+            "influence", pl.Float64, "change of the matched share when this run is left out", kind="number", priority=2
         ),
         Column(
             "badness", pl.Float64, "median robust deviation of its metrics from its side", kind="number", priority=2
         ),
-        Column("outliers", pl.Float64, "share of its metrics beyond 3.5 robust deviations", kind="ratio", priority=3),
+        Column("outliers", pl.Float64, "share of its metrics beyond 3.5 robust deviations", kind="number", priority=3),
         Column("bad", pl.Boolean, "one bad run: it stands out in most metrics", kind="flag", priority=2),
     ),
     key=("job", "run"),
@@ -163,7 +164,7 @@ GROUPS = Table(
         Column("equivalent", pl.Int64, "of them equivalent", kind="count"),
         Column("not_enough_data", pl.Int64, "of them undecided", kind="count", title="undecided"),
         Column("missing", pl.Int64, "of them on one side only", kind="count"),
-        Column("share", pl.Float64, "share matched, of those on both sides", kind="ratio", priority=1),
+        Column("share", pl.Float64, "share matched, of those on both sides", kind="number", priority=1),
         Column("ratio", pl.Float64, "median ratio, as in the metrics table", kind="ratio", priority=1),
     ),
     key=("by", "group"),

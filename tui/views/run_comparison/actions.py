@@ -1,0 +1,28 @@
+"""Actions of the run comparison's tab."""
+
+from __future__ import annotations
+
+from tui.actions import Action
+
+
+def _action(name: str, keys: str, title: str, help: str, bar: int = 0) -> Action:
+    return Action(f"run-comparison.{name}", tuple(keys.split()), title, help, "run-comparison", bar=bar)
+
+
+ACTIONS = (
+    _action("mode", "i", "Mode", "Switch between the statistical, the design and the upstream answer.", bar=5),
+    _action(
+        "disagree", "m", "Disagree", "Show only metrics on which upstream and statistics disagree; again: all.", bar=6
+    ),
+    _action("group", "y", "Group by", "Group metrics by the next label: resource, verb, scope, test, kind, bucket."),
+    _action("distribution", "v", "ECDF or histogram", "Draw both samples as distribution functions or as a histogram."),
+    _action("stricter", "plus equals_sign", "Stricter", "Raise the threshold by 0.02; every verdict follows at once."),
+    _action("looser", "minus", "Looser", "Lower the threshold by 0.02; every verdict follows at once."),
+    _action("to-left", "b", "To the left", "Put the marked runs, or the one under the cursor, on the left.", bar=7),
+    _action("to-right", "w", "To the right", "Put the marked runs, or the one under the cursor, on the right.", bar=8),
+    _action("toggle-run", "space", "Take out / put back", "Take the run under the cursor out, or put it back.", bar=9),
+    _action("mark-range", "t", "Mark a range", "Mark all runs from here to where the key is pressed again."),
+    _action("mark-shown", "x", "Mark all shown", "Mark all runs the table shows now (use a filter); again: none."),
+    _action("mark-job", "z", "Mark the job", "Mark the whole job: runs to come join its side as well."),
+    _action("usual-sides", "a", "Usual sides", "Forget which runs were put where and choose the sides anew."),
+)

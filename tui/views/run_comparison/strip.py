@@ -1,0 +1,43 @@
+"""Both samples of a metric in one line: the upper half of each cell is the left sample, the lower half the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.glyphs import Glyphs
+from tui.widgets.axes import place
+from tui.widgets.fragments import Line, join
+
+UNICODE = {
+    (0, 0): " ", (1, 0): "▘", (0, 1): "▖", (1, 1): "▌",
+    (2, 0): "▀", (0, 2): "▄", (2, 1): "▛", (1, 2): "▙", (2, 2): "█",
+}  # fmt: skip
+"""By what a cell holds of the left and the right sample: 0 nothing, 1 values, 2 the median."""
+ASCII = {
+    (0, 0): " ", (1, 0): "'", (0, 1): ".", (1, 1): ":",
+    (2, 0): "^", (0, 2): "v", (2, 1): "^", (1, 2): "v", (2, 2): "#",
+}  # fmt: skip
+
+
+def strip(left: Sequence[float], right: Sequence[float], width: int, glyphs: Glyphs) -> Line:
+    """A strip of exactly ``width`` cells over the common range of both samples; empty samples leave their half empty."""
+    values = [*left, *right]
+    if not values or width <= 0:
+        return [(" " * max(width, 0), "")]
+    low, high = min(values), max(values)
+    if low == high:
+        low, high = low - 1.0, high + 1.0
+    cells = [[0, 0] for _ in range(width)]
+    for half, sample in enumerate((left, right)):
+        ordered = sorted(sample)
+        for value in ordered:
+            at = cells[place(value, (low, high), width)]
+            at[half] = max(at[half], 1)
+        if ordered:
+            cells[place(ordered[(len(ordered) - 1) // 2], (low, high), width)][half] = 2
+    table = ASCII if glyphs.ascii else UNICODE
+    line: Line = []
+    for one, two in cells:
+        style = "mark" if one and two else "bar" if one else "bar2" if two else "dim"
+        line.append((table[one, two] if one or two else glyphs.gap, style))
+    return join(line)
