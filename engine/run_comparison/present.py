@@ -446,7 +446,8 @@ def build_result(
     words = Counter(word for word, counts in zip(compared.columns["verdict"], counted.to_list(), strict=True) if counts)
     matched = int((compared.matched & compared.counted).sum())
     total = int(compared.counted.sum())
-    worse = metrics.filter((pl.col("effect") == "worse") & ~pl.col("pooled"))
+    for_worse = (pl.col("effect") == "worse") & (pl.col("verdict") == statistical.DIFFERENT)
+    worse = metrics.filter(for_worse & ~pl.col("pooled"))
     summary: dict[str, Any] = {
         "mode": parameters.mode,
         "scheme": parameters.scheme if parameters.mode == "upstream" else None,
@@ -607,7 +608,7 @@ def group(metrics: pl.DataFrame, by: str) -> pl.DataFrame:
             .agg(
                 pl.len().cast(pl.Int64).alias("metrics"),
                 (verdict == "different").sum().cast(pl.Int64).alias("different"),
-                (pl.col("effect") == "worse").sum().cast(pl.Int64).alias("worse"),
+                ((pl.col("effect") == "worse") & (verdict == "different")).sum().cast(pl.Int64).alias("worse"),
                 (verdict == "equivalent").sum().cast(pl.Int64).alias("equivalent"),
                 (verdict == "not enough data").sum().cast(pl.Int64).alias("not_enough_data"),
                 (verdict == "missing").sum().cast(pl.Int64).alias("missing"),

@@ -160,7 +160,7 @@ GROUPS = Table(
         Column("group", pl.String, "its value", priority=0),
         Column("metrics", pl.Int64, "metrics of the group", kind="count"),
         Column("different", pl.Int64, "of them different", kind="count", priority=0),
-        Column("worse", pl.Int64, "of them changed for the worse", kind="count", priority=0),
+        Column("worse", pl.Int64, "of the different ones, for the worse", kind="count", priority=0),
         Column("equivalent", pl.Int64, "of them equivalent", kind="count"),
         Column("not_enough_data", pl.Int64, "of them undecided", kind="count", title="undecided"),
         Column("missing", pl.Int64, "of them on one side only", kind="count"),
