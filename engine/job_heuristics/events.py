@@ -394,7 +394,8 @@ class Collector:
 
     # -- the end --
 
-    def _task_job(self, ids: list[str]) -> list[str | None]:
+    def jobs_of(self, ids: list[str]) -> list[str | None]:
+        """The job of each task id; this file's job where the id does not tell."""
         known: dict[str, str | None] = {}
         if self.job is not None:
             head = "task_" + self.job[4:] + "_"
@@ -422,7 +423,7 @@ class Collector:
             elif name == "error":
                 column = [v and clean_text(v) for v in column]
             columns[name] = column
-        columns["job_id"] = self._task_job(columns["task_id"])
+        columns["job_id"] = self.jobs_of(columns["task_id"])
         if counters is not None:
             # A column without a value is left out: the store makes it null for nothing.
             for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=True):

@@ -15,6 +15,7 @@ from engine.job_heuristics.events import (
     Collector,
     missing_fields,
 )
+from engine.job_heuristics.history_fast import FastLines
 from engine.text import decode
 
 _START = b'{"type":"'
@@ -55,11 +56,19 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
     return missing_fields(schema)
 
 
-def read_events(lines: BinaryIO, number: int, says: dict[str, str], to: Collector, size: int) -> int:
+def read_events(
+    lines: BinaryIO,
+    number: int,
+    says: dict[str, str],
+    to: Collector,
+    size: int,
+    patterns: FastLines | None = None,
+) -> int:
     """The next ``size`` bytes of ``lines``, which end with a line, into ``to``; ``number`` is the number of the line
     before. Returns that of the last.
 
-    ``says``: what Hadoop would throw at the first event of a record (from the schema). Bad lines become problems.
+    ``patterns`` take what they know; the decoder gets the rest. ``says``: what Hadoop would throw at the first event of
+    a record (from the schema). Bad lines become problems.
     """
     fast = _FAST
     for line in lines:
@@ -69,6 +78,8 @@ def read_events(lines: BinaryIO, number: int, says: dict[str, str], to: Collecto
             return number - 1
         if line.startswith(_START):
             key = line[9 : line.find(b'"', 9, 80)]
+            if patterns is not None and patterns.take(key, line, number):
+                continue
             found = fast.get(key)
             if found is not None:
                 decoder, handle, kind, record = found
@@ -80,6 +91,8 @@ def read_events(lines: BinaryIO, number: int, says: dict[str, str], to: Collecto
                 handle(to, number, kind, event)
                 if says and record in says:
                     to.says(number, says.pop(record))
+                if patterns is not None:
+                    patterns.learn(key, line)
                 continue
             if key in _SKIP:
                 continue

@@ -10,6 +10,7 @@ from engine.formats.avro_binary import BadSchema
 from engine.job_heuristics import history_binary, history_text
 from engine.job_heuristics.conf import JobConf
 from engine.job_heuristics.events import Collector
+from engine.job_heuristics.history_fast import FROM_BYTES, FastLines
 from engine.job_heuristics.rest import RestAnswer
 from engine.job_heuristics.rumen import RumenTrace, Summary
 from engine.job_heuristics.tables import (
@@ -52,7 +53,13 @@ class History:
             if at < 0:
                 return to.reading(0, None)
         if state["form"] == "json":
-            at = self._text(data, at, state, final, to)
+            patterns = FastLines() if len(data) - at >= FROM_BYTES else None
+            at = self._text(data, at, state, final, to, patterns)
+            if patterns is not None:
+                state["job"] = to.job
+                reading = to.reading(at, state)
+                patterns.finish(to, reading)
+                return reading
         elif state["form"] == "binary":
             at = self._binary(source, data, at, state, final, to)
         else:
@@ -117,7 +124,9 @@ class History:
         return end + 1
 
     @staticmethod
-    def _text(data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector) -> int:
+    def _text(
+        data: bytes, at: int, state: dict[str, Any], final: bool, to: Collector, patterns: FastLines | None
+    ) -> int:
         end = data.rfind(b"\n", at) + 1
         line = state["line"]
         says = dict(state.get("says") or {})
@@ -125,7 +134,7 @@ class History:
             # A BytesIO shares the bytes: nothing is copied but one line at a time.
             lines = io.BytesIO(data)
             lines.seek(at)
-            line = history_text.read_events(lines, line, says, to, end - at)
+            line = history_text.read_events(lines, line, says, to, end - at, patterns)
             at = end
         tail = data[at:]
         if final and tail and not tail.isspace():

@@ -1,0 +1,277 @@
+"""Large text histories: lines of one event type differ only in their values, so one pattern takes the values out.
+
+A pattern is learned from a line that the typed decoder has accepted: everything but ids, times, states and counter
+values stays literal. What does not match it exactly goes the decoder's way; so damage is never taken for data. The
+counters of an attempt are not read (the task repeats them) but compared with the task's, byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import polars as pl
+
+from engine.job_heuristics.events import ANYWHERE, OFFICIAL, Collector, Counters
+from engine.job_heuristics.tables import (
+    ATTEMPT_ENDS,
+    ATTEMPT_STARTS,
+    COUNTER_COLUMNS,
+    TASK_ENDS,
+    TASK_STARTS,
+)
+from engine.reading import Reading
+from engine.tables import Table
+
+FROM_BYTES = 2**20
+"""Smaller pieces are read by the decoder alone: their rows go to the store as lists, many files at a time."""
+
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|\[[\d,]*\]|-?\d+')
+_TEXT = rb"([^\"\\\x00-\x1f\x7f-\xff]{0,4000})"
+_TIME = rb"(\d{1,15})"
+_VALUE = rb"-?\d{1,18}"
+_ARRAY = rb"(\[[\d,]*\])"
+_COUNTERS = b',"counters":'
+_MOST_PATTERNS = 8
+
+_ENDS = {"taskid": "task_id", "taskType": "type", "finishTime": "finish_ms"}
+_FIELDS: dict[bytes, tuple[Table, dict[str, str], bytes]] = {
+    b"TASK_STARTED": (
+        TASK_STARTS,
+        {"taskid": "task_id", "taskType": "type", "startTime": "scheduled_ms", "splitLocations": "locations"},
+        b"",
+    ),
+    b"TASK_FINISHED": (
+        TASK_ENDS,
+        {**_ENDS, "status": "state", "successfulAttemptId": "chosen_id"},
+        b',"successfulAttemptId":',
+    ),
+}
+for _side in (b"MAP", b"REDUCE"):
+    _FIELDS[_side + b"_ATTEMPT_STARTED"] = (
+        ATTEMPT_STARTS,
+        {
+            "taskid": "task_id", "attemptId": "attempt_id", "taskType": "type", "startTime": "start_ms",
+            "trackerName": "host", "containerId": "container", "locality": "locality", "avataar": "avataar",
+        },
+        b"",
+    )  # fmt: skip
+    _FIELDS[_side + b"_ATTEMPT_FINISHED"] = (
+        ATTEMPT_ENDS,
+        {
+            **_ENDS, "attemptId": "attempt_id", "taskStatus": "state", "mapFinishTime": "map_finish_ms",
+            "shuffleFinishTime": "shuffle_finish_ms", "sortFinishTime": "sort_finish_ms", "hostname": "host",
+            "rackname": "rack", "state": "split", "clockSplits": "clock", "cpuUsages": "cpu", "vMemKbytes": "virtual",
+            "physMemKbytes": "physical",
+        },
+        b',"clockSplits":',
+    )  # fmt: skip
+_TIMES = frozenset({"scheduled_ms", "finish_ms", "start_ms", "map_finish_ms", "shuffle_finish_ms", "sort_finish_ms"})
+
+
+@dataclass
+class _Pattern:
+    """How the lines of one event type look, in up to two parts around counters that are not read."""
+
+    first: Callable[..., re.Match[bytes] | None]
+    second: Callable[..., re.Match[bytes] | None] | None
+    behind: bytes
+    columns: list[str]
+    counted: bool
+    attempt: int = -1
+    """Place of the attempt id among the values: the counters of an attempt are compared under it."""
+    seqs: list[int] = field(default_factory=list)
+    values: list[bytes] = field(default_factory=list)
+
+
+class FastLines:
+    """Patterns of one read, and the values they have gathered."""
+
+    def __init__(self) -> None:
+        self.patterns: dict[bytes, list[_Pattern]] = {}
+        self.tried: dict[bytes, int] = {}
+        self.pending: dict[bytes, tuple[int, bytes]] = {}
+        self.bad: list[int] = []
+
+    def take(self, key: bytes, line: bytes, number: int) -> bool:
+        """Whether a pattern of event type ``key`` took the whole line."""
+        for pattern in self.patterns.get(key, ()):
+            if pattern.second is None:
+                match = pattern.first(line)
+                if match is None:
+                    continue
+                groups = match.groups()
+                if pattern.counted:
+                    at = line.find(_COUNTERS)
+                    before = self.pending.pop(groups[-1], None)
+                    if before is not None and before[1] != line[at : line.rfind(pattern.behind)]:
+                        self._check(*before)
+            else:
+                at, end = line.find(_COUNTERS), line.rfind(pattern.behind)
+                if at < 0 or end < at:
+                    continue
+                one, two = pattern.first(line, 0, at), pattern.second(line, end)
+                if one is None or two is None:
+                    continue
+                groups = one.groups() + two.groups()
+                self.pending[groups[pattern.attempt]] = (number, line[at:end])
+            pattern.seqs.append(number)
+            pattern.values += groups
+            return True
+        return False
+
+    def _check(self, number: int, counters: bytes) -> None:
+        """Counters that no task repeated: at least they must be JSON."""
+        try:
+            msgspec.json.decode(b"{" + counters[1:] + b"}")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.bad.append(number)
+
+    def learn(self, key: bytes, line: bytes) -> None:
+        """Make a pattern of a line the decoder has accepted."""
+        if key not in _FIELDS or self.tried.get(key, 0) >= _MOST_PATTERNS:
+            return
+        self.tried[key] = self.tried.get(key, 0) + 1
+        made = _learn(key, line)
+        if made is not None:
+            self.patterns.setdefault(key, []).insert(0, made)
+
+    def finish(self, to: Collector, reading: Reading) -> None:
+        """Add what was gathered to ``reading``, in the order of lines."""
+        for number, counters in self.pending.values():
+            self._check(number, counters)
+        for number in sorted(self.bad):
+            to.problem("bad-record", "the counters of an attempt cannot be read", line=number)
+        parts: dict[str, list[pl.DataFrame]] = {}
+        tables: dict[str, Table] = {}
+        for key, patterns in self.patterns.items():
+            table = _FIELDS[key][0]
+            tables[table.name] = table
+            for pattern in patterns:
+                if pattern.seqs:
+                    parts.setdefault(table.name, []).append(table.frame(_frame(table, pattern, to)))
+        for name, frames in parts.items():
+            if name in reading.rows:
+                frames.append(tables[name].frame(reading.rows[name]))
+            reading.rows[name] = (pl.concat(frames) if len(frames) > 1 else frames[0]).sort("seq", maintain_order=True)
+
+
+def _frame(table: Table, pattern: _Pattern, to: Collector) -> pl.DataFrame:
+    width = len(pattern.columns)
+    columns: dict[str, pl.Series] = {"seq": pl.Series("seq", pattern.seqs, dtype=pl.Int64)}
+    for index, name in enumerate(pattern.columns):
+        if name:
+            found = pl.Series(name, pattern.values[index::width], dtype=pl.Binary)
+            columns[name] = found
+    frame = pl.DataFrame(columns)
+    numbers = [c for c in frame.columns if c in _TIMES or c in COUNTER_COLUMNS]
+    raw = {"seq", "clock", "cpu", "virtual", "physical"}
+    frame = frame.with_columns(
+        pl.col(numbers).cast(pl.String).cast(pl.Int64),
+        pl.col([c for c in frame.columns if c not in raw and c not in numbers]).cast(pl.String),
+    )
+    if table is TASK_ENDS:
+        frame = frame.with_columns(has_counters=pl.lit(pattern.counted))
+    if table is ATTEMPT_ENDS:
+        frame = frame.with_columns(counted=pl.lit(False))
+        if "clock" in columns:
+            parts = [pl.col(c).cast(pl.String) for c in ("clock", "cpu", "virtual", "physical") if c in columns]
+            frame = frame.with_columns(progress=pl.concat_str(parts, separator=";").cast(pl.Binary))
+            frame = frame.drop([c for c in raw if c != "seq" and c in frame.columns])
+    head = None if to.job is None else "task_" + to.job[4:] + "_"
+    if head is not None and frame["task_id"].str.starts_with(head).all():
+        return frame.with_columns(job_id=pl.lit(to.job))
+    return frame.with_columns(pl.Series("job_id", to.jobs_of(frame["task_id"].to_list()), dtype=pl.String))
+
+
+def _learn(key: bytes, line: bytes) -> _Pattern | None:
+    """The pattern of a line, None if it is unlike what Hadoop writes."""
+    _, names, behind = _FIELDS[key]
+    line = line.rstrip()
+    at, end = line.find(_COUNTERS), line.rfind(behind) if behind else -1
+    if not behind:
+        body, columns = _plain(line, names)
+        return _made(body + rb"\s*", None, behind, columns, False)
+    if not 0 < at < end:
+        return None
+    head, columns = _plain(line[:at], names)
+    tail, more = _plain(line[end:], names)
+    if key != b"TASK_FINISHED":
+        if "attempt_id" not in columns:
+            return None
+        return _made(head, tail + rb"\s*", behind, columns + more, False)
+    counters = _counters(line[at:end])
+    if counters is None or more != ["chosen_id"]:
+        return None
+    return _made(head + counters[0] + tail + rb"\s*", None, behind, columns + counters[1] + more, True)
+
+
+def _made(first: bytes, second: bytes | None, behind: bytes, columns: list[str], counted: bool) -> _Pattern | None:
+    wanted = [c for c in columns if c]
+    if len(wanted) != len(set(wanted)) or columns[:1] != ["task_id"]:
+        return None
+    two = None if second is None else re.compile(second).fullmatch
+    attempt = columns.index("attempt_id") if "attempt_id" in columns else -1
+    return _Pattern(re.compile(first).fullmatch, two, behind, columns, counted, attempt)
+
+
+def _plain(part: bytes, names: dict[str, str]) -> tuple[bytes, list[str]]:
+    """Pattern and columns of a piece of a line without counters: every text, whole number and array is free."""
+    pieces: list[bytes] = []
+    columns: list[str] = []
+    at = 0
+    name = b""
+    for token in _TOKEN.finditer(part):
+        text, (begin, end) = token.group(), token.span()
+        if text[:1] == b'"' and part[end : end + 1] == b":":
+            if text != b'"string"':
+                name = text[1:-1]
+            continue
+        if name == b"type":
+            continue
+        if text[:1] == b'"':
+            free = (part[at : begin + 1], _TEXT, end - 1)
+        elif text[:1] == b"[":
+            free = (part[at:begin], _ARRAY, end)
+        elif text.isdigit():
+            free = (part[at:begin], _TIME, end)
+        else:
+            continue
+        pieces += [re.escape(free[0]), free[1]]
+        at = free[2]
+        columns.append(names.get(name.decode("ascii", "replace"), ""))
+    return b"".join(pieces) + re.escape(part[at:]), columns
+
+
+def _counters(part: bytes) -> tuple[bytes, list[str]] | None:
+    """Pattern and columns of ``,"counters":{...}``; None where a counter needs the long way."""
+    try:
+        found = msgspec.json.decode(b"{" + part[1:] + b"}", type=_Part).counters
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    pieces: list[bytes] = []
+    columns: list[str] = []
+    at = 0
+    spots = list(_SPOT.finditer(part))
+    named = [(group.name, counter.name) for group in found.groups or () for counter in group.counts]
+    if len(spots) != len(named):
+        return None
+    for spot, (group, counter) in zip(spots, named, strict=True):
+        index = OFFICIAL.get(group)
+        column = -1 if index is None else index.get(counter, -1)
+        if index is None and counter in ANYWHERE:
+            return None
+        pieces += [re.escape(part[at : spot.start(1)]), b"(" + _VALUE + b")" if column >= 0 else _VALUE]
+        if column >= 0:
+            columns.append(COUNTER_COLUMNS[column])
+        at = spot.end(1)
+    return b"".join(pieces) + re.escape(part[at:]), columns
+
+
+_SPOT = re.compile(rb'"value":(-?\d+)')
+
+
+class _Part(msgspec.Struct):
+    counters: Counters
