@@ -146,6 +146,8 @@ class DetailPanel(Container):
     """A panel beside the main content: a column on the right from 100 columns on, below that an overlay that the key
     ``d`` opens and closes. From 100 columns on ``d`` hides and shows it."""
 
+    SCOPED_CSS = False
+    """Scoped rules see nothing above the widget, so not the screen's classes either."""
     DEFAULT_CSS = """
     DetailPanel { width: 42%; height: 1fr; border-left: vkey $panel; padding: 0 0 0 1; }
     DetailPanel.-closed { display: none; }
