@@ -37,7 +37,7 @@ SHAPE: Mapping[str, tuple[int, int]] = {
     "test": (10, 2), "verb": (7, 1), "resource": (12, 0), "bucket": (7, 0), "samples": (14, 0), "ratio": (6, 0),
     "interval": (13, 2), "verdict": (17, 0), "matched": (5, 3), "effect": (6, 3), "q_value": (8, 2), "p_value": (8, 3),
     "similarity": (6, 3), "runs_needed": (6, 4), "disagree": (6, 3), "n_left": (6, 4), "n_right": (6, 4),
-    "mean_left": (9, 3), "mean_right": (9, 3), "unit": (5, 4), "evidence": (8, 6),
+    "mean_left": (9, 3), "mean_right": (9, 3), "unit": (5, 4), "evidence": (8, 6), "changed": (7, 6), "upstream_matched": (8, 5),
 }  # fmt: skip
 """Width and priority of columns on screen, where they differ from the declared ones."""
 VERDICT_STYLE = {"different": "severe", "equivalent": "ok", "not enough data": "dim", "missing": "low"}
@@ -77,6 +77,7 @@ def verdict_cell(cell: Cell) -> Sequence[Fragment]:
 class MetricPlots(Container, can_focus=True):
     """Both distributions of a metric above its series over the runs."""
 
+    SCOPED_CSS = False
     DEFAULT_CSS = """
     MetricPlots { height: 2fr; }
     MetricPlots > PlotView { height: 1fr; }
@@ -139,6 +140,7 @@ def _series(
 class MetricLevel(Level):
     """One metric on the whole pane."""
 
+    SCOPED_CSS = False
     DEFAULT_CSS = """
     MetricLevel > Facts { height: 1fr; }
     MetricLevel > MetricPlots { height: 2fr; layout: horizontal; }
@@ -176,8 +178,8 @@ class Pane(ViewPane):
     VIEW = "run-comparison"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("run-comparison")]
     DEFAULT_CSS = """
-    Pane #metrics-detail > Facts { height: 1fr; }
-    Pane #thresholds { padding: 1 2; }
+    #metrics-detail > Facts { height: 1fr; }
+    #thresholds { padding: 1 2; }
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
