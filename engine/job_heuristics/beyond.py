@@ -154,13 +154,21 @@ def _scaled(key: str, value: float, block: int, memory_mb: int) -> float:
 def changed_limits(
     limits: gates.Limits, wishes: Collection[str], block: int
 ) -> tuple[dict[tuple[str, str], tuple[float, ...]], tuple[str, ...]]:
-    """``limits`` with ``wishes`` of the form ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in
-    HeuristicConf.xml), and a sentence for each wish that is not of that form or names no limit."""
+    """``limits`` with ``wishes`` applied, and a sentence for each wish that cannot be.
+
+    A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5`` (all
+    four times that).
+    """
     found, complaints = dict(limits), []
     for wish in wishes:
         where, _, text = wish.partition("=")
         name, _, key = (part.strip() for part in where.partition("/"))
         try:
+            if text.startswith("x") and (name, key) in limits:
+                factor = float(text[1:])
+                if 0 < factor < 1e6:
+                    found[name, key] = tuple(v * factor for v in limits[name, key])
+                    continue
             values = tuple(float(x) for x in text.split(":"))
         except ValueError:
             values = ()
@@ -168,7 +176,7 @@ def changed_limits(
             found[name, key] = tuple(_scaled(key, v, block, 2048) for v in values)
         else:
             complaints.append(
-                f"Limits {clean(wish, 100)!r} are not used: wanted HEURISTIC/PARAMETER=low:moderate:severe:critical."
+                f"Limits {clean(wish, 100)!r} are not used: wanted HEURISTIC/PARAMETER=low:moderate:severe:critical or =x1.5."
             )
     return found, tuple(complaints)
 

@@ -36,14 +36,25 @@ class VerdictDetail:
     predicted: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """A histogram: ``counts`` between ``edges`` (one more than counts)."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SideDetail:
-    """Distribution of one side: times (ms) and bytes of its tasks sorted ascending, both splits of each, inequality,
-    causes, container wait (5, 50, 95 % in ms) and the series inside the tasks."""
+    """Distribution of one side: histograms of its tasks' times (ms) and bytes, their 5, 50, 95 and 100 % points, both
+    splits of each, inequality of bytes, causes of long tasks, and the series inside the tasks."""
 
     name: str
-    total: NDArray[np.int64]
-    size: NDArray[np.int64]
+    tasks: int
+    times: Bins
+    sizes: Bins
+    time_points: tuple[float, float, float, float]
+    size_points: tuple[float, float, float, float]
     time_upstream: skew.Split
     time_natural: skew.Split
     size_upstream: skew.Split
@@ -165,12 +176,27 @@ def _chart(a: phases.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, 
     )  # fmt: skip
 
 
+def bins(values: NDArray[np.float64], most: int = 60) -> Bins:
+    """Histogram of non-negative ``values`` from 0 to their maximum in at most ``most`` equal bins."""
+    count = int(np.clip(2 * np.sqrt(len(values)), 8, most))
+    counts, edges = np.histogram(values, bins=count, range=(0.0, max(1.0, float(values.max(initial=0.0)))))
+    return Bins(tuple(edges.tolist()), tuple(counts.tolist()))
+
+
+def _points(values: NDArray[np.float64]) -> tuple[float, float, float, float]:
+    a, b, c, d = np.quantile(values, (0.05, 0.5, 0.95, 1.0)).tolist() if len(values) else (0.0, 0.0, 0.0, 0.0)
+    return a, b, c, d
+
+
 def _side(side: facts.Side, attempts: pl.DataFrame) -> SideDetail:
     total, size = side.total.astype(np.float64), side.size.astype(np.float64)
     return SideDetail(
         side.name,
-        np.sort(side.total),
-        np.sort(side.size),
+        len(total),
+        bins(total),
+        bins(size),
+        _points(total),
+        _points(size),
         skew.upstream_split(side.total),
         skew.natural_break(total),
         skew.upstream_split(side.size),

@@ -40,6 +40,8 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
     ] = None
     limits: Annotated[
         tuple[str, ...],
-        option("what if: other limits, each HEURISTIC/PARAMETER=low:moderate:severe:critical as in HeuristicConf.xml"),
+        option(
+            "what if: other limits, each HEURISTIC/PARAMETER=low:moderate:severe:critical as in HeuristicConf.xml, or =x1.5"
+        ),
     ] = ()
     compare: Annotated[str | None, option("job whose configuration is compared with the chosen job's")] = None

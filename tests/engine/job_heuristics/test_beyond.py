@@ -125,6 +125,13 @@ def test_bad_limit_wishes_are_said_and_not_used(inputs):
     assert json.dumps(found.notes)
 
 
+def test_limits_by_factor(inputs):
+    by_factor = compute(inputs, job="0108", limits=("Mapper Time/num_tasks_severity=x0.1",)).tables["what_if"]
+    by_value = compute(inputs, job="0108", limits=("Mapper Time/num_tasks_severity=5:10.1:50:100",)).tables["what_if"]
+    assert by_factor.equals(by_value)
+    assert by_factor.filter(pl.col("what") == "Mapper Time")["direction"].to_list() == ["worse"]
+
+
 def test_conf_changes_against_a_chosen_job(inputs):
     found = compute(inputs, job="0108", compare="job_1700000000000_0110").tables["conf_changes"]
     assert "mapreduce.map.memory.mb" in found["key"].to_list()

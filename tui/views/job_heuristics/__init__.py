@@ -1,0 +1,1 @@
+"""The tab of job heuristics: job list with severity strips, roll-up, recommendations, and one job in full."""

@@ -1,0 +1,424 @@
+"""One job as lines: pure functions from the engine's detail to fragments. No arithmetic on data beyond layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from engine import units
+from tui.glyphs import Glyphs
+from tui.widgets.bars import Bar, Lane, Span, bars, lanes
+from tui.widgets.canvas import ScrollCanvas
+from tui.widgets.fragments import Fragment, Line, cells, fit, harmless, wrap
+from tui.widgets.plot import Mark, histogram, spark
+
+if TYPE_CHECKING:
+    from engine.job_heuristics.detail import Chart, JobDetail, SideDetail, VerdictDetail
+
+Paint = Callable[[int, Glyphs], list[Line]]
+
+LETTERS = {".": "ok", "L": "low", "M": "moderate", "S": "severe", "C": "critical"}
+"""Letter of a severity strip to the level whose style it takes."""
+
+
+class Drawing(ScrollCanvas, can_focus=True):
+    """Lines behind a scroll bar, drawn by a function of width and glyphs."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._draw: Paint | None = None
+
+    def show(self, draw: Paint | None) -> None:
+        """Show another drawing; only differing cells are sent."""
+        self._draw = draw
+        self.repaint()
+
+    def content(self, width: int) -> list[Line]:
+        """The drawing at this width."""
+        return self._draw(width, self.glyphs) if self._draw is not None else []
+
+
+def strip_line(strip: str) -> list[Fragment]:
+    """A severity strip: one letter per heuristic in its level's style."""
+    return [(letter, LETTERS.get(letter, "dim") if letter != "." else "dim") for letter in strip]
+
+
+def level(word: str | None) -> str:
+    """Style of a severity word."""
+    return units.level_of(word or "")
+
+
+def heading(text: str) -> Line:
+    """A heading line."""
+    return [(text, "title")]
+
+
+def paragraph(text: str, width: int, style: str = "", indent: int = 0) -> list[Line]:
+    """Wrapped text."""
+    return [[(" " * indent + part, style)] for part in wrap(text, max(width - indent, 1)) if part or not text]
+
+
+def facts(rows: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
+    """Label, value, style; values wrap beside their labels."""
+    found = [row for row in rows if row[1]]
+    left = min(max((cells(harmless(label)) for label, _, _ in found), default=0) + 1, max(width // 2, 1))
+    out: list[Line] = []
+    for label, value, style in found:
+        for number, part in enumerate(wrap(value, max(width - left, 1)) or [""]):
+            out.append([(fit(label, left) if number == 0 else " " * left, "dim"), (part, style)])
+    return out
+
+
+# --- one verdict -----------------------------------------------------------------------------------------------------
+
+
+def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
+    """Everything about one verdict: upstream's values, the limits as a scale, why, how far, advice, outlook."""
+    style = level(found.severity)
+    out: list[Line] = [
+        [(f"{found.heuristic} ", "title"), (f"{glyphs.severity[style]} {found.severity}", style),
+         (f"  score {found.score:,}" if found.score else "", "dim")]
+    ]  # fmt: skip
+    if found.predicted is not None:
+        from engine.job_heuristics.tables import SEVERITIES
+
+        word = SEVERITIES[found.predicted]
+        out.append([("under the scenario ", "dim"), (f"{glyphs.severity[level(word)]} {word}", level(word))])
+    out += paragraph(found.advice, width)
+    if found.outlook is not None:
+        out += _outlook(found, width, glyphs)
+    if found.why is not None and found.why.branches:
+        out += [[], heading("why")]
+        out += paragraph(found.why.reason, width)
+        if found.why.worse and not found.why.worse.startswith("already"):
+            out += paragraph(f"{glyphs.down} {found.why.worse}", width, "moderate")
+        if found.why.better and not found.why.better.startswith("already"):
+            out += paragraph(f"{glyphs.up} {found.why.better}", width, "ok")
+        out += [[], heading("limits")]
+        for branch in found.why.branches:
+            for number, limit in enumerate(branch):
+                out += _scale(limit, width, glyphs, "and " if number else "")
+    if found.details:
+        out += [[], heading("as upstream shows it")]
+        out += facts(((label, value, "") for label, value in found.details), width)
+    return out
+
+
+def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
+    """One limit: its value and which level it would give alone, the four limits below."""
+    from engine.job_heuristics.tables import SEVERITIES
+
+    word = SEVERITIES[limit.level]
+    mark = f"{glyphs.arrow} " if limit.decides else "  "
+    line: Line = [
+        (mark, "key"), (f"{joint}{limit.label} ", ""), (limit.value_text, "title" if limit.decides else ""),
+        ("  alone ", "dim"), (word, level(word)),
+    ]  # fmt: skip
+    return [line, *paragraph(f"limits {limit.limits_text}", width, "dim", 4)]
+
+
+def _outlook(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
+    from engine.job_heuristics.tables import SEVERITIES
+
+    seen = found.outlook
+    assert seen is not None
+    out: list[Line] = [[], [("while it runs ", "dim"), (seen.status, "title")]]
+    if seen.floor == seen.ceiling:
+        return out
+    rows = [
+        Bar(SEVERITIES[k], chance, units.percent(100 * chance), level(SEVERITIES[k]))
+        for k, chance in enumerate(seen.chance)
+        if chance > 0
+    ]
+    return out + bars(rows, min(width, 60), glyphs, 1.0)
+
+
+# --- cost ------------------------------------------------------------------------------------------------------------
+
+
+def cost(rows: list[dict[str, Any]], shown: JobDetail, width: int, glyphs: Glyphs) -> list[Line]:
+    """The four metrics, and the cost of all attempts by cause."""
+    m = shown.before
+    out = [heading("metrics as upstream counts them")]
+    row = shown.facts.job.row
+    out += facts(
+        [
+            ("used", units.text("mb_s", m.used_mb_s), ""),
+            ("wasted", units.text("mb_s", m.wasted_mb_s), ""),
+            ("wait", units.text("ms", m.wait_ms), ""),
+            ("run time", units.text("ms", m.runtime_ms), ""),
+            ("map container", f"{row['map_memory_mb']:,} MB" if row["map_memory_mb"] else "", ""),
+            ("reduce container", f"{row['reduce_memory_mb']:,} MB" if row["reduce_memory_mb"] else "", ""),
+        ],
+        width,
+    )
+    out += [[], heading("true cost of all attempts by cause")]
+    styles = {"useful": "ok", "application master": "bar", "running": "bar", "over-sizing": "moderate"}
+    out += bars(
+        [
+            Bar(
+                r["cause"],
+                r["mb_s"],
+                f"{units.percent(r['share'])} {units.text('mb_s', r['mb_s'])}",
+                styles.get(r["cause"], "severe"),
+            )
+            for r in rows
+        ],
+        width,
+        glyphs,
+    )
+    cores = [r for r in rows if r["vcore_s"]]
+    if cores:
+        out += [[], heading("cores over time by cause")]
+        out += bars(
+            [Bar(r["cause"], r["vcore_s"], f"{units.number(r['vcore_s'])} vcore s") for r in cores], width, glyphs
+        )
+    priced = [r for r in rows if r["price"] is not None]
+    if priced:
+        out += [[], heading("price by cause")]
+        out += bars([Bar(r["cause"], r["price"], units.number(r["price"])) for r in priced], width, glyphs)
+    return out
+
+
+# --- distributions ---------------------------------------------------------------------------------------------------
+
+
+def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Both sides: run times and bytes with upstream's split and the natural break, and what makes long tasks long."""
+    out: list[Line] = []
+    for side in sides:
+        if out:
+            out.append([])
+        out.append(heading(f"{side.tasks:,} {'maps' if side.name == 'map' else 'reducers'}"))
+        out += paragraph(side.causes.words, width)
+        rows = max(min(height // 2, 9), 5)
+        pair = width >= 110
+        half = (width - 2) // 2 if pair else width
+        times = _distribution("run time", side.times, side.time_points, side.time_upstream, side.time_natural, "ms", half,
+                              rows, glyphs)  # fmt: skip
+        sizes = _distribution("input" if side.name == "map" else "shuffled", side.sizes, side.size_points,
+                              side.size_upstream, side.size_natural, "bytes", half, rows, glyphs)  # fmt: skip
+        if pair:
+            for k in range(max(len(times), len(sizes))):
+                left = times[k] if k < len(times) else []
+                right = sizes[k] if k < len(sizes) else []
+                out.append([*_padded(left, half), ("  ", ""), *right])
+        else:
+            out += [*times, [], *sizes]
+        k, share = side.top
+        out += facts(
+            [
+                ("Gini of bytes", f"{side.gini:.2f} (0 all alike, 1 one task has all)", ""),
+                ("largest", f"{k:,} task{'s' if k != 1 else ''} hold {units.percent(100 * share)} of the bytes", ""),
+                ("time on bytes", _line_words(side), ""),
+            ],
+            width,
+        )
+        for outlier in (*side.causes.nodes[:5], *side.causes.racks[:3]):
+            out.append(
+                [("slow ", "moderate"), (f"{outlier.name} ", "title"),
+                 (f"{outlier.tasks:,} tasks take {outlier.ratio:.1f} times what their bytes explain, "
+                  f"{units.text('ms', outlier.lost_ms)} lost", "")]
+            )  # fmt: skip
+        if side.inside is not None:
+            out += _inside(side, width, glyphs)
+    return out or [[("no task with times yet", "dim")]]
+
+
+def _padded(line: Line, width: int) -> Line:
+    used = sum(cells(text) for text, _ in line)
+    return [*line, (" " * max(width - used, 0), "")]
+
+
+def _line_words(side: SideDetail) -> str:
+    line = side.causes.line
+    if line.slope <= 0 or line.explained < 0.05:
+        return "run times do not follow the bytes"
+    per_gb = units.text("ms", line.slope * 2**30)
+    start = units.text("ms", max(line.intercept, 0.0))
+    return f"{start} to start + {per_gb} per GB explain {units.percent(100 * line.explained)}"
+
+
+def _distribution(
+    title: str, bins: Any, points: tuple[float, ...], upstream: Any, natural: Any, kind: Any, width: int, rows: int,
+    glyphs: Glyphs,
+) -> list[Line]:  # fmt: skip
+    low, middle, high, most = (units.text(kind, p) for p in points)
+    marks = []
+    if upstream.low_n and upstream.high_n:
+        marks.append(Mark(upstream.at, "upstream", "mark"))
+    if natural.low_n:
+        marks.append(Mark(natural.at, "natural", "key"))
+    out: list[Line] = [[(f"{title} ", "title"), (f"median {middle}, 5-95 % {low} to {high}, largest {most}", "dim")]]
+    out += histogram(bins.edges, bins.counts, width, rows, glyphs, kind=kind, marks=marks)
+    for name, split in (("upstream", upstream), ("natural", natural)):
+        text = (
+            f"{split.low_n:,} @ {units.text(kind, split.low_mean)} | {split.high_n:,} @ {units.text(kind, split.high_mean)}"
+            f" (explains {units.percent(100 * split.fit)})"
+            if split.low_n and split.high_n
+            else "one group"
+        )
+        out.append([(fit(name, 9), "mark" if name == "upstream" else "key"), (text, "")])
+    return out
+
+
+def _inside(side: SideDetail, width: int, glyphs: Glyphs) -> list[Line]:
+    seen = side.inside
+    assert seen is not None
+    out: list[Line] = [[("inside the tasks ", "title"), (seen.words, "dim")]]
+    peak = max(seen.memory_mb, default=0.0)
+    if peak > 0:
+        out.append([("memory ", "dim"), (spark(seen.memory_mb, 24, glyphs, 0.0), "bar"), (f"  to {peak:,.0f} MB", "")])
+    out.append([("CPU    ", "dim"), (spark(seen.cpu_share, 24, glyphs, 0.0, 1.0), "bar"),
+                (f"  {units.percent(100 * min(seen.cpu_share))} to {units.percent(100 * max(seen.cpu_share))}", "")])  # fmt: skip
+    return out
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def timeline(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Waterfall, slots in use, attempts on lanes, container waits, critical path."""
+    held = shown.facts
+    chart = held.chart
+    begin = float(chart.begin_ms)
+    span = (0.0, float(chart.end_ms) - begin)
+    out: list[Line] = [heading("phases: each waits for the one before")]
+    out += lanes(
+        [
+            Lane(p.name, [Span(p.start_ms - begin, p.end_ms - begin, "bar" if k % 2 == 0 else "bar2")],
+                 units.text("ms", p.ms))
+            for k, p in enumerate(held.waterfall)
+        ],
+        width, glyphs, span=span, kind="ms",
+    )  # fmt: skip
+    if shown.arrival.low is not None or shown.facts.job.running:
+        out += _arrival(shown, width)
+    inner = max(width - 24, 8)
+    out += [[], heading("containers in use")]
+    for name, series in (("maps", chart.map_slots), ("reducers", chart.reduce_slots)):
+        if len(series) and int(series.max()) > 0:
+            out.append([(fit(name, 10), "dim"), (spark(series.tolist(), inner, glyphs, 0.0), "bar"),
+                        (f"  up to {int(series.max()) / 1000:,.0f}", "")])  # fmt: skip
+    low, middle, high = (units.text("ms", wait) for wait in chart.waits)
+    if chart.waited:
+        out.append([("wait for a container ", "dim"),
+                    (f"median {middle}, 5-95 % {low} to {high} over {chart.waited:,} tasks", "")])  # fmt: skip
+    rows = max(min(chart.lanes, max(height - 8, 12)), 1)
+    waves = [f"{n} waves of {word}" for n, word in ((chart.map_waves, "maps"), (chart.reduce_waves, "reducers")) if n]
+    more = f", {rows} of {chart.lanes:,} lanes shown" if chart.lanes > rows else ""
+    out += [[], [("attempts ", "title"), (f"{' and '.join(waves)}{more}", "dim")]]
+    out += lanes(_attempt_lanes(chart, rows, glyphs), width, glyphs, span=span, kind="ms")
+    signs = _signs(glyphs)
+    out.append(
+        [(f"{signs['map']} map  {signs['reduce']} reducer  {signs['failed']} failed  {signs['killed']} killed  > running  "
+          "yellow: critical path" if not glyphs.ascii else
+          f"{signs['map']} map  {signs['reduce']} reducer  {signs['failed']} failed  {signs['killed']} killed  > running", "dim")]
+    )  # fmt: skip
+    out += [[], heading("critical path: what the end waited for")]
+    for step in held.path:
+        label = _label(held, step.attempt) if step.attempt >= 0 else ""
+        out.append(
+            [(fit(units.text("ms", step.end_ms - step.start_ms), 9, "right") + " ", "title" if label else "moderate"),
+             (f"{step.text} ", ""), (label, "dim")]
+        )  # fmt: skip
+    return out
+
+
+def _label(held: Any, attempt: int) -> str:
+    a = held.job.attempts
+    name = a.label[attempt] if attempt < len(a.label) else ""
+    host = a.host[attempt] if attempt < len(a.host) else ""
+    return f"{name.removeprefix('attempt_')} {host}".strip()
+
+
+def _signs(glyphs: Glyphs) -> dict[str, str]:
+    if glyphs.ascii:
+        return {"map": "#", "reduce": "=", "failed": "x", "killed": "-"}
+    return {"map": "█", "reduce": "▓", "failed": "x", "killed": "░"}
+
+
+def _attempt_lanes(chart: Chart, rows: int, glyphs: Glyphs) -> list[Lane]:
+    signs = _signs(glyphs)
+    seen = chart.lane < rows
+    spans: list[list[Span]] = [[] for _ in range(rows)]
+    begin = chart.begin_ms
+    for start, end, lane, is_map, outcome, critical in zip(
+        chart.start[seen].tolist(), chart.finish[seen].tolist(), chart.lane[seen].tolist(), chart.is_map[seen].tolist(),
+        chart.outcome[seen].tolist(), chart.critical[seen].tolist(), strict=True,
+    ):  # fmt: skip
+        sign = (
+            signs["failed"]
+            if outcome == 1
+            else signs["killed"]
+            if outcome == 2
+            else signs["map" if is_map else "reduce"]
+        )
+        style = (
+            "severe"
+            if outcome == 1
+            else "dim"
+            if outcome == 2
+            else "moderate"
+            if critical
+            else "bar"
+            if is_map
+            else "mark"
+        )
+        spans[lane].append(Span(start - begin, None if outcome == 3 else end - begin, style, sign))
+    return [Lane("", found) for found in spans]
+
+
+def _arrival(shown: JobDetail, width: int) -> list[Line]:
+    seen = shown.arrival
+    if seen.middle is not None and seen.low is not None and seen.high is not None:
+        text = (
+            f"ends about {units.moment(seen.middle)} (90 % between {units.moment(seen.low)} and {units.moment(seen.high)}): "
+            f"{seen.words}"
+        )
+    elif seen.low is not None:
+        text = f"not before about {units.moment(seen.low)}: {seen.words}"
+    else:
+        text = f"end unknown: {seen.words}"
+    return [[], *paragraph(text, width, "title")]
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def notes(
+    listing: dict[str, Any],
+    differences: list[dict[str, Any]],
+    shown: JobDetail,
+    problems: list[str],
+    mode: str,
+    width: int,
+) -> list[Line]:
+    """What was assumed, what upstream would say, where the seed differs, errors of attempts, problems of the files."""
+    out: list[Line] = []
+    said = listing.get("upstream_says") or ""
+    if said:
+        out += [heading("upstream would show nothing because"), *paragraph(said, width, "moderate"), []]
+    out += [heading("assumptions")]
+    out += paragraph(listing.get("notes") or "none", width)
+    if shown.prediction is not None:
+        out += [[], heading("the scenario's model")]
+        for text in shown.prediction.assumptions or ("other limits only: nothing about the tasks changes",):
+            out += paragraph(text, width)
+        for text in shown.prediction.warnings:
+            out += paragraph(text, width, "severe")
+    out += [[], heading(f"upstream and seed document (shown: {mode}, key m)")]
+    if not differences:
+        out += paragraph("both give the same numbers for this job", width, "dim")
+    for row in differences:
+        out.append([(f"{row['what']}  ", "title"), (f"upstream {row['upstream']}, seed {row['seed']}", "")])
+        out += paragraph(row["reason"], width, "dim", 2)
+    if shown.facts.errors:
+        out += [[], heading("errors of attempts")]
+        for text, count in shown.facts.errors:
+            out += paragraph(f"{count:,} x {text}", width, "severe")
+    if problems:
+        out += [[], heading("problems of its files")]
+        for text in problems:
+            out += paragraph(text, width, "moderate")
+    return out

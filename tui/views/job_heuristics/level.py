@@ -1,0 +1,314 @@
+"""One job in full: verdicts, cost, tasks, time, advice, what-if controls, history, notes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+
+from engine import units
+from tui.views.base import Level
+from tui.views.job_heuristics import drawing
+from tui.widgets.control import NumberControl, WordControl
+from tui.widgets.fragments import Line
+from tui.widgets.sections import Sections
+from tui.widgets.table import LiveTable
+
+if TYPE_CHECKING:
+    from engine.job_heuristics.detail import Detail, JobDetail
+    from engine.result import Result
+
+SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")
+WHAT_IF = SECTIONS.index("what if")
+MB = 2**20
+
+
+class JobLevel(Level):
+    """The open job. Every section draws from ``Result.detail.job`` and the tables of that job; only the section on
+    screen is drawn."""
+
+    DEFAULT_CSS = """
+    JobLevel { layout: vertical; }
+    JobLevel #job-head { height: 2; padding: 0 1; }
+    JobLevel Drawing { padding: 0 1; }
+    JobLevel #job-verdicts LiveTable { width: 46%; }
+    JobLevel #job-verdicts Drawing { border-left: vkey $panel; }
+    .-narrow JobLevel #job-verdicts { layout: vertical; }
+    .-narrow JobLevel #job-verdicts LiveTable { width: 1fr; height: 40%; }
+    .-narrow JobLevel #job-verdicts Drawing { border-left: none; border-top: hkey $panel; }
+    JobLevel #job-scenario { height: 1fr; }
+    JobLevel #job-controls { width: 46%; height: 1fr; }
+    .-narrow JobLevel #job-scenario { layout: vertical; }
+    .-narrow JobLevel #job-controls { width: 1fr; height: 8; }
+    JobLevel #job-model { height: auto; max-height: 6; }
+    JobLevel #job-runs { height: 1fr; }
+    JobLevel #job-changes { height: 1fr; }
+    """
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id)
+        self.job_id = job_id
+        self._ready = False
+
+    def compose(self) -> ComposeResult:
+        """Head and sections."""
+        name = "job-heuristics"
+        yield drawing.Drawing(id="job-head")
+        sections = Sections(id="job-sections")
+        sections.add(
+            "verdicts",
+            Horizontal(
+                LiveTable(name=f"{name}/explained", id="job-explained"),
+                drawing.Drawing(id="job-verdict"),
+                id="job-verdicts",
+            ),
+        )
+        sections.add("cost", drawing.Drawing(id="job-cost"))
+        sections.add("tasks", drawing.Drawing(id="job-tasks"))
+        sections.add("time", drawing.Drawing(id="job-time"))
+        sections.add("advice", Vertical(
+            LiveTable(name=f"{name}/job-recommendations", id="job-advice"), drawing.Drawing(id="job-advice-text"),
+        ))  # fmt: skip
+        sections.add("what if", Horizontal(
+            VerticalScroll(id="job-controls"),
+            Vertical(LiveTable(name=f"{name}/what_if", id="job-what-if"), drawing.Drawing(id="job-model")),
+            id="job-scenario",
+        ))  # fmt: skip
+        sections.add("history", Vertical(
+            LiveTable(name=f"{name}/history", id="job-runs"), LiveTable(name=f"{name}/conf_changes", id="job-changes"),
+        ))  # fmt: skip
+        sections.add("task list", LiveTable(name=f"{name}/tasks", id="job-task-list"))
+        sections.add("notes", drawing.Drawing(id="job-notes"))
+        yield sections
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    def show(self, result: Result) -> None:
+        """Draw the head and the section on screen."""
+        shown = self._shown(result)
+        self.query_one("#job-head", drawing.Drawing).show(
+            lambda width, glyphs: self._head(result, shown, width, glyphs)
+        )
+        if shown is not None and not self._ready:
+            self._ready = True
+            self._make_controls(shown)
+        self._draw(result)
+
+    def _shown(self, result: Result) -> JobDetail | None:
+        detail: Detail | None = result.detail
+        if detail is None or detail.job is None or detail.job.facts.job.id != self.job_id:
+            return None
+        return detail.job
+
+    @on(Sections.Shown, "#job-sections")
+    def _section_shown(self) -> None:
+        if self.pane.result is not None:
+            self._draw(self.pane.result)
+
+    def _draw(self, result: Result) -> None:
+        shown = self._shown(result)
+        if shown is None:
+            return
+        section = SECTIONS[self.query_one("#job-sections", Sections).chosen]
+        getattr(self, f"_draw_{section.replace(' ', '_')}")(result, shown)
+
+    def _head(self, result: Result, shown: JobDetail | None, width: int, glyphs: Any) -> list[Line]:
+        if shown is None:
+            text = f"{self.job_id}: " + (
+                "reading its tasks" if self.pane.dirty or not self._ready else "not in the data any more"
+            )
+            return [[(text, "title")]]
+        row = self._listing_row(result)
+        severity = row.get("severity") or ""
+        mark = glyphs.severity[drawing.level(severity)]
+        state = str(row.get("state") or "")
+        first: Line = [
+            (f"{row.get('name') or '(no name)'}  ", "title"),
+            (f"{mark} {severity or 'not judged'}  ", drawing.level(severity)),
+            (f"{state}  ", "key" if state == "RUNNING" else ""),
+            ("", ""),
+            *drawing.strip_line(str(row.get("strip") or "")),
+        ]
+        maps, reduces = shown.facts.job.maps, shown.facts.job.reduces
+        second: Line = [
+            (f"{row.get('user') or '?'} in {row.get('queue') or '?'}, {row.get('job_type') or 'Unknown'}, ", "dim"),
+            (f"{maps.n:,}/{maps.planned:,} maps, {reduces.n:,}/{reduces.planned:,} reducers, ", "dim"),
+            (f"submitted {units.text('time_ms', row.get('submit_ms'), 16)}", "dim"),
+        ]
+        if shown.before.runtime_ms is not None:
+            second.append((f", ran {units.text('ms', shown.before.runtime_ms)}", "dim"))
+        if row.get("upstream_says"):
+            second.append(("  upstream would show nothing (notes)", "moderate"))
+        return [first, second]
+
+    def _listing_row(self, result: Result) -> dict[str, Any]:
+        listing = result.detail.listing
+        found = listing.filter(listing["job_id"] == self.job_id)
+        return found.row(0, named=True) if found.height else {}
+
+    def _draw_verdicts(self, result: Result, shown: JobDetail) -> None:
+        self.pane.show_table("#job-explained", result, "explained")
+        self._verdict()
+
+    @on(LiveTable.Highlighted, "#job-explained")
+    def _verdict(self) -> None:
+        result = self.pane.result
+        shown = self._shown(result) if result is not None else None
+        row = self.query_one("#job-explained", LiveTable).row
+        found = next((v for v in shown.verdicts if row and v.heuristic == row["heuristic"]), None) if shown else None
+        self.query_one("#job-verdict", drawing.Drawing).show(
+            (lambda width, glyphs: drawing.verdict(found, width, glyphs)) if found is not None else None
+        )
+
+    def _draw_cost(self, result: Result, shown: JobDetail) -> None:
+        costs = result.tables["costs"]
+        rows = costs.filter(costs["job_id"] == self.job_id).to_dicts()  # at most eight causes
+        self.query_one("#job-cost", drawing.Drawing).show(
+            lambda width, glyphs: drawing.cost(rows, shown, width, glyphs)
+        )
+
+    def _draw_tasks(self, result: Result, shown: JobDetail) -> None:
+        panel = self.query_one("#job-tasks", drawing.Drawing)
+        panel.show(lambda width, glyphs: drawing.distributions(shown.facts.sides, width, panel.size.height, glyphs))
+
+    def _draw_time(self, result: Result, shown: JobDetail) -> None:
+        panel = self.query_one("#job-time", drawing.Drawing)
+        panel.show(lambda width, glyphs: drawing.timeline(shown, width, panel.size.height, glyphs))
+
+    def _draw_advice(self, result: Result, shown: JobDetail) -> None:
+        found = result.tables["recommendations"]
+        self.pane.show_table("#job-advice", result, "recommendations", found.filter(found["job_id"] == self.job_id))
+        self._advice_text()
+
+    @on(LiveTable.Highlighted, "#job-advice")
+    def _advice_text(self) -> None:
+        row = self.query_one("#job-advice", LiveTable).row
+        self.query_one("#job-advice-text", drawing.Drawing).show(
+            lambda width, glyphs: _advice_lines(row, width, glyphs)
+        )
+
+    def _draw_what_if(self, result: Result, shown: JobDetail) -> None:
+        self._show_controls(shown)
+        self.pane.show_table("#job-what-if", result, "what_if")
+        self.query_one("#job-model", drawing.Drawing).show(lambda width, glyphs: _model_lines(shown, width))
+
+    def _draw_history(self, result: Result, shown: JobDetail) -> None:
+        self.pane.show_table("#job-runs", result, "history")
+        self.pane.show_table("#job-changes", result, "conf_changes")
+
+    def _draw_task_list(self, result: Result, shown: JobDetail) -> None:
+        self.pane.show_table("#job-task-list", result, "tasks")
+
+    def _draw_notes(self, result: Result, shown: JobDetail) -> None:
+        table = result.tables["differences"]
+        differences = table.filter(table["job_id"] == self.job_id).to_dicts()  # a few dozen at most
+        row = self._listing_row(result)
+        mode = self.pane.parameters.mode
+        problems = [
+            f"{p.path}{f':{p.line}' if p.line else ''} {p.kind}: {p.reason}"
+            for p in result.problems
+            if self.job_id in p.path
+        ][:50]
+        self.query_one("#job-notes", drawing.Drawing).show(
+            lambda width, glyphs: drawing.notes(row, differences, shown, problems, mode, width)
+        )
+
+    # -- what-if controls ---------------------------------------------------------------------------------------------
+
+    def _make_controls(self, shown: JobDetail) -> None:
+        job = shown.facts.job
+        from engine.job_heuristics.facts import number
+        from engine.job_heuristics.gates import default_limits
+
+        holder = self.query_one("#job-controls", VerticalScroll)
+        split = int(job.maps.size.mean()) if len(job.maps.size) else 0
+        start = number(job.conf, "mapreduce.job.reduce.slowstart.completedmaps", 0.05)
+        controls: list[Any] = [
+            NumberControl("map container MB", job.maps.container_mb, low=128, high=16384, step=128, kind="count",
+                          id="what-map-mb"),
+            NumberControl("reducer container MB", job.reduces.container_mb, low=128, high=16384, step=128, kind="count",
+                          label_width=20, id="what-reduce-mb"),
+            NumberControl("input of a map", max(split, MB), low=MB, kind="bytes", id="what-split-size"),
+            NumberControl("reducers", max(len(job.reduces.total), 1), low=1, high=5000, kind="count", id="what-reduces"),
+            NumberControl("slow start", start, low=0.0, high=1.0, step=0.05, kind="number", id="what-slow-start"),
+            WordControl("limit", [f"{name}/{key}" for name, key in default_limits()], "Mapper Time/num_tasks_severity",
+                        id="what-limit"),
+            NumberControl("times", 1.0, low=0.05, high=20.0, step=0.05, kind="number", id="what-times"),
+        ]  # fmt: skip
+        for control in controls:
+            control.label_width = 21
+        holder.mount(*controls)
+        self.call_after_refresh(self._show_controls, shown)
+
+    def _show_controls(self, shown: JobDetail) -> None:
+        """The controls as the parameters have them (undo, advice taken)."""
+        wishes = {
+            "what-map-mb": shown.scenario.map_mb, "what-reduce-mb": shown.scenario.reduce_mb,
+            "what-split-size": shown.scenario.split_bytes, "what-reduces": shown.scenario.reduces,
+            "what-slow-start": shown.scenario.slowstart,
+        }  # fmt: skip
+        for control in self.query(NumberControl):
+            if control.id in wishes:
+                wish = wishes[control.id]
+                control.show(control.start if wish is None else wish)
+        factors = dict(_wish(text) for text in self.pane.parameters.limits)
+        word = self.query_one("#what-limit", WordControl) if self.query("#what-limit") else None
+        if word is not None:
+            self.query_one("#what-times", NumberControl).show(factors.get(word.value, 1.0))
+
+    @on(NumberControl.Changed)
+    def _number_changed(self, event: NumberControl.Changed) -> None:
+        event.stop()
+        control = event.number
+        value: float | None = None if event.value == control.start else event.value
+        field = (control.id or "").removeprefix("what-").replace("-", "_")
+        if field == "times":
+            word = self.query_one("#what-limit", WordControl).value
+            others = [t for t in self.pane.parameters.limits if _wish(t)[0] != word]
+            mine = [f"{word}=x{event.value:g}"] if value is not None else []
+            self.pane.change(limits=tuple(sorted([*others, *mine])))
+        elif field == "slow_start":
+            self.pane.change(slow_start=round(value, 3) if value is not None else None)
+        else:
+            self.pane.change(**{field: int(value) if value is not None else None})
+
+    @on(WordControl.Changed, "#what-limit")
+    def _limit_chosen(self, event: WordControl.Changed) -> None:
+        event.stop()
+        factors = dict(_wish(text) for text in self.pane.parameters.limits)
+        self.query_one("#what-times", NumberControl).show(factors.get(event.value, 1.0))
+
+
+def _wish(text: str) -> tuple[str, float]:
+    """Limit and factor of a wish like ``Mapper Time/num_tasks_severity=x1.5``; 1 for one that gives values."""
+    where, _, value = text.partition("=")
+    try:
+        return where, float(value.removeprefix("x")) if value.startswith("x") else 1.0
+    except ValueError:
+        return where, 1.0
+
+
+def _advice_lines(row: dict[str, Any] | None, width: int, glyphs: Any) -> list[Line]:
+    if row is None:
+        return [[("nothing to recommend: containers, splits, reducers and buffers suit this job", "dim")]]
+    out: list[Line] = [[(f"{row['key']}=", "title"), (f"{row['value']}", "ok"), (f"  now {row['current']}", "dim")]]
+    out += drawing.paragraph(row["text"], width)
+    out.append(
+        [(f"{row['heuristic']} ", ""), (str(row["severity_now"]), drawing.level(row["severity_now"])),
+         (f" {glyphs.arrow} ", "dim"), (str(row["severity_after"]), drawing.level(row["severity_after"])),
+         ("   key t takes it into the what-if scenario", "dim")]
+    )  # fmt: skip
+    return out
+
+
+def _model_lines(shown: JobDetail, width: int) -> list[Line]:
+    if shown.prediction is None:
+        return [[("change a value on the left: verdicts and metrics follow at once", "dim")]]
+    out: list[Line] = []
+    for text in shown.prediction.warnings:
+        out += drawing.paragraph(text, width, "severe")
+    for text in shown.prediction.assumptions:
+        out += drawing.paragraph(text, width, "dim")
+    return out

@@ -1,0 +1,283 @@
+"""The tab: job list, roll-up and recommendations; Enter opens a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+
+from engine import units
+from tui.actions import bindings
+from tui.views.base import DetailPanel, ViewPane
+from tui.views.job_heuristics import drawing
+from tui.views.job_heuristics.level import WHAT_IF, JobLevel
+from tui.widgets.bars import share_bar
+from tui.widgets.fragments import Fragment, Line
+from tui.widgets.sections import Sections
+from tui.widgets.table import LiveTable
+
+if TYPE_CHECKING:
+    from engine.job_heuristics.detail import Detail
+    from engine.result import Result
+    from tui.widgets.window import Cell
+
+NAME = "job-heuristics"
+GROUPS = ("user", "queue", "job_type", "hour")
+SCENARIO: dict[str, Any] = {
+    "map_mb": None, "reduce_mb": None, "split_size": None, "reduces": None, "slow_start": None, "limits": (),
+}  # fmt: skip
+"""The what-if parameters and their neutral values."""
+TAKES = {
+    "mapreduce.map.memory.mb": "map_mb",
+    "mapreduce.reduce.memory.mb": "reduce_mb",
+    "mapreduce.input.fileinputformat.split.minsize": "split_size",
+    "mapreduce.input.fileinputformat.split.maxsize": "split_size",
+    "mapreduce.job.reduces": "reduces",
+    "mapreduce.job.reduce.slowstart.completedmaps": "slow_start",
+}
+"""Which recommendation the scenario can take, and as which parameter."""
+
+
+def strip_cell(cell: Cell) -> Sequence[Fragment]:
+    """A severity strip in the job list."""
+    return drawing.strip_line(str(cell.value or ""))
+
+
+def state_cell(cell: Cell) -> Sequence[Fragment]:
+    """A job's state; what runs and what failed stands out."""
+    word = str(cell.value or "")
+    style = {"RUNNING": "key", "FAILED": "severe", "KILLED": "moderate", "ERROR": "severe", "SUCCEEDED": "dim"}
+    return [(word, style.get(word, "moderate"))]
+
+
+class Pane(ViewPane):
+    """Job heuristics."""
+
+    VIEW = NAME
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
+    DEFAULT_CSS = "Pane #job-summary { height: 1fr; }"
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.grouping = GROUPS[0]
+
+    def compose_view(self) -> ComposeResult:
+        """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs."""
+        sections = Sections(id="fleet")
+        sections.add(
+            "jobs",
+            Horizontal(
+                LiveTable(
+                    name=f"{NAME}/jobs", id="jobs",
+                    renderers={"strip": strip_cell, "state": state_cell},
+                ),
+                DetailPanel(drawing.Drawing(id="job-summary")),
+            ),
+        )  # fmt: skip
+        sections.add(
+            "roll-up",
+            LiveTable(
+                name=f"{NAME}/rollup", id="rollup",
+                renderers={
+                    "share": share_bar(text="percent", peak=100), "cumulated": share_bar(text="percent", peak=100),
+                },
+            ),
+        )  # fmt: skip
+        sections.add("recommendations", LiveTable(name=f"{NAME}/recommendations", id="recommendations"))
+        yield sections
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    def show(self, result: Result) -> None:
+        """Draw the section on screen; the others when they are chosen."""
+        detail: Detail = result.detail
+        self.query_one("#jobs", LiveTable).show(detail.listing, detail.listing_spec)
+        self._others(result)
+        self._summary()
+
+    def _others(self, result: Result) -> None:
+        rollup = result.tables["rollup"]
+        self.show_table("#rollup", result, "rollup", rollup.filter(rollup["by"] == self.grouping))
+        self.show_table("#recommendations", result, "recommendations")
+
+    @on(LiveTable.Highlighted, "#jobs")
+    def _summary(self) -> None:
+        row = self.query_one("#jobs", LiveTable).row
+        result = self.result
+        if row is None or result is None:
+            self.query_one("#job-summary", drawing.Drawing).show(None)
+            return
+        table = result.tables["heuristics"]
+        verdicts = table.filter(table["job_id"] == row["job_id"]).to_dicts()  # at most one per heuristic
+        table = result.tables["recommendations"]
+        advice = table.filter(table["job_id"] == row["job_id"]).head(3).to_dicts()
+        self.query_one("#job-summary", drawing.Drawing).show(
+            lambda width, glyphs: _summary_lines(row, verdicts, advice, width, glyphs)
+        )
+
+    # -- opening a job ----------------------------------------------------------------------------------------------------
+
+    @property
+    def open_job(self) -> str | None:
+        """The job whose level is open."""
+        top = self.levels[-1] if self.levels else None
+        return top.job_id if isinstance(top, JobLevel) else None
+
+    @on(LiveTable.Selected, "#jobs")
+    async def _open_row(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        await self.open(str(event.key[0]))
+
+    @on(LiveTable.Selected, "#recommendations")
+    async def _open_advised(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        await self.open(str(event.key[0]))
+
+    @on(LiveTable.Selected, "#rollup")
+    def _open_group(self, event: LiveTable.Selected) -> None:
+        """Show the jobs of a group: the filter of the job list."""
+        event.stop()
+        by, group = str(event.key[0]), str(event.key[1])
+        if by == "hour":
+            return
+        self.query_one("#fleet", Sections).choose(0)
+        jobs = self.query_one("#jobs", LiveTable)
+        jobs.choose(filter=f'{by}="{group}"' if " " in group else f"{by}={group}")
+
+    @on(LiveTable.Selected, "#job-runs")
+    async def _open_run(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        if str(event.key[0]) != self.open_job:
+            await self.back()
+            await self.open(str(event.key[0]))
+
+    async def open(self, job_id: str) -> None:
+        """Open one job."""
+        if self.parameters is None:
+            return
+        self._choose(job=job_id, compare=None, **SCENARIO)
+        await self.drill(JobLevel(job_id))
+        self._ask()
+
+    async def back(self) -> bool:
+        """Close the open job and drop its scenario."""
+        was = self.open_job
+        closed = await super().back()
+        if was is not None and closed:
+            self._choose(job=None, compare=None, **SCENARIO)
+            self._ask()
+        return closed
+
+    def _choose(self, **fields: Any) -> None:
+        """Change parameters without an undo step: opening a job is not a change to take back."""
+        from msgspec.structs import replace
+
+        self.parameters = replace(self.parameters, **fields)
+
+    def _ask(self, urgent: bool = True) -> None:
+        """Whatever undo or defaults bring back, the open job stays the chosen one."""
+        if self.open_job is not None and self.parameters.job != self.open_job:
+            self._choose(job=self.open_job)
+        super()._ask(urgent)
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def action_mode(self) -> None:
+        """Upstream's rules or the seed document's."""
+        if self.parameters is not None:
+            self.change(mode="seed" if self.parameters.mode == "upstream" else "upstream")
+
+    def action_group(self) -> None:
+        """The next grouping of the roll-up."""
+        fleet = self.query("#fleet")
+        if not fleet or self.result is None or self.open_job is not None:
+            return
+        sections = self.query_one("#fleet", Sections)
+        if sections.chosen != 1:
+            sections.choose(1)
+        else:
+            self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
+        self._others(self.result)
+
+    async def action_what_if(self) -> None:
+        """To the what-if controls, opening the job under the cursor if none is open."""
+        if self.open_job is None:
+            row = self.query_one("#jobs", LiveTable).row if self.query("#jobs") else None
+            if row is None:
+                return
+            await self.open(str(row["job_id"]))
+        self.levels[-1].query_one("#job-sections", Sections).choose(WHAT_IF)
+        controls = self.levels[-1].query("#job-controls > *")
+        if controls:
+            controls.first().focus()
+
+    def action_take(self) -> None:
+        """Take a recommendation into the scenario."""
+        found = self.levels[-1].query("#job-advice") if self.levels else None
+        table = found.first(LiveTable) if found else None
+        row = table.row if table is not None else None
+        if row is None or self.open_job is None:
+            self.notify("open a job and its section advice first", timeout=3)
+            return
+        field = TAKES.get(row["key"])
+        if field is None:
+            self.notify(f"the what-if model does not know {row['key']}", timeout=3, markup=False)
+            return
+        value: Any = float(row["value"]) if field == "slow_start" else int(row["value"])
+        self.change(**{field: value})
+        self.levels[-1].query_one("#job-sections", Sections).choose(WHAT_IF)
+
+    def action_forget(self) -> None:
+        """Drop the scenario (can be undone)."""
+        if self.parameters is not None:
+            self.change(**SCENARIO)
+
+    def action_compare(self) -> None:
+        """Compare configurations with the run under the cursor."""
+        found = self.levels[-1].query("#job-runs") if self.levels else None
+        row = found.first(LiveTable).row if found else None
+        if row is None or self.open_job is None:
+            self.notify("open a job and its section history first", timeout=3)
+            return
+        self.change(compare=None if row["job_id"] == self.open_job else row["job_id"])
+
+
+def _summary_lines(
+    row: dict[str, Any], verdicts: list[dict[str, Any]], advice: list[dict[str, Any]], width: int, glyphs: Any
+) -> list[Line]:
+    out: list[Line] = drawing.paragraph(str(row["name"] or "(no name)"), width, "title")
+    out += drawing.facts(
+        [
+            ("id", str(row["job_id"]), ""),
+            ("user, queue", f"{row['user'] or '?'}, {row['queue'] or '?'}", ""),
+            ("state", str(row["state"]), ""),
+            ("tasks", f"{row['maps'] or 0:,} maps, {row['reduces'] or 0:,} reducers", ""),
+            ("used", units.text("mb_s", row["used_mb_s"]), ""),
+            ("wasted", units.text("mb_s", row["wasted_mb_s"]), ""),
+            ("true cost", units.text("mb_s", row["cost_mb_s"]), ""),
+            ("avoidable", units.text("mb_s", row["avoidable_mb_s"]), ""),
+            ("wait", units.text("ms", row["wait_ms"]), ""),
+            ("run time", units.text("ms", row["runtime_ms"]), ""),
+        ],
+        width,
+    )
+    if row["upstream_says"]:
+        out += [[], *drawing.paragraph(f"upstream would show nothing: {row['upstream_says']}", width, "moderate")]
+    out.append([])
+    for verdict in verdicts:
+        style = drawing.level(verdict["severity"])
+        quiet = style == "ok"
+        out.append(
+            [(f"{glyphs.severity[style]} ", style), (f"{verdict['heuristic']} ", "dim" if quiet else ""),
+             (str(verdict["severity"]), "dim" if quiet else style)]
+        )  # fmt: skip
+    if not verdicts:
+        out.append([("no heuristic gave a result", "dim")])
+    for one in advice:
+        out += [[], [(f"{one['key']}=", ""), (str(one["value"]), "ok")]]
+        out += drawing.paragraph(f"saves {units.text('mb_s', one['saving_mb_s'])}: {one['text']}", width, "dim")
+    return out
