@@ -7,7 +7,7 @@ concerns one job (option ``job``) is made for that one only.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -28,7 +28,7 @@ EXPLAINED = Table(
         Column("job_id", pl.String, "job id", kind="id", hidden=True),
         Column("heuristic", pl.String, "verdict", priority=0, width=18),
         Column("severity", pl.String, "its severity", kind="level", priority=0),
-        Column("value", pl.String, "the value that decides", priority=0, width=30),
+        Column("value", pl.String, "the value that decides", priority=0, width=24),
         Column("limits", pl.String, "its limits, LOW to CRITICAL", width=34),
         Column("reason", pl.String, "which limit keeps it where it is", priority=3, width=60),
         Column("worse", pl.String, "what one level worse would take", priority=2, width=40),
@@ -98,13 +98,19 @@ TABLES: tuple[Table, ...] = (
 """Further result tables, in the order they are shown. The last five only with option job."""
 
 LETTERS = dict(zip(SEVERITIES, ".LMSC", strict=True))
+_FIRST = ("name", "severity", "state", "score", "user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms", "job_id")
 LISTING = Table(
     "listing",
     "The job list with one letter per heuristic (. NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result)",
     (
-        *JOBS.columns[:2],
+        JOBS.column("name"),
         Column("strip", pl.String, "severity of each heuristic in upstream's order", title="verdicts", priority=0, width=13),
-        *(c for c in JOBS.columns[2:]),
+        replace(JOBS.column("severity"), width=10),
+        replace(JOBS.column("state"), width=9),
+        replace(JOBS.column("score"), priority=1, width=6),
+        *(replace(JOBS.column(n), priority=1) for n in ("user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms")),
+        replace(JOBS.column("job_id"), priority=2),
+        *(c for c in JOBS.columns if c.name not in _FIRST),
         Column("cost_mb_s", pl.Float64, "true cost of all attempts", unit="MB s", kind="mb_s", title="cost", hidden=True),
         Column("avoidable_mb_s", pl.Float64, "of it avoidable", unit="MB s", kind="mb_s", title="avoidable", hidden=True),
         Column("saving_mb_s", pl.Float64, "predicted saving", unit="MB s", kind="mb_s", title="saving", priority=2),

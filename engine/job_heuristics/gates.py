@@ -188,12 +188,12 @@ def _skew(word: str, s: Sample, limits: Limits) -> Tree:
         s.side.name,
         (
             (
-                Gate("data-factor", "groups differ in bytes by a factor of", "", _deviation(a, b), deviation, True),
+                Gate("data-factor", "factor between the groups' bytes", "", _deviation(a, b), deviation, True),
                 Gate("data-size", "mean bytes of the large group", "bytes", b, files, True),
                 Gate("data-tasks", "tasks in the small group (bytes)", "tasks", low, tasks, True),
             ),
             (
-                Gate("time-factor", "groups differ in time by a factor of", "", _deviation(ta, tb), deviation, True),
+                Gate("time-factor", "factor between the groups' times", "", _deviation(ta, tb), deviation, True),
                 Gate("time-tasks", "tasks in the small group (time)", "tasks", tlow, tasks, True),
             ),
         ),

@@ -82,6 +82,8 @@ def _move(gate: Gate, gap: float, worse: bool) -> str:
         return f"{count:,} {'more' if grows else 'fewer'} task{'' if count == 1 else 's'}{where}"
     if gap == 0:
         return f"any {'rise' if grows else 'fall'} of {gate.label} below its limit" if not worse else gate.label
+    if gate.unit in ("", "10000"):
+        return f"{gate.label} {amount(gap, gate.unit)} {'higher' if grows else 'lower'}"
     return f"{amount(gap, gate.unit)} {'more' if grows else 'less'} {gate.label}"
 
 
@@ -108,7 +110,7 @@ def explain(tree: Tree) -> Why:
                 lev,
                 tree.measured and strength[b] == best and lev == strength[b],
                 amount(value, g.unit),
-                f"{'≥' if g.rising else '≤'} {', '.join(amount(x, g.unit) for x in g.limits)}",
+                f"{'>=' if g.rising else '<='} {', '.join(amount(x, g.unit) for x in g.limits)}",
             )
             for g, value, lev in branch
         )

@@ -310,11 +310,8 @@ def timeline(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[
     out += [[], [("attempts ", "title"), (f"{' and '.join(waves)}{more}", "dim")]]
     out += lanes(_attempt_lanes(chart, rows, glyphs), width, glyphs, span=span, kind="ms")
     signs = _signs(glyphs)
-    out.append(
-        [(f"{signs['map']} map  {signs['reduce']} reducer  {signs['failed']} failed  {signs['killed']} killed  > running  "
-          "yellow: critical path" if not glyphs.ascii else
-          f"{signs['map']} map  {signs['reduce']} reducer  {signs['failed']} failed  {signs['killed']} killed  > running", "dim")]
-    )  # fmt: skip
+    legend = f"{signs['map']} maps  {signs['reduce']} reducers  {signs['failed']} failed  {signs['killed']} killed  > running"
+    out.append([(legend, "dim"), ("  critical path", "moderate")])
     out += [[], heading("critical path: what the end waited for")]
     for step in held.path:
         label = _label(held, step.attempt) if step.attempt >= 0 else ""
@@ -333,9 +330,10 @@ def _label(held: Any, attempt: int) -> str:
 
 
 def _signs(glyphs: Glyphs) -> dict[str, str]:
+    """Characters of attempts; neighbours on a lane take turns, so that they differ without colour."""
     if glyphs.ascii:
-        return {"map": "#", "reduce": "=", "failed": "x", "killed": "-"}
-    return {"map": "█", "reduce": "▓", "failed": "x", "killed": "░"}
+        return {"map": "#%", "reduce": "=~", "failed": "x", "killed": "-"}
+    return {"map": "█▓", "reduce": "▒░", "failed": "x", "killed": "-"}
 
 
 def _attempt_lanes(chart: Chart, rows: int, glyphs: Glyphs) -> list[Lane]:
@@ -347,13 +345,8 @@ def _attempt_lanes(chart: Chart, rows: int, glyphs: Glyphs) -> list[Lane]:
         chart.start[seen].tolist(), chart.finish[seen].tolist(), chart.lane[seen].tolist(), chart.is_map[seen].tolist(),
         chart.outcome[seen].tolist(), chart.critical[seen].tolist(), strict=True,
     ):  # fmt: skip
-        sign = (
-            signs["failed"]
-            if outcome == 1
-            else signs["killed"]
-            if outcome == 2
-            else signs["map" if is_map else "reduce"]
-        )
+        pair = signs["map" if is_map else "reduce"]
+        sign = signs["failed"] if outcome == 1 else signs["killed"] if outcome == 2 else pair[len(spans[lane]) % 2]
         style = (
             "severe"
             if outcome == 1

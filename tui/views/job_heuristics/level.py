@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -12,13 +13,15 @@ from engine import units
 from tui.views.base import Level
 from tui.views.job_heuristics import drawing
 from tui.widgets.control import NumberControl, WordControl
-from tui.widgets.fragments import Line
+from tui.widgets.fragments import Fragment, Line
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.job_heuristics.detail import Detail, JobDetail
     from engine.result import Result
+    from engine.tables import Table
+    from tui.widgets.window import Cell
 
 SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")
 WHAT_IF = SECTIONS.index("what if")
@@ -43,6 +46,7 @@ class JobLevel(Level):
     .-narrow JobLevel #job-scenario { layout: vertical; }
     .-narrow JobLevel #job-controls { width: 1fr; height: 8; }
     JobLevel #job-model { height: auto; max-height: 6; }
+    JobLevel #job-advice { height: 40%; }
     JobLevel #job-runs { height: 1fr; }
     JobLevel #job-changes { height: 1fr; }
     """
@@ -71,11 +75,9 @@ class JobLevel(Level):
         sections.add("advice", Vertical(
             LiveTable(name=f"{name}/job-recommendations", id="job-advice"), drawing.Drawing(id="job-advice-text"),
         ))  # fmt: skip
-        sections.add("what if", Horizontal(
-            VerticalScroll(id="job-controls"),
-            Vertical(LiveTable(name=f"{name}/what_if", id="job-what-if"), drawing.Drawing(id="job-model")),
-            id="job-scenario",
-        ))  # fmt: skip
+        effects = LiveTable(name=f"{name}/what_if", id="job-what-if", renderers={"predicted": predicted_cell})
+        model = Vertical(effects, drawing.Drawing(id="job-model"))
+        sections.add("what if", Horizontal(VerticalScroll(id="job-controls"), model, id="job-scenario"))
         sections.add("history", Vertical(
             LiveTable(name=f"{name}/history", id="job-runs"), LiveTable(name=f"{name}/conf_changes", id="job-changes"),
         ))  # fmt: skip
@@ -179,7 +181,9 @@ class JobLevel(Level):
 
     def _draw_advice(self, result: Result, shown: JobDetail) -> None:
         found = result.tables["recommendations"]
-        self.pane.show_table("#job-advice", result, "recommendations", found.filter(found["job_id"] == self.job_id))
+        self.query_one("#job-advice", LiveTable).show(
+            found.filter(found["job_id"] == self.job_id), _without_job(self.pane.spec("recommendations"))
+        )
         self._advice_text()
 
     @on(LiveTable.Highlighted, "#job-advice")
@@ -199,7 +203,7 @@ class JobLevel(Level):
         self.pane.show_table("#job-changes", result, "conf_changes")
 
     def _draw_task_list(self, result: Result, shown: JobDetail) -> None:
-        self.pane.show_table("#job-task-list", result, "tasks")
+        self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], _without_job(self.pane.spec("tasks")))
 
     def _draw_notes(self, result: Result, shown: JobDetail) -> None:
         table = result.tables["differences"]
@@ -279,6 +283,22 @@ class JobLevel(Level):
         event.stop()
         factors = dict(_wish(text) for text in self.pane.parameters.limits)
         self.query_one("#what-times", NumberControl).show(factors.get(event.value, 1.0))
+
+
+def _without_job(spec: Table) -> Table:
+    """A table of one job: the job's id is not shown at first."""
+    from dataclasses import replace
+
+    columns = tuple(replace(c, hidden=True) if c.name == "job_id" else c for c in spec.columns)
+    return replace(spec, columns=columns)
+
+
+def predicted_cell(cell: Cell) -> Sequence[Fragment]:
+    """What the scenario predicts, coloured and marked by its direction."""
+    direction = str(cell.row.get("direction") or "")
+    style = {"better": "ok", "worse": "severe"}.get(direction, "")
+    mark = {"better": cell.glyphs.down, "worse": cell.glyphs.up}.get(direction, " ")
+    return [(f"{mark} ", style), (str(cell.value or ""), style)]
 
 
 def _wish(text: str) -> tuple[str, float]:
