@@ -32,6 +32,7 @@ class JobLevel(Level):
     """The open job. Every section draws from ``Result.detail.job`` and the tables of that job; only the section on
     screen is drawn."""
 
+    SCOPED_CSS = False  # the rules begin with the screen's classes
     DEFAULT_CSS = """
     JobLevel { layout: vertical; }
     JobLevel #job-head { height: 2; padding: 0 1; }
