@@ -484,16 +484,17 @@ class Collector:
         return Reading(rows=rows, problems=self.problems, consumed=consumed, state=state)
 
     def _job_rows(self) -> dict[str, list[Any]]:
-        columns: dict[str, list[Any]] = {name: [] for name in _JOB_COLUMNS}
-        for row in self.jobs:
-            row.setdefault("source", self.source)
-            if row["job_id"] is None:
-                row["job_id"] = self.job
-            for name, column in columns.items():
-                value = row.get(name)
-                if isinstance(value, str):
-                    value = clean_text(value) if name == "diagnostics" else clean(value)
-                column.append(value)
+        given = set().union(*self.jobs)
+        columns: dict[str, list[Any]] = {"source": [row.get("source", self.source) for row in self.jobs]}
+        for name in _JOB_COLUMNS:
+            if name in given and name != "source":
+                columns[name] = [row.get(name) for row in self.jobs]
+        columns["job_id"] = [self.job if job is None else job for job in columns["job_id"]]
+        for name in _JOB_TEXTS:
+            if name in columns:
+                columns[name] = clean_column(columns[name])
+        if "diagnostics" in columns:
+            columns["diagnostics"] = [v and clean_text(v) for v in columns["diagnostics"]]
         return columns
 
 
@@ -510,6 +511,7 @@ _TEXTS = frozenset(
         "split", "chosen_id",
     }
 )  # fmt: skip
+_JOB_TEXTS = ("name", "user", "queue", "state", "am_host", "am_container", "workflow", "broken")
 _JOB_COLUMNS = (
     "seq", "job_id", "event", "source", "time_ms", "submit_ms", "launch_ms", "finish_ms", "am_start_ms", "name",
     "user", "queue", "state", "maps", "reduces", "maps_finished", "reduces_finished", "attempts_running", "uberized",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, BinaryIO
 
 import msgspec
@@ -45,6 +46,7 @@ def is_event(line: bytes) -> bool:
     return match is not None and (match.group(1) in _FAST or match.group(1) in _SKIP)
 
 
+@lru_cache(maxsize=64)
 def schema_problems(line: bytes) -> dict[str, str] | None:
     """What Hadoop 2.7.3 would say per record about the schema line; None: it is no schema."""
     try:

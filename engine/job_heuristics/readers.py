@@ -111,7 +111,7 @@ class History:
                 if history_text.is_event(schema):
                     end = start - 1
                     line -= 1
-            state.update(form="json", line=line, says=says)
+            state.update(form="json", line=line, says=dict(says))
             return end + 1
         try:
             decoder = history_binary.decoder(schema)

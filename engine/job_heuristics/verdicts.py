@@ -442,6 +442,20 @@ def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
 
 
 def _json(details: Mapping[str, Any]) -> str:
+    """Details as a JSON object. Most are plain words and numbers, which need no escaping."""
+    try:
+        plain = "".join(details.values()) + "".join(details)
+    except TypeError:
+        plain = '"'
+    if (
+        plain.isascii()
+        and plain.isprintable()
+        and '"' not in plain
+        and "\\" not in plain
+        and len(plain) < 600
+        and max(map(len, details.values()), default=0) <= 255
+    ):
+        return "{" + ",".join([f'"{label}":"{value}"' for label, value in details.items()]) + "}"
     kept = {k: _cut(v) if isinstance(v, str) else v for k, v in details.items()}
     return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
 
