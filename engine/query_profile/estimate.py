@@ -19,6 +19,12 @@ FLOOR = 0.05
 """Weights go with 1/y, but not below this share of the median y."""
 
 
+SLOW = 0.15
+"""Correlation of residuals three intervals apart from which errors count as slow drift."""
+
+MOST_BYTES = 100e6
+"""Memory for the block sums of the bootstrap."""
+
 FEWEST = 4
 """With fewer intervals nothing can be told apart: all classes get the same cost."""
 
@@ -99,6 +105,48 @@ def huber(residual: np.ndarray, k: float) -> np.ndarray:
     return np.asarray(np.minimum(1.0, k * scale / np.maximum(np.abs(residual), 1e-300)))
 
 
+LIMITS = (0.4, 0.7, 1.0, 1.345, 2.0)
+"""Huber limits that may be chosen: from almost least absolute errors to almost least squares."""
+
+
+def tuned(residual: np.ndarray) -> float:
+    """The smallest of ``LIMITS`` whose estimated variance E[psi^2] / E[psi']^2 is about the best: errors with heavy tails
+    get a small one, normal errors a large one."""
+    scale = 1.4826 * float(np.median(np.abs(residual - np.median(residual)))) if len(residual) else 0.0
+    if scale <= 0:
+        return 1.345
+    u = residual / scale
+    variances = [float((np.clip(u, -k, k) ** 2).mean()) / max(float((np.abs(u) < k).mean()), 1e-3) ** 2 for k in LIMITS]
+    return next(k for k, v in zip(LIMITS, variances, strict=True) if v <= 1.06 * min(variances))
+
+
+def lagged(residual: np.ndarray, lag: int) -> float:
+    """Correlation of residuals ``lag`` intervals apart, outliers clipped."""
+    if len(residual) <= 4 * lag:
+        return 0.0
+    limit = 4 * float(np.median(np.abs(residual)))
+    clipped = np.clip(residual, -limit, limit)
+    if clipped[lag:].std() <= 0 or clipped[:-lag].std() <= 0:
+        return 0.0
+    return float(np.corrcoef(clipped[lag:], clipped[:-lag])[0, 1])
+
+
+def short_memory(residual: np.ndarray) -> float:
+    """The part of the residuals' correlation that is gone after a few intervals, 0-0.8. It is noise, and taking it out
+    makes the estimate sharper; slow drift is a misfit, and taking differences would only enlarge it."""
+    return float(np.clip(lagged(residual, 1) - max(lagged(residual, 3), 0.0), 0.0, 0.8))
+
+
+def whiten(rows: np.ndarray, rho: float) -> np.ndarray:
+    """Rows (T, ...) less ``rho`` times the row before (Prais and Winsten)."""
+    if rho == 0 or not len(rows):
+        return rows
+    out = rows.copy()
+    out[1:] -= rho * rows[:-1]
+    out[0] *= math.sqrt(1 - rho * rho)
+    return out
+
+
 def split(found: Design, cost: np.ndarray, method: str) -> Costs:
     """Costs (P,) of a design as costs per class."""
     time, call = np.zeros(found.classes), np.zeros(found.classes)
@@ -149,7 +197,7 @@ class Recipe:
 
     power: float = 1.0
     k: float = 1.345
-    rounds: int = 4
+    rounds: int = 6
     draws: int = 100
     seed: int = 1
 
@@ -166,14 +214,16 @@ def best(
     return by_time(x, y, seconds, recipe)
 
 
-def block_length(rows: int) -> int:
-    """Length of bootstrap blocks: about 0.75 sqrt(T), at least 1."""
-    return max(1, round(0.75 * math.sqrt(rows)))
+def block_length(rows: int, memory: float = 1.0) -> int:
+    """Length of bootstrap blocks, at least 1: about the cube root of T for errors without memory, 0.75 sqrt(T) else."""
+    return max(1, round(0.75 * math.sqrt(rows) if memory > SLOW else rows ** (1 / 3)))
 
 
-def _blocks(a: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _blocks(a: np.ndarray, t: np.ndarray, memory: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """Gram matrices (K, P, P) and right sides (K, P) of the consecutive blocks of rows."""
-    length = block_length(len(t))
+    length = block_length(len(t), memory)
+    # not so many that the matrices fill the memory
+    length = max(length, math.ceil(len(t) * a.shape[1] ** 2 * 8 / MOST_BYTES))
     starts = range(0, len(t), length)
     grams = np.stack([a[i : i + length].T @ a[i : i + length] for i in starts])
     rights = np.stack([a[i : i + length].T @ t[i : i + length] for i in starts])
@@ -216,49 +266,63 @@ def by_time_and_calls(x: np.ndarray, calls: np.ndarray, y: np.ndarray, seconds: 
     return Costs(costs.method, costs.time, costs.call, costs.background, draws, spread)
 
 
-def by_time(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Recipe) -> Costs:
+def by_time(
+    x: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Recipe, weight: np.ndarray | None = None
+) -> Costs:
     """Non-negative regression on times, single classes pulled towards a common cost (empirical Bayes).
 
     Prior b_j ~ N(b0, tau^2) with one b0; the strength sigma^2/tau^2 has the largest marginal likelihood; the background
-    is not pulled. Draws are posterior-bootstrap fits: blocks of intervals drawn again, prior means disturbed by tau.
+    is not pulled. Errors that hang together for a few intervals are whitened. Draws are posterior-bootstrap fits: blocks
+    of intervals drawn again, prior means disturbed by tau, the strength itself drawn by its likelihood.
     """
     found = design(x, None, y, seconds)
     own = found.role == 0
     size = int(own.sum())
     if not size or not len(y):
         return split(found, np.zeros(len(own)), "default")
-    w = weights(y, recipe.power)
+    w = weights(y, recipe.power) if weight is None else weight
     unit = float(np.median(y)) or 1.0
     a0, t0 = found.columns * w[:, None], y * w
     a0[:, -1] *= unit
     row = np.ones(len(y))
     cost: np.ndarray | None = None
-    lam = b0 = sigma2 = 0.0
+    lam = b0 = sigma2 = rho = 0.0
+    strengths = _Strengths(*np.ones((4, 1)))
+    k = recipe.k
     gram = np.zeros((size + 1, size + 1))
     right = np.zeros(size + 1)
-    for _ in range(recipe.rounds):
+    for step in range(recipe.rounds):
         root = np.sqrt(row)
-        a, t = a0 * root[:, None], t0 * root
-        lam, b0, sigma2 = _evidence(a[:, :-1], a[:, -1], t)
+        a, t = whiten(a0, rho) * root[:, None], whiten(t0, rho) * root
+        strengths = _evidence(a[:, :-1], a[:, -1], t)
+        lam, b0, sigma2 = strengths.best()
         gram = a.T @ a
         right = a.T @ t
         gram[np.arange(size), np.arange(size)] += lam
         right[:size] += lam * b0
         cost = nonnegative.solve(gram, right, cost)
-        row = huber(t0 - a0 @ cost, recipe.k)
+        residual = t0 - a0 @ cost
+        if step < 3:
+            rho = short_memory(residual)
+            k = tuned(whiten(residual, rho))
+        row = huber(whiten(residual, rho), k)
     assert cost is not None
     root = np.sqrt(row)
-    grams, rights = _blocks(a0 * root[:, None], t0 * root)
+    grams, rights = _blocks(
+        whiten(a0, rho) * root[:, None], whiten(t0, rho) * root, lagged(whiten(t0 - a0 @ cost, rho), 3)
+    )
     count = len(grams)
     random = np.random.default_rng(recipe.seed)
     tau = np.sqrt(sigma2 / lam) if lam > 0 else 0.0
     fits = np.empty((recipe.draws, size + 1))
     pull = np.zeros(size + 1)
-    for i in range(recipe.draws):
+    picks = random.choice(len(strengths.lam), recipe.draws, p=strengths.probability)
+    for i, pick in enumerate(picks):
         times = random.multinomial(count, np.full(count, 1 / count))
-        pull[:size] = lam * (b0 + tau * random.standard_normal(size))
+        lam_i, spread = strengths.lam[pick], math.sqrt(strengths.sigma2[pick] / strengths.lam[pick])
+        pull[:size] = lam_i * (strengths.b0[pick] + spread * random.standard_normal(size))
         gram_i = np.tensordot(times, grams, 1)
-        gram_i[np.arange(size), np.arange(size)] += lam
+        gram_i[np.arange(size), np.arange(size)] += lam_i
         gram_i[size, size] *= 1 + 1e-9
         fits[i] = nonnegative.solve(gram_i, times @ rights + pull, cost)
     fits[:, -1] *= unit
@@ -270,8 +334,22 @@ def by_time(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Recipe) -
     )
 
 
-def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> tuple[float, float, float]:
-    """Strength lambda = sigma^2/tau^2, prior mean b0 and sigma^2 of largest marginal likelihood.
+@dataclass(frozen=True)
+class _Strengths:
+    """Grid of shrinkage strengths ``lam`` = sigma^2/tau^2 with prior mean, sigma^2 and probability of each."""
+
+    lam: np.ndarray
+    b0: np.ndarray
+    sigma2: np.ndarray
+    probability: np.ndarray
+
+    def best(self) -> tuple[float, float, float]:
+        i = int(np.argmax(self.probability))
+        return float(self.lam[i]), float(self.b0[i]), float(self.sigma2[i])
+
+
+def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strengths:
+    """Marginal likelihood of each shrinkage strength (flat prior on its logarithm).
 
     The background is projected out; b0 by generalised least squares; lambda on a log grid through one decomposition.
     """
@@ -293,5 +371,5 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> tuple[flo
     b0 = np.maximum(a_tu / np.maximum(a_uu, 1e-300), 0.0)
     sigma2 = np.maximum((a_tt - 2 * b0 * a_tu + b0**2 * a_uu) / rows, 1e-300)
     likelihood = -0.5 * rows * np.log(sigma2) - 0.5 * np.log1p(values[None, :] / lam[:, None]).sum(axis=1)
-    i = int(np.argmax(likelihood))
-    return float(lam[i]), float(b0[i]), float(sigma2[i])
+    chance = np.exp(likelihood - likelihood.max())
+    return _Strengths(lam, b0, sigma2, chance / chance.sum())

@@ -75,7 +75,7 @@ class MysqlDigest:
                     )
                 )
                 continue
-            digest = "" if row["digest"] in ("NULL", "\\N", "") else row["digest"]
+            digest = "" if row.get("digest", "") in ("NULL", "\\N", "") else row["digest"]
             schema = "" if row.get("schema_name") in (None, "NULL", "\\N") else row["schema_name"]
             query = row.get("digest_text", "")
             sent, affected = values["sum_rows_sent"], values["sum_rows_affected"]

@@ -229,7 +229,7 @@ class PgssInfo:
             timed = next((name for name in TIME_COLUMNS if name in row), None)
             at_ms = instant_ms(row[timed]) if timed else name_instant_ms(source.name) or source.mtime_ms
             try:
-                dealloc = number(row["dealloc"])
+                dealloc = number(row.get("dealloc"))
             except ValueError as error:
                 reading.problems.append(Problem.at(source.path, "bad-number", str(error), line=line))
                 continue
@@ -238,7 +238,7 @@ class PgssInfo:
                 continue
             columns["at_ms"].append(at_ms)
             columns["dealloc"].append(None if math.isnan(dealloc) else dealloc)
-            columns["reset_ms"].append(instant_ms(row["stats_reset"]))
+            columns["reset_ms"].append(instant_ms(row.get("stats_reset", "")))
         reading.rows["snapshot_info"] = columns
         return reading
 

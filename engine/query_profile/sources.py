@@ -16,6 +16,7 @@ from engine.query_profile import deltas, hostseries
 from engine.query_profile.hostcpu import utc_text
 from engine.query_profile.snapshots import STEM
 from engine.query_profile.tables import METRICS
+from engine.query_profile.wlr import HUGE
 from engine.query_profile.wlr_csv import DEFAULT_TARGET
 from engine.query_profile.workload import ClassInfo, Workload, unique_names
 from engine.view import Context
@@ -196,11 +197,11 @@ def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], ta
             start = end
     with np.errstate(invalid="ignore", over="ignore"):
         total_x = x.sum(axis=1)
-    finite = np.isfinite(total_x) & np.isfinite(y)
+    finite = (np.abs(total_x) < HUGE) & (np.abs(y) < HUGE)
     reasons = np.full(len(y), "", dtype=object)
     reasons[total_x == 0] = "no query time in this interval"
     reasons[y == 0] = f"{target} is 0"
-    reasons[~finite] = "a value is not finite"
+    reasons[~finite] = "a value is not finite, or too large for any time"
     metrics = {"time_us": x}
     if counted is not None:
         metrics["calls"] = counted

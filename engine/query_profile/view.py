@@ -739,8 +739,8 @@ class _Computation:
                     )
         if attribution is not None and attribution.elbow is not None and attribution.elbow.found:
             notes.append(
-                f"past the queueing elbow (bend {attribution.elbow.bend:.2f}, t {attribution.elbow.t:.0f}): fitted on the "
-                f"{int(attribution.elbow.flat.sum())} intervals below it, the others are scaled to their CPU"
+                f"past the queueing elbow (bend {attribution.elbow.bend:.2f}, t {attribution.elbow.t:.0f}): waiting is taken "
+                f"out of the times by a queue that is full at {attribution.elbow.capacity / 1e6:.1f} s per interval"
             )
         if attribution is not None and attribution.broken is not None and attribution.broken.row > 0:
             notes.append(

@@ -22,6 +22,10 @@ NO_SPREAD = 1e-9
 """Relative spread of x at or below which a class has one point only, and so no line."""
 
 
+HUGE = 1e100
+"""No time is this long; squares of it are still finite. The safe form leaves such rows out."""
+
+
 @dataclass(frozen=True)
 class Lines:
     """One fitted line per class; all arrays of shape (classes,). ``intercept_stderr`` is upstream's formula,
@@ -177,7 +181,8 @@ class Moments:
         found = self
         for start in range(0, len(x), BLOCK):
             block, target = x[start : start + BLOCK], y[start : start + BLOCK]
-            fine = np.isfinite(target) & np.isfinite(block).all(axis=1)
+            with np.errstate(invalid="ignore", over="ignore"):
+                fine = (np.abs(target) < HUGE) & (np.abs(block).max(axis=1, initial=0.0) < HUGE)
             if not fine.all():
                 block, target = block[fine], target[fine]
             found = found.merge(_moments(block, target))

@@ -131,7 +131,7 @@ class WlrCsv:
                     count=len(np.unique(rows)),
                 )
             )
-        negative = values < 0
+        negative = (values < 0) & ~odd
         if negative.any():
             rows, columns = np.nonzero(negative)
             reading.problems.append(
