@@ -175,13 +175,13 @@ def upstream_compared(pool: upstream.Pool, found: Measurements, parameters: Comp
     ]
     total = samples.count
     share = float(answer.matched.sum()) / total if total else None
-    passed = share is not None and share >= parameters.pass_share
+    passed = None if share is None else share >= parameters.pass_share
     notes = (
         "Upstream mode: APIResponsiveness_ and PodStartupLatency_ files only; a metric that one side lacks is matched, "
         "as upstream has it; the pass rule is the seed design's, upstream computes none.",
     )
     return Compared(
-        columns, samples, np.ones(total, dtype=bool), answer.matched, "PASS" if passed else "FAIL", passed, share,
+        columns, samples, np.ones(total, dtype=bool), answer.matched, _word(passed), passed, share,
         notes=notes,
     )  # fmt: skip
 
@@ -212,16 +212,20 @@ def design_compared(
     chosen = {name: _take(values, rows) for name, values in columns.items()}
     total = int(answer.compared.sum())
     share = float(answer.matched.sum()) / total if total else None
-    passed = share is not None and share >= parameters.pass_share
+    passed = None if share is None else share >= parameters.pass_share
     similarity = float(answer.similarity[answer.compared].mean()) if total else None
     notes = (
         f"Design mode: percentiles {', '.join(parameters.percentiles)}; values below 50 ms (API) and 1 s (pod startup) "
         f"count as that; matched from {parameters.threshold:g} to {parameters.upper:g}.",
     )
     return Compared(
-        chosen, pooled.samples, answer.compared[rows], answer.matched[rows], "PASS" if passed else "FAIL", passed, share,
+        chosen, pooled.samples, answer.compared[rows], answer.matched[rows], _word(passed), passed, share,
         notes=notes, extra={"similarity": similarity}, problems=_mixed(pooled, keys),
     )  # fmt: skip
+
+
+def _word(passed: bool | None) -> str:
+    return statistical.NOT_ENOUGH if passed is None else ("PASS" if passed else "FAIL")
 
 
 def _take(values: Any, rows: NDArray[np.int64]) -> Any:

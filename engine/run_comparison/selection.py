@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -161,24 +161,47 @@ _PAIRS = (
 )  # fmt: skip
 
 
-def usual_sides(runs: Runs) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Left and right patterns where the operator named none, and a sentence that says how they were chosen."""
-    jobs = runs.jobs
-    names = {path: listed[0].job for path, listed in jobs.items() if any(run.values for run in listed)}
+def usual_sides(
+    runs: Runs, series: Mapping[tuple[str, ...], frozenset[int]]
+) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Left and right patterns where the operator named none, and a sentence that says how they were chosen.
+
+    ``series``: which series each job (by path) has. Jobs called as pairs usually are, then the two jobs that have most
+    metrics in common over most runs, then the halves of the largest job.
+    """
+    jobs = {path: listed for path, listed in runs.jobs.items() if series.get(path)}
+    names = {path: listed[0].job for path, listed in jobs.items()}
     for left, right in _PAIRS:
-        found = [[name for path, name in names.items() if path[-1] == end] for end in (left, right)]
-        if found[0] and found[1]:
-            return tuple(sorted(found[0])), tuple(sorted(found[1])), f"Sides by name: {left} against {right}."
-    if len(names) >= 2:
-        most = sorted(names, key=lambda path: (-len(jobs[path]), names[path]))[:2]
-        left, right = sorted(names[path] for path in most)
-        return (left,), (right,), "Sides: the two jobs with the most runs, by name."
-    if names:
-        path, name = next(iter(names.items()))
-        with_values = [run for run in newest_first(jobs[path]) if run.values]
+        found = [[path for path in names if path[-1] == end] for end in (left, right)]
+        if any(series[one] & series[other] for one in found[0] for other in found[1]):
+            return (
+                tuple(sorted(names[path] for path in found[0])),
+                tuple(sorted(names[path] for path in found[1])),
+                f"Sides by name: {left} against {right}.",
+            )
+    sizes = {
+        path: sum(1 for run in listed if run.values and (run.success or not run.ci)) for path, listed in jobs.items()
+    }
+    largest = sorted(jobs, key=lambda path: (-sizes[path], names[path]))[:_MOST_JOBS]
+    best: tuple[int, str, str] | None = None
+    for at, one in enumerate(largest):
+        for other in largest[at + 1 :]:
+            score = len(series[one] & series[other]) * min(sizes[one], sizes[other])
+            first, second = sorted((names[one], names[other]))
+            if score and (best is None or (-score, first, second) < (-best[0], *best[1:])):
+                best = (score, first, second)
+    if best is not None:
+        return (best[1],), (best[2],), "Sides: the two jobs that have most in common, by name."
+    if largest:
+        name = names[largest[0]]
+        with_values = [run for run in newest_first(jobs[largest[0]]) if run.values]
         half = len(with_values) // 2
         if half:
             right_runs = tuple(f"{name}/{run.name}" for run in with_values[:half])
             left_runs = tuple(f"{name}/{run.name}" for run in with_values[half:])
-            return left_runs, right_runs, "One job: its older runs on the left, its newer ones on the right."
+            return left_runs, right_runs, f"{name}: its older runs on the left, its newer ones on the right."
     return (), (), ""
+
+
+_MOST_JOBS = 24
+"""Jobs among which pairs are looked for: those with the most runs."""

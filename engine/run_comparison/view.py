@@ -27,7 +27,7 @@ from engine.run_comparison.present import (
 )
 from engine.run_comparison.readers import READERS
 from engine.run_comparison.runs import Run, Runs, collect_runs, name_problems
-from engine.run_comparison.samples import Pooled, Samples, pool_honest
+from engine.run_comparison.samples import Pooled, Samples, metric_keys, pool_honest
 from engine.run_comparison.selection import parse_rule, pick, usual_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 from engine.run_comparison.upstream import Pool, pool_upstream
@@ -46,23 +46,23 @@ class Chosen:
     note: str
 
 
-def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int) -> Chosen:
+def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int, found: Measurements) -> Chosen:
     """Runs of both sides. Raises NoInput if a side stays empty, saying what there is."""
     rule = parse_rule(parameters.select)
     strict = parameters.mode == "upstream"
     left, right, note = parameters.left, parameters.right, ""
     if not left or not right:
-        usual_left, usual_right, note = usual_sides(runs)
+        usual_left, usual_right, note = usual_sides(runs, _series_of_jobs(runs, found))
         left, right = left or usual_left, right or usual_right
         if parameters.left or parameters.right:
             note = ""
     blocked = {problem.path.partition("/")[0] for problem in runs.bad_names} if strict else set()
     picked = []
     for word, patterns in (("left", left), ("right", right)):
-        found = pick(patterns, runs, rule, now_ms, strict=strict, failed=parameters.include_failed)
-        if strict and any(run.job in blocked for run in found):
+        side = pick(patterns, runs, rule, now_ms, strict=strict, failed=parameters.include_failed)
+        if strict and any(run.job in blocked for run in side):
             raise NoInput(f"{word}: a run folder that is not called by a number makes upstream's listing fail")
-        picked.append(tuple(found))
+        picked.append(tuple(side))
     if not picked[0] or not picked[1]:
         jobs = sorted({run.job for run in runs.runs})
         empty = "left" if not picked[0] else "right"
@@ -104,7 +104,7 @@ class RunComparison:
             runs = Runs(seen, runs.directions, runs.bad_names)
         problems = name_problems([*inputs.problems], inputs.files, places, _fresh(runs))
         now_ms = parse_now(parameters.now) if parameters.now else (context.at_ms or context.now_ms)
-        chosen = choose_sides(runs, parameters, now_ms)
+        chosen = choose_sides(runs, parameters, now_ms, found)
         context.check()
         keys = (inputs.version, tuple(r.key for r in chosen.left), tuple(r.key for r in chosen.right))
         pool = _kept(memo, "upstream", (keys, parameters.min_count), lambda: _pool(found, chosen, places, parameters))
@@ -246,6 +246,17 @@ def _runs(inputs: Inputs, found: Measurements, memo: dict[Any, Any]) -> tuple[Ru
 
     kept: tuple[Runs, dict[int, Place]] = _kept(memo, "runs", inputs.version, make)
     return kept
+
+
+def _series_of_jobs(runs: Runs, found: Measurements) -> dict[tuple[str, ...], frozenset[int]]:
+    """Which series each job has; series of one name and another unit count as one thing only after conversion."""
+    _, which, _ = metric_keys(found)
+    chunks = found.chunks
+    jobs: dict[tuple[str, ...], set[int]] = {}
+    for run in runs.runs:
+        for number in run.chunks:
+            jobs.setdefault(run.job_path, set()).update(np.unique(which[chunks[number].codes]).tolist())
+    return {path: frozenset(codes) for path, codes in jobs.items()}
 
 
 def _or_nan(value: float | None) -> float:

@@ -376,3 +376,38 @@ def test_groups_count_every_metric_once(tmp_path: Path) -> None:
     assert groups["different"].to_list() == [1, 0, 0]
     assert groups["worse"].sum() == 1
     assert groups["metrics"].sum() == 3
+
+
+def test_usual_sides_have_most_in_common(tmp_path: Path) -> None:
+    two_jobs(tmp_path, [100.0] * 3, [100.0] * 3)
+    lines = ["time,latency", *(f"2024-01-{day:02d},{day}" for day in range(1, 29))]
+    (tmp_path / "nightly.csv").write_text("\n".join(lines))
+    result = compute(tmp_path, draws=20)
+    assert (result.summary["left"], result.summary["right"]) == ("left-job", "right-job")
+
+
+def test_sides_that_share_nothing_are_undecided(tmp_path: Path) -> None:
+    write_run(tmp_path, "left-job", 1, {"APIResponsiveness_load_T.json": api_file(1.0, Resource="a")})
+    write_run(tmp_path, "right-job", 1, {"APIResponsiveness_load_T.json": api_file(1.0, Resource="b")})
+    for mode in ("statistical", "design"):
+        result = compute(tmp_path, mode=mode, draws=20, **SIDES)
+        assert (result.summary["total"], result.summary["pass"], result.summary["share"]) == (0, None, None)
+    assert compute(tmp_path, mode="upstream", **SIDES).summary["pass"] is True
+
+
+def test_the_sample_is_read_whole_and_its_player_keeps_going(tmp_path: Path) -> None:
+    from sample_data.run_comparison.live import FIRST_DAY, KEEP, steps
+
+    play = steps(tmp_path)
+    next(play)
+    first = compute(tmp_path, draws=50)
+    assert first.problems == ()
+    assert first.tables["runs"].filter("bad")["job"].to_list() == ["scale-100-simulated"]
+    assert set(first.tables["runs"]["result"]) == {"SUCCESS", "FAILURE", "unfinished", ""}
+    seen = {problem.kind for _ in range(40) if next(play) for problem in read_folder(tmp_path).problems}
+    assert seen == {"cut-file"}
+    for _ in range(30 * (KEEP - FIRST_DAY + 2)):
+        next(play)
+    later = compute(tmp_path, draws=50, select="all")
+    assert later.summary["runs_left"] <= KEEP
+    assert later.summary["runs_left"] > first.summary["runs_left"]
