@@ -513,19 +513,20 @@ def _again(
     """Assemble only the jobs that changed or gone files mention, over all files that mention those jobs."""
     moved = changed | set(gone)
     touched = {job for found in (old.files, old.confs) for job, files in found.items() if not files.isdisjoint(moved)}
-    fresh = Events(inputs, changed, None)
-    for frame in (fresh.jobs, fresh.task_starts, fresh.task_ends, fresh.attempt_starts, fresh.attempt_ends, fresh.conf):
-        touched.update(j for j in frame["job_id"].unique().to_list() if j is not None)
-    for name in list(touched):
-        touched |= old.names.get(name, set())
-    wanted = set(changed)
-    for job in touched:
-        wanted |= old.files.get(job, set()) | old.confs.get(job, set())
-        for name in _names(inputs.files, old.files.get(job, set())):
-            wanted |= old.confs.get(name, set())
-    for name in _names(inputs.files, changed):
-        wanted |= old.confs.get(name, set())
-    part = _build(Events(inputs, wanted & inputs.files.keys(), context.at_ms))
+    read: set[int] = set()
+    while True:
+        for name in list(touched):
+            touched |= old.names.get(name, set())
+        wanted = _mentioning(inputs, old, changed, touched)
+        if wanted <= read:
+            break
+        # What is new in the changed files may name further jobs: then once more.
+        read = wanted
+        events = Events(inputs, read, context.at_ms)
+        for frame in (events.jobs, events.task_starts, events.task_ends, events.attempt_starts, events.attempt_ends):
+            touched.update(_ids(frame))
+        touched.update(_ids(events.conf))
+    part = _build(events)
     built = _Built(
         old.model.replaced(touched, part.model.only(touched)),
         _merged(old.files, part.files, touched),
@@ -533,6 +534,22 @@ def _again(
         {**old.names, **{n: j | old.names.get(n, set()) for n, j in part.names.items()}},
     )
     return built, touched
+
+
+def _ids(frame: pl.DataFrame) -> Iterable[str]:
+    return (job for job in frame["job_id"].unique().to_list() if job is not None)
+
+
+def _mentioning(inputs: Inputs, old: _Built, changed: set[int], touched: set[str]) -> set[int]:
+    """All files that hold something of ``touched`` jobs, and the changed ones."""
+    wanted = set(changed)
+    for job in touched:
+        wanted |= old.files.get(job, set()) | old.confs.get(job, set())
+        for name in _names(inputs.files, old.files.get(job, set())):
+            wanted |= old.confs.get(name, set())
+    for name in _names(inputs.files, changed):
+        wanted |= old.confs.get(name, set())
+    return wanted & inputs.files.keys()
 
 
 def _merged(old: dict[str, set[int]], new: dict[str, set[int]], touched: set[str]) -> dict[str, set[int]]:

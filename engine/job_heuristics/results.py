@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from engine.job_heuristics.rules import DEFAULT, Rules
 from engine.job_heuristics.sides import Array, measure
 from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
 from engine.job_heuristics.verdicts import Judge, Verdict, memory_mb, rows
+from engine.result import Finding, Level
 
 Properties = Mapping[str, Mapping[str, str]]
 
@@ -31,6 +33,29 @@ class Judged:
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     differences: pl.DataFrame
+    findings: Mapping[str, tuple[Finding, ...]]
+    """Job → its findings; jobs without one are absent."""
+
+
+LEVELS: dict[str, Level] = {
+    "NONE": "ok", "LOW": "low", "MODERATE": "moderate", "SEVERE": "severe", "CRITICAL": "critical",
+}  # fmt: skip
+"""Upstream's severity as a level of the house."""
+
+
+def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
+    """One finding per verdict of LOW and worse, by job; ``jobs`` are JOBS rows."""
+    names = dict(jobs.select("job_id", "name").iter_rows())
+    found: dict[str, list[Finding]] = {}
+    bad = heuristics.filter(pl.col("severity") != "NONE")
+    for job, heuristic, severity, score, details in bad.iter_rows():
+        values = ", ".join(
+            f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
+            for label, value in json.loads(details).items()
+        )
+        text = f"{heuristic} is {severity} (score {score}) for {names.get(job) or 'a job without a name'}. {values}"
+        found.setdefault(job, []).append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
+    return {job: tuple(each) for job, each in found.items()}
 
 
 def slow_start(properties: Properties, names: list[str]) -> Array:
@@ -101,7 +126,8 @@ def judge(
         pl.when(blind).then(None).otherwise(pl.col(name)).alias(name)
         for name in ("used_mb_s", "wasted_mb_s", "wait_ms")
     )
-    return Judged(JOBS.frame(table), heuristics, _differences(jobs, judges, verdicts, counted))
+    done = JOBS.frame(table)
+    return Judged(done, heuristics, _differences(jobs, judges, verdicts, counted), findings_of(done, heuristics))
 
 
 def _totals(judge: Judge, verdicts: list[Verdict]) -> tuple[list[int | None], list[int]]:

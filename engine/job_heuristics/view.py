@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -19,13 +19,10 @@ from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, SEVERITI
 from engine.parameters import Parameters
 from engine.problems import fold
 from engine.reading import FileKind
-from engine.result import Finding, Headline, Level, Result
+from engine.result import Headline, Level, Result
 from engine.tables import Table
 from engine.view import Context, NoInput
 
-_LEVELS: dict[str, Level] = {
-    "NONE": "ok", "LOW": "low", "MODERATE": "moderate", "SEVERE": "severe", "CRITICAL": "critical",
-}  # fmt: skip
 _DEFAULT_BLOCK = JobParameters().block_size
 
 
@@ -61,12 +58,14 @@ class JobHeuristics:
         more = beyond.extend(model, judged.heuristics, judged.jobs, chosen, job, wanted, context)
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
+        summary = _summary(judged.jobs)
+        found = judged.findings
         return Result(
             view=self.name,
-            summary=_summary(judged.jobs),
+            summary=summary,
             tables={name: tables[name] for name in order},
-            headline=_headline(judged.jobs),
-            findings=_findings(judged),
+            headline=_headline(summary),
+            findings=tuple(chain.from_iterable(found[j] for j in judged.jobs["job_id"].to_list() if j in found)),
             notes=(*notes, *more.notes),
             problems=fold((*inputs.problems, *chosen.problems)),
             newest_ms=inputs.newest_ms,
@@ -137,6 +136,7 @@ def _judged(
             _merge(last.jobs, new.jobs, touched, model.jobs),
             _merge(last.heuristics, new.heuristics, touched, model.jobs),
             _merge(last.differences, new.differences, touched, model.jobs),
+            {**{job: f for job, f in last.findings.items() if job not in touched}, **new.findings},
         )
     memo.update(key=key, judged=found)
     return found
@@ -183,8 +183,7 @@ def _summary(jobs: pl.DataFrame) -> dict[str, Any]:
     return summary
 
 
-def _headline(jobs: pl.DataFrame) -> tuple[Headline, ...]:
-    summary = _summary(jobs)
+def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     used, wasted = summary["used_mb_s"], summary["wasted_mb_s"]
     bad = summary["jobs_critical"] + summary["jobs_severe"]
     level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
@@ -196,21 +195,6 @@ def _headline(jobs: pl.DataFrame) -> tuple[Headline, ...]:
         Headline("wasted", share, "memory above 1.5 x the largest peak of each side"),
         Headline("failed", f"{summary['jobs_failed']:,}", f"{summary['jobs_killed']} killed"),
     )
-
-
-def _findings(judged: Judged) -> tuple[Finding, ...]:
-    """One line per verdict of LOW and worse; the front end takes those from its level on."""
-    bad = judged.heuristics.filter(pl.col("severity") != "NONE")
-    names = dict(judged.jobs.select("job_id", "name").iter_rows())
-    found = []
-    for job, heuristic, severity, score, details in bad.iter_rows():
-        values = ", ".join(
-            f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
-            for label, value in json.loads(details).items()
-        )
-        text = f"{heuristic} is {severity} (score {score}) for {names.get(job) or 'a job without a name'}. {values}"
-        found.append(Finding(_LEVELS[severity], f"{job} {heuristic}", text))
-    return tuple(found)
 
 
 def _notes(parameters: JobParameters, chosen: rules.Rules) -> tuple[str, ...]:
