@@ -117,16 +117,22 @@ def _topic_replicas(cluster: Cluster, thresholds: Thresholds) -> tuple[bool | No
 def _rack_counts(cluster: Cluster) -> tuple[np.ndarray, np.ndarray]:
     """Per partition with a leader: the most replicas in one rack, and the fewest over all racks of live brokers."""
     topology = cluster.topology
-    names, index = topology.racks_index
+    _, index = topology.racks_index
     rows = np.flatnonzero(topology.leader >= 0)
     held = topology.held[rows]
     rack = np.where(held, np.append(index, -1)[topology.replicas[rows]], -1)
-    counts = np.zeros((len(rows), max(len(names), 1)), np.int16)
-    for column in range(rack.shape[1]):
-        here = rack[:, column] >= 0
-        counts[np.flatnonzero(here), rack[here, column]] += 1
     live = np.unique(index[topology.alive])
-    return counts.max(axis=1, initial=0), counts[:, live].min(axis=1) if len(live) else counts.min(axis=1, initial=0)
+    counts = np.zeros(rack.shape, np.int32)
+    distinct = np.zeros(len(rows), np.int32)
+    alive = np.isin(rack, live)
+    for column in range(rack.shape[1]):
+        same = (rack == rack[:, column : column + 1]) & held
+        counts[:, column] = np.where(held[:, column], same.sum(axis=1), 0)
+        distinct += alive[:, column] & ~(same[:, :column].any(axis=1))
+    most = counts.max(axis=1, initial=0)
+    # A rack of live brokers without a replica has none; where each has one, the least crowded counts.
+    crowd = np.where(alive, counts, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
+    return most, np.where(distinct == len(live), crowd, 0) if len(live) else np.zeros(len(rows), np.int32)
 
 
 def _partition_word(cluster: Cluster, bad: np.ndarray) -> str:

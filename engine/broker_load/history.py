@@ -117,13 +117,12 @@ def gather(
         ticks = ticks.filter(pl.col("time_ms") <= until_ms)
     if not places.height:
         return None
-    final_rows = topology.newest(places, until_ms)
     answers = inputs.table("answer_brokers")
-    who = identity.resolve(
-        _identity_rows(book, table, ticks, (tuple(sorted(book.seen.items())), until_ms)),
-        final_rows,
-        known_brokers(inputs.table("broker_list"), answers, {}),
-    )
+    who = Identity({}, {}, (), ())
+    scraped = _identity_rows(table, ticks)
+    if scraped.height:
+        listed = known_brokers(inputs.table("broker_list"), answers, {})
+        who = identity.resolve(scraped, topology.newest(places, until_ms), listed)
     hosts = {broker: identity.bare(host) for host, found in who.ids.items() for broker in found}
     known = known_brokers(inputs.table("broker_list"), answers, hosts)
     heard = frozenset(hosts) | frozenset(ticks["broker"].drop_nulls().unique().to_list())
@@ -188,7 +187,7 @@ def _frame_key(inputs: Inputs, frame: pl.DataFrame) -> tuple[tuple[int, int], ..
     return tuple((number, inputs.files[number].version) for number in files if number in inputs.files)
 
 
-def _identity_rows(book: Book, table: pl.DataFrame, ticks: pl.DataFrame, key: Any) -> pl.DataFrame:
+def _identity_rows(table: pl.DataFrame, ticks: pl.DataFrame) -> pl.DataFrame:
     """Rows that tell who is who: the newest scrape of each instance."""
     if not ticks["host"].is_not_null().any():
         return table.head(0)
@@ -254,7 +253,8 @@ def measured_rows(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interv
     place = ["broker", "metric", "topic", "partition"]
     counters = rows.filter(pl.col("counter"))
     gauges = rows.filter(~pl.col("counter"))
-    if gauges["host"].is_not_null().any():
+    sources = gauges.select("broker", "time_ms", "host", FILE).unique()
+    if sources.height > sources.select("broker", "time_ms").unique().height:
         # Two scrapes of one broker at one moment (a host listed twice, a file copied) are one reading.
         gauges = gauges.unique([*place, "time_ms"], keep="first", maintain_order=True)
     columns = ["time_ms", "broker", "metric", "topic", "partition", "value"]

@@ -21,11 +21,16 @@ def skipped(model: Model) -> pl.DataFrame:
     topology = model.topology
     has = np.zeros(topology.size, np.bool_)
     rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
-    for taken, where in zip(model.samples, model.maps, strict=True):
+    seen = np.zeros(topology.size, np.bool_)
+    for taken, where in zip(reversed(model.samples), reversed(model.maps), strict=True):
         index = np.arange(topology.size) if where is None else where
         keep = index >= 0
         has[index[keep]] |= taken.rule[keep] == 0
-        rule[index[keep]] = taken.rule[keep]
+        fresh = index[keep & ~seen[index]] if len(index) else index
+        rule[fresh] = taken.rule[keep & ~seen[index]] if len(index) else 0
+        seen[index[keep]] = True
+        if has.all():
+            break
     if model.finished is not None:
         has[model.finished.partition] = True
     rows = np.flatnonzero(~has)

@@ -170,6 +170,14 @@ def _window(
         and len(have.rounds) == len(members)
         and all(old[0] is new[0] for old, new in zip(have.rounds, members, strict=True))
     )
+    if have is not None and not same and given is None and have.finished is None:
+        old = [(samples.round, samples.rule) for samples, _ in have.rounds]
+        new = [(samples.round, samples.rule) for samples, _ in members]
+        alike = len(old) == len(new) and all(
+            a[0] is b[0] and a[1] is b[1] for a, b in zip(old, new, strict=True))  # fmt: skip
+        if alike and book.window_topology.get(index) is final:
+            have = book.windows[index] = have.without_cpu(members)
+            same = True
     if have is None or not same:
         have = book.windows[index] = Window(index, final.size, members, given)
         book.window_topology[index] = final

@@ -91,7 +91,7 @@ class BrokerLoadParameters(Parameters, frozen=True):
     min_topic_leaders_per_broker: Annotated[int, option("Leaders such a topic needs on each.", low=1, high=10000)] = 1
     max_rows: Annotated[
         int, option("Most rows of the windows and samples tables; more are left out and said so.", low=0, high=10**9)
-    ] = 1_000_000
+    ] = 250_000
     answer: Annotated[
         str,
         option(

@@ -6,8 +6,11 @@ Everything here is independent of the CPU weights, so a round is computed once a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from engine.broker_load import metrics
@@ -15,6 +18,12 @@ from engine.broker_load.topology import Flags, Floats, Ints, Longs, Topology, ta
 
 MISSING_SHARE = 0.01
 """Largest share of topics, and of leader partitions, that may lack a size before a broker's totals stay as reported."""
+
+
+SLACK = 1.05
+"""A partition may exceed its broker's rate by this factor before its sample is dropped …"""
+QUIET = 10.0
+"""… unless the broker's rate is at or below this many KB/s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +57,36 @@ class Round:
     disk: Floats
     extra: Floats
 
+    @cached_property
+    def leader_size(self) -> Floats:
+        """[P] size of the leader replica in MB, NaN where its broker reported none."""
+        slot, has = self.topology.leader_slot
+        return np.where(has, self.size.ravel()[slot], np.nan) if len(slot) else np.empty(0)
+
+    @cached_property
+    def rules(self) -> dict[bytes, npt.NDArray[np.int8]]:
+        """Skip rules [P] by which cores are known; kept by the samples made from this round."""
+        return {}
+
+    @cached_property
+    def shares(self) -> tuple[Floats, Floats, Flags]:
+        """[G] what each group takes of its broker's bytes in and out (clamped to all of it), and whether a partition's
+        rate exceeds its broker's by more than the slack allows. Independent of the CPU weights."""
+        leader = self.topology.groups[1]
+        whole_in = self.totals[metrics.IN][leader]
+        whole_out = (self.totals[metrics.OUT] + self.totals[metrics.REPL_OUT])[leader]
+        part_in = self.rates[metrics.IN]
+        part_out = self.rates[metrics.OUT] + self.rates[metrics.REPL_OUT]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            idle = (whole_in == 0) & (whole_out == 0)
+            dropped = ~idle & (
+                ((SLACK * whole_in < part_in) & (whole_in > QUIET))
+                | ((SLACK * whole_out < part_out) & (whole_out > QUIET))
+            )
+            share_in = np.where(whole_in == 0, 0.0, np.minimum(1.0, part_in / whole_in))
+            share_out = np.where(whole_out == 0, 0.0, np.minimum(1.0, part_out / whole_out))
+            return whole_in * share_in, whole_out * share_out, dropped
+
 
 def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     """One round from ``rows`` (time_ms, broker, metric, topic, partition, value) of one sampling interval.
@@ -75,36 +114,36 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
 
     topic_rows = rows.filter(pl.col("topic").is_not_null())
     codes, width = _topic_codes(topic_rows["topic"], topology)
-    topic_rows = topic_rows.with_columns((pl.col("b").cast(pl.Int64) * width + codes).alias("pair"))
-    sizes = topic_rows.filter((pl.col("metric") == metrics.SIZE) & pl.col("partition").is_not_null())
-    if sizes["time_ms"].n_unique() > 1:
-        sizes = sizes.sort("time_ms", descending=True, maintain_order=True)
-    rates = topic_rows.filter(pl.col("metric").is_in(list(metrics.TOPIC)))
-    means = rates.group_by("pair", "metric").agg(pl.col("value").mean())
-    pairs = np.union1d(means["pair"].unique().to_numpy(), sizes["pair"].unique().to_numpy()).astype(np.int64)
-    values = np.zeros((7, len(pairs)))
-    place = {number: position for position, number in enumerate(metrics.TOPIC)}
-    for (number,), part in means.partition_by("metric", as_dict=True).items():
-        values[place[int(number)], np.searchsorted(pairs, part["pair"].to_numpy())] = part["value"].to_numpy()
-    values *= np.array(metrics.UNIT)[:, None]
-    sized_pair = np.zeros(len(pairs), np.bool_)
-    sized_pair[np.searchsorted(pairs, sizes["pair"].unique().to_numpy())] = True
+    holder = topic_rows["b"].to_numpy()
+    metric = topic_rows["metric"].to_numpy()
+    value = topic_rows["value"].to_numpy()
+    key = holder.astype(np.int64) * width + codes
+    is_size = (metric == metrics.SIZE) & topic_rows["partition"].is_not_null().to_numpy()
+    useful = is_size | np.isin(metric, metrics.TOPIC)
+    pairs = _Index(key[useful], brokers * width)
+    values = np.zeros((7, pairs.size))
+    for place, number in enumerate(metrics.TOPIC):
+        here = metric == number
+        at = pairs.of(key[here])
+        counts = np.bincount(at, minlength=pairs.size)
+        values[place] = tally(at, value[here], pairs.size) / np.maximum(counts, 1) * metrics.UNIT[place]
+    sized_pair = np.zeros(pairs.size, np.bool_)
+    sized_pair[pairs.of(key[is_size])] = True
 
-    size = _sizes(sizes, pairs, width, topology)
-    pair_broker = (pairs // max(width, 1)).astype(np.int64)
-    # Sum of every size the broker reported, also of partitions the topology does not know.
-    first = sizes.unique(["pair", "partition"], keep="first") if sizes.height else sizes
-    disk = tally(first["b"].to_numpy(), first["value"].to_numpy() * metrics.MB, brokers)
+    number = topic_rows["partition"].fill_null(-1).to_numpy()[is_size]
+    when = topic_rows["time_ms"].to_numpy()[is_size]
+    sizes = _Sizes(holder[is_size], codes[is_size], number, value[is_size] * metrics.MB, pairs.of(key[is_size]))
+    if len(when) and when.min() != when.max():
+        # The strictly newest counts: newest first, and the sort keeps the order of equally new ones.
+        sizes = sizes.take(np.argsort(-when, kind="stable"))
+    size = sizes.matrix(topology)
+    disk = sizes.totals(brokers)
+    pair_broker = pairs.keys // max(width, 1)
 
     _, leader, topic, count = topology.groups
-    group_pair = leader.astype(np.int64) * width + topology.norm[topic]
-    where = np.searchsorted(pairs, group_pair)
-    found = np.zeros(len(leader), np.bool_)
-    if len(pairs):
-        where = np.minimum(where, len(pairs) - 1)
-        found = pairs[where] == group_pair
-    group_rates = np.where(found, values[:, where] if len(pairs) else 0.0, 0.0) / np.maximum(count, 1)
-    sized = found & (sized_pair[where] if len(pairs) else False)
+    where, found = pairs.find(leader.astype(np.int64) * width + topology.norm[topic])
+    group_rates = np.where(found, values[:, where] if pairs.size else 0.0, 0.0) / np.maximum(count, 1)
+    sized = found & (sized_pair[where] if pairs.size else False)
 
     led_topics = np.bincount(leader, minlength=brokers)
     led_partitions = np.bincount(leader, weights=count, minlength=brokers)
@@ -116,7 +155,7 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     )
     sums = np.stack(
         [np.bincount(pair_broker[sized_pair], weights=v[sized_pair], minlength=brokers) for v in values]
-    ) if len(pairs) else np.zeros((7, brokers))  # fmt: skip
+    ) if pairs.size else np.zeros((7, brokers))  # fmt: skip
     any_sized = np.zeros(brokers, np.bool_)
     any_sized[pair_broker[sized_pair]] = True
     totals = np.where(complete & any_sized, sums, reported)
@@ -152,36 +191,99 @@ def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Flo
     return wide[: len(metrics.NAMES)], wide[metrics.PROCESS_CPU_SECONDS], wide[102], wide[metrics.NODE_IDLE_SECONDS]
 
 
-def _topic_codes(names: pl.Series, topology: Topology) -> tuple[pl.Series, int]:
+class _Index:
+    """The sorted distinct ``keys`` and the position of each: a table where keys are dense enough, else a search."""
+
+    LIMIT = 50_000_000
+
+    def __init__(self, given: Longs, bound: int) -> None:
+        self._table: npt.NDArray[np.int32] | None = None
+        if bound <= self.LIMIT:
+            mark = np.zeros(bound + 1, np.bool_)
+            mark[given] = True
+            self.keys = np.flatnonzero(mark)
+            self._table = np.full(bound + 1, -1, np.int32)
+            self._table[self.keys] = np.arange(len(self.keys), dtype=np.int32)
+        else:
+            self.keys = np.unique(given)
+        self.size = len(self.keys)
+
+    def of(self, wanted: Longs) -> npt.NDArray[Any]:
+        """Position of keys that are there."""
+        return self._table[wanted] if self._table is not None else np.searchsorted(self.keys, wanted)
+
+    def find(self, wanted: Longs) -> tuple[npt.NDArray[Any], Flags]:
+        """Position of each key, 0 where it is not there, and whether it is."""
+        if not self.size:
+            return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+        if self._table is not None:
+            place = self._table[wanted]
+            return np.maximum(place, 0), place >= 0
+        place = np.minimum(np.searchsorted(self.keys, wanted), self.size - 1)
+        return place, self.keys[place] == wanted
+
+
+def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.int64], int]:
     """Code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
     how many codes there are."""
-    known = list(topology.norm_names)
-    dotless = names.str.replace_all(".", "_", literal=True)
-    seen = dotless.unique().sort().to_list()
-    have = set(known)
-    every = known + [name for name in seen if name not in have]
-    table = pl.DataFrame(
-        {"topic": every, "code": np.arange(len(every), dtype=np.int64)}, schema={"topic": pl.String, "code": pl.Int64}
-    )
-    joined = dotless.rename("topic").to_frame().join(table, on="topic", how="left", maintain_order="left")
-    return joined["code"], max(len(every), 1)
+    # Few distinct names in many rows: only the distinct ones are compared with the topology's.
+    distinct = names.unique(maintain_order=True)
+    dotless = distinct.str.replace_all(".", "_", literal=True).to_list()
+    known = topology.norm_places
+    codes: list[int] = []
+    extra: dict[str, int] = {}
+    for name in dotless:
+        code = known.get(name)
+        if code is None:
+            code = extra.setdefault(name, len(known) + len(extra))
+        codes.append(code)
+    table = pl.DataFrame({"topic": distinct, "code": pl.Series(codes, dtype=pl.Int64)})
+    joined = names.rename("topic").to_frame().join(table, on="topic", how="left", maintain_order="left")
+    return joined["code"].to_numpy(), max(len(known) + len(extra), 1)
 
 
-def _sizes(sizes: pl.DataFrame, pairs: Longs, width: int, topology: Topology) -> Floats:
-    """[P, R] MB of each replica as its broker reported it, NaN where it did not."""
-    out = np.full(topology.replicas.shape, np.nan)
-    if not sizes.height or not topology.size:
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """N sizes in order of preference (the first of a replica counts): broker index, topic code, partition, MB, pair."""
+
+    broker: npt.NDArray[Any]
+    code: npt.NDArray[Any]
+    partition: npt.NDArray[Any]
+    value: Floats
+    pair: npt.NDArray[Any]
+
+    def take(self, order: npt.NDArray[Any]) -> _Sizes:
+        """In another order."""
+        return _Sizes(self.broker[order], self.code[order], self.partition[order], self.value[order], self.pair[order])
+
+    def matrix(self, topology: Topology) -> Floats:
+        """[P, R] MB of each replica as its broker reported it, NaN where it did not."""
+        out = np.full(topology.replicas.shape, np.nan)
+        if not len(self.value) or not topology.size:
+            return out
+        known = self.code < len(topology.norm_names)
+        for rows in topology.rows_of(self.code, self.partition, known):
+            hit = np.flatnonzero(rows >= 0)
+            rows, broker, value = rows[hit], self.broker[hit], self.value[hit]
+            for column in range(topology.replicas.shape[1]):
+                mine = np.flatnonzero(topology.replicas[rows, column] == broker)[::-1]
+                # Assigned backwards, so that the first given stays.
+                out[rows[mine], column] = value[mine]
         return out
-    biggest = int(max(topology.partition.max(), sizes["partition"].max() or 0)) + 1
-    key = np.searchsorted(pairs, sizes["pair"].to_numpy()).astype(np.int64) * biggest + sizes["partition"].to_numpy()
-    order = np.argsort(key, kind="stable")
-    key, value = key[order], sizes["value"].to_numpy()[order]
-    held = topology.held
-    rows, _ = np.nonzero(held)
-    slot = topology.replicas[held].astype(np.int64) * width + topology.norm[topology.topic][rows]
-    where = np.minimum(np.searchsorted(pairs, slot), len(pairs) - 1)
-    wanted = np.where(pairs[where] == slot, where.astype(np.int64) * biggest + topology.partition[rows], -1)
-    # ``left`` finds the first of equal keys: the newest, and of equally new ones the first given.
-    place = np.minimum(np.searchsorted(key, wanted, side="left"), len(key) - 1)
-    out[held] = np.where(key[place] == wanted, value[place] * metrics.MB, np.nan)
-    return out
+
+    def totals(self, brokers: int) -> Floats:
+        """[B] MB of all sizes each broker reported, also of partitions the topology does not know."""
+        if not len(self.value):
+            return np.zeros(brokers)
+        biggest = int(self.partition.max()) + 1
+        key = self.pair.astype(np.int64) * biggest + self.partition
+        first = np.arange(len(key))
+        if not (np.diff(key) > 0).all():
+            bound = (int(self.pair.max()) + 1) * biggest
+            if bound <= _Index.LIMIT:
+                place = np.full(bound, -1, np.int64)
+                place[key[::-1]] = np.arange(len(key))[::-1]
+                first = np.flatnonzero(place[key] == np.arange(len(key)))
+            else:
+                first = np.sort(np.unique(key, return_index=True)[1])
+        return tally(self.broker[first], self.value[first], brokers)

@@ -87,6 +87,12 @@ class Topology:
         return np.asarray(self.held & (self.replicas == self.leader[:, None]), np.bool_)
 
     @cached_property
+    def leader_slot(self) -> tuple[Longs, Flags]:
+        """[P] flat position of the leader's replica in a [P, R] array, and whether there is one."""
+        has = np.asarray(self.leads.any(axis=1))
+        return np.arange(self.size, dtype=np.int64) * self.replicas.shape[1] + self.leads.argmax(axis=1), has
+
+    @cached_property
     def groups(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Partitions of one topic led by one broker share every rate. Returns (group of each partition or -1, leader
         of each group, topic of each group, partitions in each group)."""
@@ -102,6 +108,47 @@ class Topology:
     def topic_names(self) -> pl.Series:
         """[P] topic name of each partition."""
         return pl.Series("topic", list(self.topics), dtype=pl.String).gather(self.topic)
+
+    @cached_property
+    def norm_places(self) -> dict[str, int]:
+        """Code of each name with dots as underscores."""
+        return {name: number for number, name in enumerate(self.norm_names)}
+
+    @cached_property
+    def _tables(self) -> list[tuple[Longs, Ints]]:
+        """For each layer of topics that share a code: sorted keys code × (most partitions + 1) + number, and rows."""
+        width = int(self.partition.max(initial=0)) + 1
+        code = self.norm[self.topic].astype(np.int64)
+        # Topics are sorted and each has one code: the n-th topic of a code forms layer n (nearly always one layer).
+        order = np.argsort(self.norm, kind="stable")
+        starts = np.concatenate([[True], np.diff(self.norm[order]) > 0]) if len(order) else np.empty(0, np.bool_)
+        nth = np.arange(len(order)) - np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
+        layer = np.empty(len(order), np.int64)
+        layer[order] = nth
+        layers = []
+        for number in range(int(layer.max(initial=0)) + 1):
+            rows = np.flatnonzero(layer[self.topic] == number)
+            key = code[rows] * width + self.partition[rows]
+            sort = np.argsort(key, kind="stable")
+            layers.append((key[sort], rows[sort].astype(np.int32)))
+        return layers
+
+    def rows_of(self, code: npt.NDArray[Any], partition: npt.NDArray[Any], known: Flags) -> list[Ints]:
+        """Partition index of each (topic code, partition), -1 for unknown ones; one array per topic sharing the code."""
+        width = int(self.partition.max(initial=0)) + 1
+        inside = known & (partition >= 0) & (partition < width)
+        wanted = np.where(inside, code.astype(np.int64) * width + partition, -1)
+        found = []
+        bound = len(self.norm_names) * width
+        for keys, rows in self._tables:
+            if bound <= 50_000_000:
+                table = np.full(bound + 1, -1, np.int32)
+                table[keys] = rows
+                found.append(table[wanted])  # -1, "unknown", takes the last entry
+            else:
+                place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+                found.append(np.where(keys[place] == wanted, rows[place], -1).astype(np.int32))
+        return found
 
     @cached_property
     def hosts_index(self) -> tuple[tuple[str, ...], Ints]:

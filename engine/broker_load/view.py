@@ -26,6 +26,7 @@ from engine.broker_load import (
     upstream_answers,
 )
 from engine.broker_load.cluster import Cluster
+from engine.broker_load.goals import Verdict
 from engine.broker_load.metrics import IN, OUT, REPL_IN, SAMPLE
 from engine.broker_load.model import Model
 from engine.broker_load.options import BrokerLoadParameters
@@ -40,6 +41,8 @@ from engine.tables import Table
 from engine.view import Context, NoInput
 
 _BASE = "broker-load base"
+_BROKER_SAMPLES = 5
+"""Sampling intervals of which broker samples are shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +183,8 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     if built is not None:
         chosen = _cluster_of(built, parameters, fit, observed, notes)
         assert chosen is not None
-        _model_tables(inputs, built, chosen, parameters, frames, context)
-        _describe(built, chosen, parameters, frames, summary, headline, findings, notes)
+        found = _model_tables(inputs, built, chosen, parameters, frames, context)
+        _describe(built, chosen, found, parameters, frames, summary, headline, findings, notes)
         scenario.standing(built, chosen, parameters, frames, summary, findings, headline)
     weights = Weights(parameters.a, parameters.b, parameters.c)
     answers.add(inputs, built, chosen, frames, findings, notes, weights)
@@ -321,7 +324,7 @@ def _model_tables(
     parameters: BrokerLoadParameters,
     frames: dict[str, pl.DataFrame],
     context: Context,
-) -> None:
+) -> list[Verdict]:
     thresholds = parameters.thresholds()
     frames["brokers"] = assemble.brokers(built, chosen, _trend(built))
     removed = None
@@ -353,14 +356,18 @@ def _model_tables(
     }
     frames["cluster_stats"] = tables.STATS.frame({"statistic": list(statistics)} | columns)
     frames["hosts"] = assemble.hosts(chosen)
-    rows = [row for place, one in enumerate(built.rounds) for row in broker_samples(one, history.broker_cores(
-        one.topology, built.topology, built.capacities.cores)) if place >= len(built.rounds) - 60]  # fmt: skip
+    rows = [
+        row
+        for one in built.rounds[-_BROKER_SAMPLES:]
+        for row in broker_samples(one, history.broker_cores(one.topology, built.topology, built.capacities.cores))
+    ]
     frames["broker_samples"] = tables.BROKER_SAMPLES.frame(
         {name: [row[name] for row in rows] for name in tables.BROKER_SAMPLES.schema}
     )
     frames["skipped"] = ledger.skipped(built)
     frames["ledger"] = ledger.build(inputs, built, round(parameters.sampling_interval_s * 1000))
     context.check()
+    return found
 
 
 def _trend(built: Model) -> list[list[float]]:
@@ -386,6 +393,7 @@ def _trend(built: Model) -> list[list[float]]:
 def _describe(
     built: Model,
     chosen: Cluster,
+    found: list[Verdict],
     parameters: BrokerLoadParameters,
     frames: dict[str, pl.DataFrame],
     summary: dict[str, Any],
@@ -395,7 +403,6 @@ def _describe(
 ) -> None:
     topology, total = built.topology, built.aggregate
     thresholds = parameters.thresholds()
-    found = goals.verdicts(chosen, thresholds, parameters.min_leaders())
     score = -1.0 if chosen.has_offline else goals.balancedness(found)
     provision, why = balance.provision(chosen, thresholds)
     valid = int(total.valid.sum()) if total.windows else 0

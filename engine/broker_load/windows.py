@@ -44,6 +44,7 @@ class Window:
     finished: Finished | None = None
     _values: dict[str, Singles] = field(default_factory=dict)
     _count: Ints | None = None
+    _uniform: bool | None = None
 
     @property
     def count(self) -> Ints:
@@ -62,6 +63,30 @@ class Window:
         if name not in self._values:
             self._values[name] = self._latest() if name == LATEST else self._mean(name)
         return self._values[name]
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every partition has a sample in every round and all rounds share the final topology: then partitions
+        of one group have one value."""
+        if self._uniform is None:
+            self._uniform = (
+                self.finished is None
+                and bool(self.rounds)
+                and all(where is None for _, where in self.rounds)
+                and all(s.round.topology is self.rounds[0][0].round.topology for s, _ in self.rounds)
+                and bool(self.count.min(initial=len(self.rounds)) == len(self.rounds))
+            )
+        return self._uniform
+
+    def by_group(self, name: str) -> Singles:
+        """[G] mean of the metric; only where ``uniform``, and not for the disk."""
+        total = sum((samples.group_value(name) for samples, _ in self.rounds), np.zeros(1))
+        return (np.asarray(total) / len(self.rounds)).astype(np.float32)
+
+    def without_cpu(self, rounds: Sequence[tuple[Samples, Ints | None]]) -> Window:
+        """The same window with samples of other CPU weights: all but the CPU stays."""
+        kept = {name: value for name, value in self._values.items() if name != "cpu_usage"}
+        return Window(self.index, self.size, rounds, None, kept, self._count, self._uniform)
 
     def _mean(self, name: str) -> Singles:
         if len(self.rounds) == 1 and self.finished is None and self.rounds[0][1] is None:
@@ -159,6 +184,18 @@ class Aggregate:
         return self._kept("mean " + name, lambda: self._sum(name) / max(len(self.windows), 1))
 
     def _sum(self, name: str) -> Floats:
+        first = self.windows[0]
+        if (
+            name != LATEST
+            and all(states is None for states in self.states)
+            and all(window.uniform for window in self.windows)
+            and all(w.rounds[0][0].round.topology is first.rounds[0][0].round.topology for w in self.windows)
+        ):
+            # One sum per topic and leader, spread over its partitions once at the end.
+            groups = np.zeros(1)
+            for window in self.windows:
+                groups = groups + window.by_group(name)
+            return np.asarray(groups[first.rounds[0][0].round.topology.groups[0]], np.float64)
         total = np.zeros(self.size)
         for value in self.series(name):
             total += value

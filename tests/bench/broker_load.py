@@ -1,0 +1,182 @@
+"""The broker load view: upstream's own size, and the size the view must stay quick at."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load import history, metrics, model
+from engine.broker_load.tables import CAPACITY, INPUTS, METRICS, TOPOLOGY
+from engine.broker_load.view import VIEW
+from engine.inputs import FILE, FileInfo, Inputs
+from engine.parameters import parse
+from engine.view import Context
+from tests.bench.line import Line, best
+
+START_MS = 1_700_000_040_000
+UPSTREAM_LOW, UPSTREAM_HIGH = 0.16, 0.42
+
+
+def synthetic(brokers: int, partitions: int, per_topic: int, ticks: int = 1, seed: int = 1) -> dict[str, pl.DataFrame]:
+    """Tables of a cluster: RF 3, leaders and rates spread unevenly, every replica with a size; one file per tick."""
+    rng = np.random.default_rng(seed)
+    topic = np.arange(partitions) // per_topic
+    number = (np.arange(partitions) % per_topic).astype(np.int32)
+    first = rng.integers(0, brokers, partitions)
+    step = rng.integers(1, brokers // 3, partitions)
+    replicas = np.stack([(first + k * step) % brokers for k in range(3)], axis=1).astype(np.int32)
+    names = np.array([f"topic-{i:05d}" for i in range(topic[-1] + 1)])
+    lists = pl.Series(replicas).cast(pl.List(pl.Int32))
+    topology = pl.DataFrame({
+        "time_ms": np.full(partitions, START_MS), "topic": names[topic], "partition": number, "leader": replicas[:, 0],
+        "replicas": lists, "isr": lists, "offline": pl.Series([[]] * partitions, dtype=pl.List(pl.Int32)),
+    })  # fmt: skip
+    capacity = {
+        "broker": [-1],
+        "disk_mb": [4e6],
+        "cpu": [100.0],
+        "cores": [16.0],
+        "nw_in_kbs": [1e5],
+        "nw_out_kbs": [2e5],
+    }
+    frames = []
+    pair = np.unique(replicas[:, 0].astype(np.int64) * len(names) + topic)
+    holder, led = (pair // len(names)).astype(np.int32), names[pair % len(names)]
+    for tick in range(ticks):
+        time = START_MS + 60_000 * tick
+        parts: list[tuple[Any, Any, Any, Any, Any]] = []
+        parts.extend(
+            (holder, np.full(len(pair), metrics.TOPIC[place]), led, None, rng.gamma(2.0, 2e4, len(pair)))
+            for place in (0, 1, 4, 5, 6)
+        )
+        parts.append((replicas.ravel(), np.full(partitions * 3, metrics.SIZE), names[np.repeat(topic, 3)],
+                      np.repeat(number, 3), rng.gamma(2.0, 1e9, partitions * 3)))  # fmt: skip
+        every = np.arange(brokers, dtype=np.int32)
+        cpu = rng.uniform(0.2, 0.6, brokers)
+        parts.append((every, np.full(brokers, metrics.CPU), None, None, cpu))
+        parts.extend(
+            (every, np.full(brokers, metric), None, None, rng.gamma(2.0, 1e7, brokers)) for metric in metrics.TOTALS
+        )
+        frames.extend(
+            METRICS.frame(pl.DataFrame({
+                "time_ms": np.full(len(b), time), "broker": b, "metric": m.astype(np.uint8),
+                "topic": pl.Series([None] * len(b) if t is None else t, dtype=pl.String),
+                "partition": pl.Series([None] * len(b) if p is None else p, dtype=pl.Int32),
+                "value": v, "counter": np.zeros(len(b), np.bool_),
+            })).with_columns(pl.lit(tick + 3, pl.UInt32).alias(FILE))
+            for b, m, t, p, v in parts
+        )  # fmt: skip
+    return {
+        "topology": TOPOLOGY.frame(topology).with_columns(pl.lit(1, pl.UInt32).alias(FILE)),
+        "capacity": CAPACITY.frame(capacity).with_columns(pl.lit(2, pl.UInt32).alias(FILE)),
+        "metrics": pl.concat(frames),
+    }
+
+
+def inputs_of(tables: dict[str, pl.DataFrame], version: int = 1, ticks: int = 1) -> Inputs:
+    """Inputs over the tables; the others are empty."""
+    empty = {t.name: t.empty().with_columns(pl.lit(0, pl.UInt32).alias(FILE)) for t in INPUTS}
+    every = empty | tables
+    files = {n: FileInfo(n, f"f{n}", f"f{n}", "bench", 0, 0, n) for n in range(1, ticks + 3)}
+    return Inputs(version, files, (), lambda name: every[name])
+
+
+def compute(inputs: Inputs, memo: dict[Any, Any], *pairs: tuple[str, str]) -> Any:
+    """One result."""
+    return VIEW.compute(inputs, parse(VIEW.parameters, pairs), Context(now_ms=0, memo=memo))
+
+
+def run() -> list[Line]:
+    """Upstream's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
+    lines = []
+    small = inputs_of(synthetic(50, 10_000, 20))
+    settings = model.Settings()
+    compute(small, {})
+    known = Context(now_ms=0)
+    model.build(small, settings, known, None)
+
+    def round_again() -> None:
+        # The topology stays, as upstream's metadata does; the metrics are processed again.
+        book = known.memo[history._MEMO]
+        book.rounds.clear(), book.samples.clear(), book.windows.clear()
+        model.build(small, settings, known, None)
+
+    took = best(round_again, 5)
+    note = f"upstream {UPSTREAM_LOW}-{UPSTREAM_HIGH} s, warm; at least 5 times faster asked"
+    lines.append(Line("samples to broker loads, 50 × 10,000 × RF 3", took, "s", UPSTREAM_LOW, note=note))
+    took = best(lambda: compute(small, {}), 3)
+    lines.append(Line("the same with every table, goal and failure", took, "s", UPSTREAM_LOW, note=note))
+
+    tables = synthetic(200, 200_000, 100)
+    big = inputs_of(tables)
+    found = history.gather(big, Context(now_ms=0), None, 120_000)
+    assert found is not None
+    rng = np.random.default_rng(2)
+    one = found.rounds[0]
+    rounds = tuple(
+        dataclasses.replace(
+            one,
+            interval=one.interval + 30 * n,
+            time_ms=one.time_ms + 3_600_000 * n,
+            rates=one.rates * rng.uniform(0.8, 1.2),
+            totals=one.totals * 1.2,
+            cpu=one.cpu * rng.uniform(0.8, 1.2),
+            size=one.size * (1 + n / 100),
+        )
+        for n in range(61)
+    )
+    full = dataclasses.replace(found, rounds=rounds, newest_ms=rounds[-1].time_ms)
+    options = (("windows", "60"), ("min-samples", "1"))
+    memo: dict[Any, Any] = {}
+    with mock.patch.object(history, "gather", lambda *args, **kwargs: full):
+        compute(big, memo, *options)
+        weights = iter(np.linspace(0.1, 0.6, 50).tolist())
+        gc.collect()
+        sized = dataclasses.replace(settings, windows=60, minimum=1)
+
+        def again() -> None:
+            fresh = dataclasses.replace(sized, weights=dataclasses.replace(sized.weights, a=next(weights)))
+            model.build(big, fresh, Context(now_ms=0, memo=memo), None)
+
+        took = best(again, 3)
+        lines.append(
+            Line("200 × 200,000 × RF 3 × 60 windows: loads with another weight", took, "s", 1.0, note="budget")
+        )
+        took = best(lambda: compute(big, memo, *options, ("a", str(next(weights)))), 2)
+        lines.append(Line("the same with every table, goal and failure", took, "s", 1.0, note="budget"))
+        a = ("a", str(next(weights)))
+        compute(big, memo, *options, a)
+        kills = iter(range(200))
+        took = best(lambda: compute(big, memo, *options, a, ("fail", str(next(kills)))), 5)
+        lines.append(Line("the same size: kill a broker", took, "s", 0.05, note="budget"))
+    two = synthetic(200, 200_000, 100, ticks=2)
+    memo = {}
+    first = two["metrics"].filter(pl.col(FILE) == 3)
+    before = inputs_of(two | {"metrics": first}, 1, 1)
+    history.gather(before, Context(now_ms=0, memo=memo), None, 60_000)
+    after = inputs_of(two, 2, 2)
+    took = best(
+        lambda: history.gather(after, Context(now_ms=0, memo=dict(memo) | {history._MEMO: _copy(memo)}), None, 60_000),
+        2,
+    )
+    rows = two["metrics"].height - first.height
+    lines.append(
+        Line(
+            f"the same size: one more scrape of all brokers ({rows:,} series)",
+            took,
+            "s",
+            rows / 1e6,
+            note="1 µs per series",
+        )
+    )
+    return lines
+
+
+def _copy(memo: dict[Any, Any]) -> history.Book:
+    book = memo[history._MEMO]
+    return dataclasses.replace(book, seen=dict(book.seen), rounds=dict(book.rounds), topologies=dict(book.topologies))
