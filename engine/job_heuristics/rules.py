@@ -136,7 +136,7 @@ DEFAULT = Rules(tuple(_rule(kind) for kind in _DEFAULT))
 
 
 def evaluate(text: str) -> float:
-    """The value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % ** and parentheses.
+    """The value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % and parentheses.
 
     Raises ValueError for anything else, and for what is no finite number.
     """
