@@ -10,7 +10,7 @@ import numpy as np
 from engine.query_profile import breaks, estimate, trust
 from engine.query_profile.breaks import Attribution
 from engine.query_profile.estimate import Costs, Recipe
-from engine.query_profile.wlr import Lines, Moments, Sums
+from engine.query_profile.wlr import NO_SPREAD, Lines, Moments, Sums
 from engine.query_profile.workload import Workload
 from engine.view import Context
 
@@ -32,6 +32,7 @@ class Fits:
     level: float
     context: Context
     sums: Sums | None = None
+    moments: Moments | None = None
     kept: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -63,10 +64,20 @@ class Fits:
                 sums = Sums.zero(self.x.shape[1]).add(self.x, self.y)
                 self.kept[key] = (sums.lines(), sums.rows)
             else:
-                moments = Moments.zero(self.x.shape[1]).add(self.x, self.y)
+                moments = self.moments
+                if moments is None:
+                    moments = Moments.zero(self.x.shape[1]).add(self.x, self.y)
                 self.kept[key] = (moments.lines(), moments.rows)
         found: tuple[Lines, int] = self.kept[key]
         return found
+
+    def flat(self) -> np.ndarray:
+        """Classes (J,) whose times are all equal."""
+        if not self.large or "lines-safe" in self.kept:
+            return self.lines("safe")[0].no_spread
+        low = np.where(self.x > 0, self.x, np.inf).min(axis=0, initial=np.inf)
+        high = self.x.max(axis=0, initial=0.0)
+        return np.asarray((low < high * 2) & (high - low <= NO_SPREAD * high) & ((self.x > 0).sum(axis=0) > 1))
 
     def _few(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Times and calls with the smallest classes joined into one, and the class -> column map."""
@@ -125,7 +136,7 @@ class Fits:
         if method == "default":
             return self.attribution().total
         if method == "wlr":
-            return self.lines(self.rules)[0].contributions(self.x)
+            return self.lines(self.rules)[0].contributions()
         costs = self.costs(method)
         total = np.maximum(self.x, 0).sum(axis=0) * costs.time
         if self.calls is not None:
@@ -165,7 +176,11 @@ class Fits:
         """CPU of each used interval as the method explains it."""
         if method == "default":
             return self.attribution().predicted
-        return self.predict(method, self.x, self.calls, self.seconds)
+        key = f"fitted-{method}"
+        if key not in self.kept:
+            self.kept[key] = self.predict(method, self.x, self.calls, self.seconds)
+        found: np.ndarray = self.kept[key]
+        return found
 
     def trust(self) -> trust.Trust:
         """The gauge of trust in the default attribution."""

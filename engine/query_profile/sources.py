@@ -87,7 +87,10 @@ class Growing:
             values = chunks["values"][i].to_numpy()
             rows = values.reshape(-1, len(self.names))
             end = self.count + len(rows)
-            if end > len(self.buffer):
+            if not self.count:  # the first chunk stays where it is: most files are read once, whole
+                self.buffer, self.lines, self.count = rows, chunks["lines"][i].to_numpy(), end
+                continue
+            if end > len(self.buffer) or not self.buffer.flags.writeable:
                 size = max(end, len(self.buffer) * 2) if self.count else end
                 buffer, lines = np.empty((size, len(self.names))), np.empty(size, np.int64)
                 buffer[: self.count], lines[: self.count] = self.buffer[: self.count], self.lines[: self.count]

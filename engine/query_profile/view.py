@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ from engine.query_profile.fingerprint import verb
 from engine.query_profile.fits import Fits
 from engine.query_profile.readers import KINDS
 from engine.query_profile.trust import NO_TRUST, Trust
-from engine.query_profile.wlr import Lines, Quality, Sums, quality
+from engine.query_profile.wlr import Lines, Moments, Quality, Sums, quality
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import Workload
 from engine.reading import Source
@@ -97,11 +98,8 @@ class Detail:
     """(J,) classes by rank."""
     method: str
     trust: Trust
-    lines: Lines | None
-    names: tuple[str, ...]
-    actual: np.ndarray
-    predicted: np.ndarray
-    found: Quality | None
+    exact: Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]] | None
+    """Upstream's lines, actuals, predictions and final line; made when asked for."""
     series: tuple[str, ...]
     low: np.ndarray
     high: np.ndarray
@@ -141,9 +139,9 @@ class QueryProfile:
     def upstream(self, result: Result, parameters: QueryProfileParameters) -> str | None:
         """Upstream's tables, by upstream's rules whatever the parameters say."""
         detail = result.detail
-        if not isinstance(detail, Detail) or detail.lines is None or detail.found is None:
+        if not isinstance(detail, Detail) or detail.exact is None:
             return None
-        return upstream.text(list(detail.names), detail.lines, detail.actual, detail.predicted, detail.found)
+        return upstream.text([info.name for info in detail.work.classes], *detail.exact())
 
 
 VIEW = QueryProfile()
@@ -229,6 +227,7 @@ class _Computation:
         return work if pick.all() else work.rows(pick)
 
     def _fits(self, work: Workload, used: np.ndarray) -> Fits:
+        fits: Fits
         given = self.parameters
         rules = given.rules
         key = (
@@ -241,25 +240,31 @@ class _Computation:
                 kept.pop(next(iter(kept)))
             recipe = Recipe(draws=given.draws, seed=given.seed)
             whole = not given.window and self.context.at_ms is None
-            sums = self._sums(work) if whole and work.plain else None
-            kept[key] = Fits(work, used, rules, recipe, given.level, self.context, sums)
-        fits: Fits = kept[key]
+            fits = kept[key] = Fits(work, used, rules, recipe, given.level, self.context)
+            if whole and work.plain:
+                classes = work.x.shape[1]
+                if rules == "upstream" or not fits.large:
+                    fits.sums = self._carried(work, Sums.zero(classes))
+                if rules == "safe" or not fits.large:
+                    fits.moments = self._carried(work, Moments.zero(classes))
+        fits = kept[key]
         fits.context = self.context
         return fits
 
-    def _sums(self, work: Workload) -> Sums | None:
-        """Upstream's sums, carried on from the last time where rows were only added behind."""
+    def _carried(self, work: Workload, start: Sums | Moments) -> Any:
+        """Sums or moments of all rows, carried on from the last time where rows were only added behind."""
         kinds = [info for info in self.inputs.files.values() if info.kind == WlrCsv.id]
         if len(kinds) != 1:
             return None
+        name = type(start).__name__
         identity = (kinds[0].id, self.parameters.target, work.x.shape[1])
-        kept = self.context.memo.get("sums")
-        done, sums = 0, Sums.zero(work.x.shape[1])
+        kept = self.context.memo.get(name)
+        done, sums = 0, start
         if kept is not None and kept[0] == identity and kept[1] <= len(work.y):
             done, sums = kept[1], kept[2]
         if done < len(work.y):
             sums = sums.add(work.x[done:], work.y[done:])
-            self.context.memo["sums"] = (identity, len(work.y), sums)
+            self.context.memo[name] = (identity, len(work.y), sums)
         return sums
 
     def _profile(self, gathered: sources.Gathered, whole: Workload) -> Result:
@@ -300,7 +305,7 @@ class _Computation:
         lines, trained = fits.lines(given.rules) if y_known or work.plain else (None, 0)
         if not y_known:
             lines, trained = None, 0
-        summary, predictions, _, upstream_detail = self._predictions(fits, work, y_known)
+        summary, predictions, exact = self._predictions(fits, work, y_known)
         gauge = NO_TRUST
         if y_known and not fits.large:
             self.context.progress(0.8, "testing the fit")
@@ -364,11 +369,7 @@ class _Computation:
             order=order,
             method=method,
             trust=gauge,
-            lines=upstream_detail[0],
-            names=tuple(info.name for info in work.classes),
-            actual=upstream_detail[1],
-            predicted=upstream_detail[2],
-            found=upstream_detail[3],
+            exact=exact,
             series=tuple(sorted({s.name for s in gathered.series})),
             low=low,
             high=high,
@@ -419,12 +420,12 @@ class _Computation:
 
     def _predictions(
         self, fits: Fits, work: Workload, y_known: bool
-    ) -> tuple[dict[str, Any], pl.DataFrame, Quality | None, tuple[Any, ...]]:
+    ) -> tuple[dict[str, Any], pl.DataFrame, Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]] | None]:
         given = self.parameters
         blank: dict[str, Any] = dict.fromkeys(("rows_predicted", "slope", "intercept", "r2", "mape"), math.nan)
         blank["rows_predicted"] = 0
         if not y_known:
-            return blank, tables.PREDICTIONS.empty(), None, (None, np.zeros(0), np.zeros(0), None)
+            return blank, tables.PREDICTIONS.empty(), None
         x, calls, y, seconds = work.x, work.calls, work.y, work.seconds
         row = np.arange(1, len(y) + 1)
         if given.predict is not None:
@@ -441,7 +442,8 @@ class _Computation:
         if not keep.all():
             x, y, row, seconds = x[keep], y[keep], row[keep], seconds[keep]
             calls = calls[keep] if calls is not None else None
-        predicted = fits.predict(given.method, x, calls, seconds)
+        own = given.predict is None and keep.all() and fits.used.all()
+        predicted = fits.fitted(given.method) if own else fits.predict(given.method, x, calls, seconds)
         scored = np.isfinite(y) if not upstream_rules else np.ones(len(y), bool)
         if given.predict is None and not upstream_rules:
             scored &= fits.used[keep]
@@ -456,18 +458,17 @@ class _Computation:
         frame = pl.DataFrame(
             {"row": row, "actual": y, "predicted": predicted}, schema=tables.PREDICTIONS.schema, nan_to_null=False
         )
-        exact: tuple[Any, ...] = (None, np.zeros(0), np.zeros(0), None)
-        if work.plain or given.predict is not None or not fits.large:
-            if upstream_rules:
-                exact = (fits.lines("upstream")[0], y, predicted, found)
-            else:
-                # upstream's own rows: all of the file, as they are
-                raw_x, raw_y = (work.x, work.y) if given.predict is None else self._attached(work, given.predict)[:2]
-                lines = fits.lines("upstream")[0]
-                kept = raw_y != 0
-                raw_predicted = lines.predict(raw_x[kept])
-                exact = (lines, raw_y[kept], raw_predicted, quality(raw_y[kept], raw_predicted))
-        return summary, frame, found, exact
+
+        # upstream's own rows: all of the file, as they are
+        raw_x, raw_y = (work.x, work.y) if given.predict is None else self._attached(work, given.predict)[:2]
+
+        def exact() -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
+            lines = fits.lines("upstream")[0]
+            kept = raw_y != 0
+            raw_predicted = lines.predict(raw_x[kept])
+            return lines, raw_y[kept], raw_predicted, quality(raw_y[kept], raw_predicted)
+
+        return summary, frame, exact
 
     def _attached(self, work: Workload, attachment: Attachment) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Times of the known classes in an attached table (rows, J), its y, and calls (none)."""
@@ -571,7 +572,7 @@ class _Computation:
                 "intercept": lines.intercept,
                 "intercept_stderr": lines.intercept_stderr,
                 "intercept_stderr_correct": lines.intercept_stderr_correct,
-                "flag": ["no spread" if flat else "" for flat in fits.lines("safe")[0].no_spread],
+                "flag": ["no spread" if flat else "" for flat in fits.flat()],
             }
         frame = tables.CLASSES.frame(columns)
         keep = np.ones(count, bool)
@@ -726,7 +727,7 @@ class _Computation:
                 "WLR shares every interval's CPU by time before it fits: its small standard errors describe its own "
                 "shares, not the CPU"
             )
-            if lines is not None:
+            if lines is not None and not fits.large:
                 safe, exact = fits.lines("safe")[0], fits.lines("upstream")[0]
                 flat = int(safe.no_spread.sum())
                 with np.errstate(invalid="ignore"):
@@ -894,6 +895,3 @@ def _sources(gathered: sources.Gathered, chosen: Workload) -> pl.DataFrame:
         for w in gathered.workloads
     ]
     return pl.DataFrame(rows, schema=tables.SOURCES.schema)
-
-
-__all__ = ["VIEW", "Detail", "QueryProfileParameters", "replace"]

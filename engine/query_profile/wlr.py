@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BLOCK = 256
+BLOCK = 64
 """Rows taken at once: temporaries of this height stay in the cache."""
 
 NO_SPREAD = 1e-9
@@ -29,7 +29,8 @@ HUGE = 1e100
 @dataclass(frozen=True)
 class Lines:
     """One fitted line per class; all arrays of shape (classes,). ``intercept_stderr`` is upstream's formula,
-    ``intercept_stderr_correct`` the right one; ``no_spread`` marks classes whose times are all equal."""
+    ``intercept_stderr_correct`` the right one; ``no_spread`` marks classes whose times are all equal;
+    ``sx`` is the sum of their times."""
 
     n: np.ndarray
     slope: np.ndarray
@@ -39,20 +40,19 @@ class Lines:
     intercept_stderr: np.ndarray
     intercept_stderr_correct: np.ndarray
     no_spread: np.ndarray
+    sx: np.ndarray
 
     def usable(self) -> np.ndarray:
         """Classes that predict at all: known, with a slope above 0."""
         with np.errstate(invalid="ignore"):
             return (self.n > 0) & (self.slope > 0)
 
-    def contributions(self, x: np.ndarray) -> np.ndarray:
-        """CPU of each class over all rows of ``x`` (rows, classes), with upstream's clamps: shape (classes,)."""
+    def contributions(self) -> np.ndarray:
+        """CPU of each class (classes,) over all rows that made the line, with upstream's clamps."""
         use = self.usable()
-        present = x > 0
         with np.errstate(invalid="ignore"):
-            total = np.where(present, x, 0.0).sum(axis=0) * self.slope
-            total += present.sum(axis=0) * np.where(self.intercept > 0, self.intercept, 0.0)
-        return np.where(use & present.any(axis=0), total, 0.0)
+            total = self.sx * self.slope + self.n * np.where(self.intercept > 0, self.intercept, 0.0)
+        return np.where(use, total, 0.0)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """CPU of each row of ``x`` (rows, classes): sum of max(intercept, 0) + slope * x over usable present classes.
@@ -153,7 +153,7 @@ class Sums:
             right = np.where(
                 n < 3, 0.0, np.sqrt(np.maximum(b - c * c / a, 0) / (n * (n - 2))) * np.sqrt(1 / n + n * mean**2 / a)
             )
-        return Lines(n, slope, intercept, r2, slope_se, wrong, right, np.zeros(len(n), bool))
+        return Lines(n, slope, intercept, r2, slope_se, wrong, right, np.zeros(len(n), bool), sx)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Moments:
             known = (n > 2) & ~flat
             slope_se = np.where(known, scatter / np.sqrt(self.mxx), 0.0)
             right = np.where(known, scatter * np.sqrt(1 / n + self.mean_x**2 / self.mxx), 0.0)
-        return Lines(n, slope, intercept, r2, slope_se, right, right, flat)
+        return Lines(n, slope, intercept, r2, slope_se, right, right, flat, n * self.mean_x)
 
 
 @dataclass(frozen=True)

@@ -239,9 +239,10 @@ def _numbers(
     plain = body.rstrip(b"\r\n")
     if not plain:
         return np.empty((0, width)), np.empty(0, np.int64)
-    if not any(odd in plain for odd in (b" ", b"\t", b'"', b"\n\n", b"\n\r")):
+    if not any(odd in plain for odd in (b" ", b"\t", b'"')):
         values = _polars(plain, width)
-        # Polars gives NaN for null: any bad, missing or not finite field sends the block the careful way.
+        # Polars gives NaN for null: any bad, missing or not finite field (a blank line is a row of them) sends the block
+        # the careful way.
         if values is not None and len(values) == plain.count(b"\n") + 1 and np.isfinite(values).all():
             return values, np.arange(line, line + len(values), dtype=np.int64)
     return _careful(source, plain, width, line, problems)

@@ -102,7 +102,7 @@ def plain_methods(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     unknown = np.full(len(y), np.nan)
     return {
         "ratio": time * y.sum() / x.sum(),
-        "wlr": Moments.zero(x.shape[1]).add(x, y).lines().contributions(x),
+        "wlr": Moments.zero(x.shape[1]).add(x, y).lines().contributions(),
         "ols": estimate.ordinary(x, y, unknown).time * time,
         "nnls+bg": estimate.plain_nonnegative(x, None, y, unknown).time * time,
         "em100": multiplicative(x, y) * time,

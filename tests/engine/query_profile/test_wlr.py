@@ -162,8 +162,8 @@ def test_totals_without_clamps_are_the_shares_of_every_interval() -> None:
     lines = Moments.zero(4).add(x, y).lines()
     raw = lines.intercept * 50 + lines.slope * x.sum(axis=0)
     assert np.allclose(raw, (x * (y / x.sum(axis=1))[:, None]).sum(axis=0), rtol=1e-9)
-    assert lines.contributions(x).sum() >= raw.sum() * (1 - 1e-12)
-    assert np.isclose(lines.contributions(x).sum(), lines.predict(x).sum(), rtol=1e-9)
+    assert lines.contributions().sum() >= raw.sum() * (1 - 1e-12)
+    assert np.isclose(lines.contributions().sum(), lines.predict(x).sum(), rtol=1e-9)
 
 
 def csv(rows: list[str]) -> bytes:
