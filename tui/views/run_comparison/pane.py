@@ -34,8 +34,8 @@ METRICS = (
 )  # fmt: skip
 """Columns of the metrics table on screen, in order; the rest can be switched on."""
 SHAPE: Mapping[str, tuple[int, int]] = {
-    "test": (10, 2), "verb": (7, 1), "resource": (12, 0), "bucket": (7, 0), "samples": (14, 0), "ratio": (6, 0),
-    "interval": (13, 2), "verdict": (17, 0), "matched": (5, 3), "effect": (6, 3), "q_value": (8, 2), "p_value": (8, 3),
+    "test": (10, 2), "verb": (7, 1), "resource": (12, 0), "bucket": (7, 0), "samples": (12, 0), "ratio": (6, 0),
+    "interval": (13, 2), "verdict": (19, 0), "matched": (5, 3), "effect": (6, 3), "q_value": (8, 2), "p_value": (8, 3),
     "similarity": (6, 3), "runs_needed": (6, 4), "disagree": (6, 3), "n_left": (6, 4), "n_right": (6, 4),
     "mean_left": (9, 3), "mean_right": (9, 3), "unit": (5, 4), "evidence": (8, 6), "changed": (7, 6), "upstream_matched": (8, 5),
 }  # fmt: skip
@@ -70,7 +70,7 @@ def verdict_cell(cell: Cell) -> Sequence[Fragment]:
         style = "moderate"
     sign = cell.glyphs.severity.get(style if style != "dim" else "", " ")
     if word == "equivalent" and cell.row.get("changed"):
-        word, style = "equivalent, changed", "low"
+        return [("equivalent, changed", "low")]
     return [(f"{sign} ", style), (word, style)]
 
 
@@ -189,6 +189,7 @@ class Pane(ViewPane):
         self.marked_jobs: set[str] = set()
         self.range_from: tuple[str, str] | None = None
         self._spec: Table | None = None
+        self._steps: tuple[int, ...] = ()
 
     # -- layout -------------------------------------------------------------------------------------------------
 
@@ -253,6 +254,9 @@ class Pane(ViewPane):
         """Every table, the detail and the controls."""
         import polars as pl
 
+        if self.at_ms is None:
+            runs = result.detail.axis.runs
+            self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
         metrics = result.tables["metrics"].with_columns(pl.lit("").alias("samples"), pl.lit("").alias("interval"))
         table = self.query_one("#metrics", LiveTable)
         if table.window is None and not table.choice.sort:
@@ -551,11 +555,8 @@ class Pane(ViewPane):
         self.change(left=(), right=())
 
     def steps(self) -> Sequence[int]:
-        """The times at which runs began."""
-        if self.result is None:
-            return ()
-        found = self.result.tables["runs"].get_column("time_ms").drop_nulls().unique().sort()
-        return found.to_list()
+        """The times at which the compared runs began."""
+        return self._steps
 
 
 def _column(column: Any, width: int, priority: int, hidden: bool) -> Any:

@@ -1,0 +1,388 @@
+"""The run comparison's tab, driven by its keys on its sample, and what it looks like."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from engine.live.session import LiveSettings, Session
+from engine.run_comparison.view import VIEW
+from engine.views import entry
+from sample_data.run_comparison.make import FIRST, JOBS, STEP, Mood, write_run
+from tests.tui.fakes import NOW, Stage, play, screen_lines, screen_styles, stage
+from tests.tui.test_goldens import compare
+from tui.glyphs import ASCII, BLOCK, BRAILLE
+from tui.views.run_comparison.pane import MetricLevel, Pane
+from tui.views.run_comparison.strip import strip
+from tui.widgets.control import NumberControl
+from tui.widgets.sections import Sections
+from tui.widgets.table import LiveTable
+
+FILES = Path(__file__).parents[2] / "sample_data" / "run_comparison" / "files"
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-goldens"))
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Any:
+    import time
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def age(root: Path) -> None:
+    """Give every file one time, so that the status line says the same each day."""
+    for path in root.rglob("*"):
+        os.utime(path, (NOW - 60, NOW - 60))
+
+
+@asynccontextmanager
+async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), **ui: Any) -> Any:
+    """The dashboard on a copy of the sample, on this tab, with its first result."""
+    root = tmp_path / "data"
+    shutil.copytree(FILES, root)
+    age(root)
+    session: Any = Session([root], [VIEW], settings=LiveSettings(), now_ms=lambda: int(NOW * 1000))
+    async with stage(
+        tmp_path, size, session=session, view="run-comparison", entries=[entry("run-comparison")], **ui
+    ) as s:
+        await s.see("Verdict")
+        yield s
+
+
+def metrics(s: Stage) -> LiveTable:
+    return s.app.pane.query_one("#metrics", LiveTable)
+
+
+def runs(s: Stage) -> LiveTable:
+    return s.app.pane.query_one("#runs", LiveTable)
+
+
+def summary(s: Stage) -> Any:
+    return s.app.pane.result.summary
+
+
+async def settle(s: Stage) -> None:
+    await s.until(lambda: not s.app.bridge.busy)
+    s.app.clear_notifications()
+    await s.pilot.pause(0.05)
+    s.app.update_status()
+    await s.pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_what_the_metrics_look_like(tmp_path: Path, size: tuple[int, int], update: bool) -> None:
+    async def story() -> None:
+        async with tab(tmp_path, size) as s:
+            await settle(s)
+            compare(f"run-comparison-{size[0]}x{size[1]}", _without_root(s.text(), tmp_path), update)
+
+    play(story)
+
+
+def test_what_the_sections_look_like(tmp_path: Path, update: bool) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+
+            async def look(name: str, *keys: str, until: Callable[[], Any] = lambda: True) -> None:
+                for key in keys:
+                    await s.press(key)
+                await s.until(until)
+                await settle(s)
+                compare(f"run-comparison-{name}", _without_root(s.text(), tmp_path), update)
+
+            following = "right_square_bracket"
+            opened = lambda: bool(s.app.pane.query(MetricLevel))  # noqa: E731
+            await look("metric", "enter", until=opened)
+            await look("histogram", "v", until=opened)
+            await s.press("v", "escape")
+            await s.until(lambda: not opened())
+            await look("runs", following)
+            await look("groups", following)
+            await look("change-points", following)
+            await look("thresholds", following, following)
+            await s.press(following)
+            await look("design", "i", until=lambda: summary(s)["mode"] == "design")
+            await look("upstream", "i", until=lambda: summary(s)["mode"] == "upstream")
+
+    play(story)
+
+
+def test_ascii_screen_has_only_ascii_where_we_draw(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path, (80, 24)) as s:
+            await s.press("f6", "f6")
+            await settle(s)
+            assert s.app.glyphs is ASCII
+            table = metrics(s)
+            for line in screen_lines(s.app)[table.region.y + 1 : table.region.bottom]:
+                drawn = line[: table.region.width - 2]
+                assert drawn.isascii(), drawn
+
+    play(story)
+
+
+def test_other_themes_change_colours_only(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path, (120, 40)) as s:
+            await settle(s)
+            before = s.text()
+            for theme in ("loadlens-light", "ansi-dark", "ansi-light"):
+                s.app.theme = theme
+                await settle(s)
+                assert s.text() == before
+                assert max(len(set(line)) for line in screen_styles(s.app)) > 2
+
+    play(story)
+
+
+def _without_root(text: str, root: Path) -> str:
+    return text.replace(str(root), "/tmp")
+
+
+def test_strongest_evidence_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            table = metrics(s)
+            assert (table.choice.sort, table.choice.descending) == ("evidence", True)
+            first = table.row
+            assert first is not None and first["verdict"] == "different"
+            assert "Mann-Whitney p" in s.text()
+            await s.press("down")
+            await s.until(lambda: s.app.pane.facts(metrics(s).row)[0][0] in s.text().replace("…", ""))
+
+    play(story)
+
+
+def test_a_metric_opens_and_closes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await s.press("enter")
+            await s.until(lambda: bool(s.app.pane.query(MetricLevel)))
+            await s.see("Brown-Forsythe")
+            await s.press("escape")
+            await s.until(lambda: not s.app.pane.query(MetricLevel))
+            assert s.app.focused is metrics(s)
+
+    play(story)
+
+
+def test_the_mode_key_goes_round(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            for mode in ("design", "upstream", "statistical"):
+                await s.press("i")
+                await s.until(lambda mode=mode: summary(s)["mode"] == mode)
+            await s.press("u")
+            await s.until(lambda: summary(s)["mode"] == "upstream")
+
+    play(story)
+
+
+def test_a_threshold_moves_live_from_the_table_and_from_its_control(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            before = summary(s)["matched"]
+            for _ in range(12):
+                await s.press("plus")
+            await s.until(lambda: summary(s)["threshold"] == pytest.approx(0.9))
+            assert summary(s)["matched"] < before
+            await s.press(*["right_square_bracket"] * 5)
+            control = s.app.pane.query_one("#set-threshold", NumberControl)
+            assert control.value == pytest.approx(0.9)
+            control.focus()
+            await s.press("minus")
+            await s.until(lambda: summary(s)["threshold"] == pytest.approx(0.88))
+
+    play(story)
+
+
+def test_modes_disagree_filter(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            table = metrics(s)
+            whole = table.window.height
+            await s.press("m")
+            await s.until(lambda: table.choice.filter == "disagree=yes")
+            expected = s.app.pane.result.tables["metrics"]["disagree"].fill_null(False).sum()
+            assert table.window.height == expected < whole
+            assert expected > 0
+            await s.press("m")
+            assert table.choice.filter == ""
+            assert table.window.height == whole
+
+    play(story)
+
+
+async def _at_run(s: Stage, job: str, number: int) -> None:
+    sections = s.app.pane.query_one("#sections", Sections)
+    if sections.chosen != 1:
+        sections.choose(1)
+        await s.pilot.pause()
+    table = runs(s)
+    table.focus()
+    found = next(
+        i
+        for i, row in enumerate(table.window.shown().iter_rows(named=True))
+        if (row["job"], row["run"]) == (job, str(number))
+    )
+    table.move_to(found)
+    await s.pilot.pause()
+
+
+def sides(s: Stage) -> dict[tuple[str, str], str]:
+    frame = s.app.pane.result.tables["runs"]
+    return {(row["job"], row["run"]): row["side"] for row in frame.iter_rows(named=True)}
+
+
+def test_one_run_is_taken_out_and_put_back(tmp_path: Path) -> None:
+    number = FIRST + 5 * STEP + 1_111
+
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            key = (JOBS[1], str(number))
+            assert sides(s)[key] == "right"
+            await _at_run(s, *(JOBS[1], number))
+            await s.press("space")
+            await s.until(lambda: sides(s)[key] == "")
+            assert summary(s)["runs_right"] == 6
+            assert summary(s)["bad_runs"] == 0
+            await s.press("space")
+            await s.until(lambda: sides(s)[key] == "right")
+
+    play(story)
+
+
+def test_a_failed_run_can_be_put_on_a_side(tmp_path: Path) -> None:
+    number = FIRST + 3 * STEP
+
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await _at_run(s, JOBS[0], number)
+            await s.press("w")
+            await s.until(lambda: sides(s)[JOBS[0], str(number)] == "right")
+            assert "did not finish with SUCCESS" in " ".join(s.app.pane.result.notes)
+
+    play(story)
+
+
+def test_a_range_and_a_whole_job_and_a_filter(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await _at_run(s, JOBS[0], FIRST + 2 * STEP)
+            await s.press("t", "down", "down", "t", "w")
+            await s.until(lambda: summary(s)["runs_right"] == 10)
+            assert [side for (job, _), side in sides(s).items() if job == JOBS[0]].count("right") == 3
+            await _at_run(s, JOBS[0], FIRST)
+            await s.press("z", "b")
+            await s.until(lambda: summary(s)["runs_left"] == 7)
+            assert s.app.pane.parameters.left == (JOBS[0],)
+            runs(s).choose(filter=f"job={JOBS[1]} bad=yes")
+            await s.pilot.pause()
+            await s.press("x", "space")
+            await s.until(lambda: summary(s)["bad_runs"] == 0)
+            await s.press("a")
+            await s.until(lambda: summary(s)["runs_right"] == 7)
+
+    play(story)
+
+
+def test_a_side_is_never_emptied(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await _at_run(s, JOBS[0], FIRST)
+            await s.press("z", "w")
+            await s.see("that would leave nothing on the left")
+            assert summary(s)["runs_left"] == 7
+
+    play(story)
+
+
+def test_a_run_that_finishes_joins_its_side(tmp_path: Path) -> None:
+    import random
+
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            folder = write_run(tmp_path / "data", 0, 20, Mood(1.0, None), random.Random(1))
+            s.app.bridge.rescan()
+            await s.until(lambda: (JOBS[0], folder.name) in sides(s))
+            assert sides(s)[JOBS[0], folder.name] == ""
+            write_run(tmp_path / "data", 0, 20, Mood(), random.Random(1))
+            s.app.bridge.rescan()
+            await s.until(lambda: sides(s)[JOBS[0], folder.name] == "left")
+            assert summary(s)["runs_left"] == 8
+
+    play(story)
+
+
+def test_groups_lead_to_their_metrics(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await s.press("y")
+            await s.until(lambda: s.app.pane.parameters.group_by == "verb")
+            groups = s.app.pane.query_one("#groups", LiveTable)
+            await s.until(lambda: groups.row is not None and groups.row["by"] == "verb")
+            groups.focus()
+            await s.press("enter")
+            assert metrics(s).choice.filter.startswith("verb=")
+            assert s.app.pane.query_one("#sections", Sections).chosen == 0
+
+    play(story)
+
+
+def test_a_change_point_leads_to_its_metric(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await s.press(*["right_square_bracket"] * 3)
+            table = s.app.pane.query_one("#change-points", LiveTable)
+            table.focus()
+            wanted = {k: table.row[k] for k in ("test", "verb", "resource", "bucket")}
+            await s.press("enter")
+            assert {k: metrics(s).row[k] for k in wanted} == wanted
+
+    play(story)
+
+
+def test_time_travel_steps_over_runs(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            whole = summary(s)["runs_left"] + summary(s)["runs_right"]
+            await s.press(*["left_parenthesis"] * 8)
+            await s.until(lambda: summary(s)["runs_left"] + summary(s)["runs_right"] < whole)
+            await s.press("backslash")
+            await s.until(lambda: summary(s)["runs_left"] + summary(s)["runs_right"] == whole)
+
+    play(story)
+
+
+@pytest.mark.parametrize("glyphs", [BRAILLE, BLOCK, ASCII], ids=lambda g: g.name)
+@pytest.mark.parametrize("width", [0, 1, 2, 14, 40])
+def test_strips_have_their_width(glyphs: Any, width: int) -> None:
+    for left, right in (([], []), ([1.0], []), ([], [2.0]), ([1.0, 2.0, 3.0], [2.0, 9.0]), ([5.0] * 4, [5.0] * 3)):
+        text = "".join(part for part, _ in strip(left, right, width, glyphs))
+        assert cell_len(text) == width
+        assert not glyphs.ascii or text.isascii()
+
+
+def test_a_strip_tells_sides_apart_without_colour() -> None:
+    text: Callable[[Any], str] = lambda line: "".join(part for part, _ in line)  # noqa: E731
+    assert text(strip([0.0, 10.0], [], 3, BRAILLE)) != text(strip([], [0.0, 10.0], 3, BRAILLE))
+    assert text(strip([0.0, 1.0, 2.0], [8.0, 9.0, 10.0], 11, ASCII)) == "'^'.....:v.".replace(":", ".")
+
+
+def test_the_pane_belongs_to_the_view() -> None:
+    assert VIEW.name == Pane.VIEW
