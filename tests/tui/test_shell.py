@@ -10,7 +10,7 @@ import pytest
 from engine.problems import Problem
 from engine.settings import State
 from engine.view import NoInput
-from tests.tui.fakes import FakeSession, FakeView, frame, play, stage
+from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, stage
 from tui.widgets.sections import Sections
 from tui.widgets.status import StatusLine
 from tui.widgets.table import LiveTable
@@ -83,6 +83,20 @@ def test_equal_result_draws_nothing(tmp_path: Path) -> None:
             await s.until(lambda: len(s.session.views["fake-view"].calls) > calls)
             await s.pilot.pause(0.05)
             assert table.window is before
+
+    play(story)
+
+
+def test_cursor_header_and_severities_are_drawn_apart(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.see("node-000")
+            lines, styles = s.text().splitlines(), screen_styles(s.app)
+            at = next(k for k, line in enumerate(lines) if line.startswith("node-000"))
+            head, cursor, plain = (styles[k][0] for k in (at - 1, at, at + 1))
+            assert len({head, cursor, plain}) == 3
+            bad = next(k for k, line in enumerate(lines) if "SEVERE" in line)
+            assert styles[bad][lines[bad].index("SEVERE")] != plain
 
     play(story)
 

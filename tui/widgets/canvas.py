@@ -130,6 +130,9 @@ class Canvas(_Painter):
 class ScrollCanvas(ScrollView, _Painter):
     """Many lines behind a scroll bar: ``content(width)`` gives all of them, ``repaint()`` takes them anew."""
 
+    # Textual collects component classes along the first base only.
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
+
     DEFAULT_CSS = (
         "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; "
         "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="ScrollCanvas")

@@ -21,7 +21,7 @@ from textual.strip import Strip
 
 from tui.actions import bindings
 from tui.widgets import window as windows
-from tui.widgets.canvas import CSS_BY_COMPONENT, _Painter
+from tui.widgets.canvas import COMPONENTS, CSS_BY_COMPONENT, _Painter
 from tui.widgets.fragments import Line, changed_spans, fit_line
 from tui.widgets.window import Choice, Key, Layout, Renderer, Window
 
@@ -45,6 +45,7 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
     as often as you like.
     """
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)  # Textual collects them along the first base only
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
     DEFAULT_CSS = (
         "LiveTable { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
