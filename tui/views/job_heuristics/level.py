@@ -42,6 +42,8 @@ class JobLevel(Level):
     .-narrow JobLevel #job-verdicts { layout: vertical; }
     .-narrow JobLevel #job-verdicts LiveTable { width: 1fr; height: 40%; }
     .-narrow JobLevel #job-verdicts Drawing { border-left: none; border-top: hkey $panel; }
+    .-ascii JobLevel #job-verdicts Drawing { border-left: ascii $panel; }
+    .-ascii .-narrow JobLevel #job-verdicts Drawing { border-left: none; border-top: ascii $panel; }
     JobLevel #job-scenario { height: 1fr; }
     JobLevel #job-controls { width: 46%; height: 1fr; }
     .-narrow JobLevel #job-scenario { layout: vertical; }

@@ -172,6 +172,15 @@ class Pane(ViewPane):
             self._ask()
         return closed
 
+    async def nothing(self, *, empty: str = "", error: str = "") -> None:
+        """The open job may be gone while others are there: close it and ask again without it."""
+        gone = self.open_job
+        if empty and gone is not None:
+            self.notify(f"{gone} is gone: {empty}", severity="warning", markup=False)
+            await self.back()
+            return
+        await super().nothing(empty=empty, error=error)
+
     def _choose(self, **fields: Any) -> None:
         """Change parameters without an undo step: opening a job is not a change to take back."""
         from msgspec.structs import replace
