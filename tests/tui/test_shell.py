@@ -93,7 +93,7 @@ def test_cursor_header_and_severities_are_drawn_apart(tmp_path: Path) -> None:
             await s.see("node-000")
             lines, styles = s.text().splitlines(), screen_styles(s.app)
             at = next(k for k, line in enumerate(lines) if line.startswith("node-000"))
-            head, cursor, plain = (styles[k][0] for k in (at - 1, at, at + 1))
+            head, cursor, plain = (styles[k][50] for k in (at - 1, at, at + 1))
             assert len({head, cursor, plain}) == 3
             bad = next(k for k, line in enumerate(lines) if "SEVERE" in line)
             assert styles[bad][lines[bad].index("SEVERE")] != plain
