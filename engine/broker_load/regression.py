@@ -22,12 +22,16 @@ NAMES = {"a": "LEADER_BYTES_IN", "b": "LEADER_BYTES_OUT", "c": "FOLLOWER_BYTES_I
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """N broker observations in order: CPU in percent and leader bytes in, leader bytes out, follower bytes in (KB/s)."""
+    """N broker observations in order: CPU in percent and leader bytes in, leader bytes out, follower bytes in (KB/s).
+
+    ``relative`` [N]: cores of the broker over those of the typical one, so that machines of different size obey one law.
+    """
 
     cpu: Floats
     bytes_in: Floats
     bytes_out: Floats
     follower_in: Floats
+    relative: Floats
 
     @property
     def size(self) -> int:
@@ -36,11 +40,17 @@ class Observations:
 
     def take(self, which: npt.NDArray[np.int64] | Flags) -> Observations:
         """Some of them."""
-        return Observations(self.cpu[which], self.bytes_in[which], self.bytes_out[which], self.follower_in[which])
+        return Observations(
+            self.cpu[which], self.bytes_in[which], self.bytes_out[which], self.follower_in[which], self.relative[which]
+        )
 
     def design(self) -> Floats:
         """[N, 3] regressors."""
         return np.stack([self.bytes_in, self.bytes_out, self.follower_in], axis=1)
+
+    def typical_cpu(self) -> Floats:
+        """[N] CPU in percent of the typical broker."""
+        return self.cpu * self.relative
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,18 +195,18 @@ def fit(found: Observations) -> Fit:
     scaled = design[:, columns] / scale[columns]
     lengths = np.sqrt((scaled**2).sum(axis=0))
     condition = float(np.linalg.cond(scaled / lengths))
-    weights, _ = nnls(scaled, used.cpu)
+    weights, _ = nnls(scaled, used.typical_cpu())
     values: list[float | None] = [None, None, None]
     low: list[float | None] = [None, None, None]
     high: list[float | None] = [None, None, None]
-    spread = _spread(scaled, used.cpu - scaled @ weights)
+    spread = _spread(scaled, used.typical_cpu() - scaled @ weights)
     for place, column in enumerate(columns.tolist()):
         values[column] = float(weights[place] / scale[column])
         if spread is not None:
             low[column] = float(max(weights[place] - spread[place], 0.0) / scale[column])
             high[column] = float((weights[place] + spread[place]) / scale[column])
     held_out = _held_out(clean, picked, scale, columns, weights)
-    problem = _verdict(scaled, columns, weights, spread, condition, used.cpu)
+    problem = _verdict(scaled, columns, weights, spread, condition, used.typical_cpu())
     return Fit(
         (values[0], values[1], values[2]),
         tuple(low),
@@ -217,17 +227,18 @@ def _held_out(
 
     rest = clean.take(~picked)
     if rest.size >= 20:
-        error = rest.cpu - (rest.design()[:, columns] / scale[columns]) @ weights
+        error = rest.typical_cpu() - (rest.design()[:, columns] / scale[columns]) @ weights
         return float(np.sqrt(np.mean(error**2)))
     used = clean.take(picked)
     design = used.design()[:, columns] / scale[columns]
+    cpu = used.typical_cpu()
     errors = []
     for fold in range(5):
         out = np.arange(used.size) % 5 == fold
         if (~out).sum() <= len(columns) or not out.any():
             return None
-        learned, _ = nnls(design[~out], used.cpu[~out])
-        errors.append((used.cpu[out] - design[out] @ learned) ** 2)
+        learned, _ = nnls(design[~out], cpu[~out])
+        errors.append((cpu[out] - design[out] @ learned) ** 2)
     return float(np.sqrt(np.mean(np.concatenate(errors))))
 
 
@@ -271,4 +282,4 @@ def _verdict(
 def prediction(found: Observations, coefficients: tuple[float | None, float | None, float | None]) -> Floats:
     """[N] CPU in percent as the coefficients predict it (a missing one counts 0)."""
     known = np.array([0.0 if value is None or math.isnan(value) else value for value in coefficients])
-    return np.asarray(found.design() @ known, np.float64)
+    return np.asarray(found.design() @ known / found.relative, np.float64)

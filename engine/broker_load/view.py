@@ -248,19 +248,27 @@ def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Obs
     if at_ms is not None:
         given = given.filter(pl.col("time_ms").is_null() | (pl.col("time_ms") <= at_ms))
     if given.height:
-        return Observations(*(given[name].to_numpy() for name in ("cpu", "bytes_in", "bytes_out", "follower_in")))
+        names = ("cpu", "bytes_in", "bytes_out", "follower_in")
+        return Observations(*(given[name].to_numpy() for name in names), np.ones(given.height))
     if built is None or not built.rounds:
         none = np.empty(0)
-        return Observations(none, none, none, none)
+        return Observations(none, none, none, none, none)
     parts: list[np.ndarray] = []
+    typical = _typical_cores(built)
     for one in built.rounds:
         cores = history.broker_cores(one.topology, built.topology, built.capacities.cores)
         cpu, has = broker_cpu(one, cores)
-        rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], one.reported[REPL_IN]])
+        rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], one.reported[REPL_IN], cores / typical])
         rows[3] = np.where(np.isnan(rows[3]), 0.0, rows[3])
         parts.append(rows[:, has & np.isfinite(rows).all(axis=0)])
     every = np.concatenate(parts, axis=1)
-    return Observations(every[0], every[1], every[2], every[3])
+    return Observations(every[0], every[1], every[2], every[3], every[4])
+
+
+def _typical_cores(built: Model) -> float:
+    """Median of the known core counts, 1 without any."""
+    known = built.capacities.cores[~np.isnan(built.capacities.cores)]
+    return float(np.median(known)) or 1.0 if len(known) else 1.0
 
 
 def _regression_table(observed: Observations, learned: Upstream, fit: Fit, mode: str) -> pl.DataFrame:
@@ -308,7 +316,11 @@ def _cluster_of(
     if mode == "regression":
         if fit.usable:
             a, b, c = (value or 0.0 for value in fit.coefficients)
-            loads = estimate.fitted(built.topology, built.values, (a, b, c), built.capacities.cores, built.measured)
+            # Observations of unknown machines speak of each broker, our own history of the typical one.
+            cores = built.capacities.cores
+            if (observed.relative != 1.0).any():
+                cores = np.full(built.topology.brokers, _typical_cores(built))
+            loads = estimate.fitted(built.topology, built.values, (a, b, c), cores, built.measured)
             notes.append(f"CPU from the regression: {a:.3g}·in + {b:.3g}·out, followers {c:.3g}·in, % per KB/s")
             return built.upstream.with_loads(built.topology, loads)
         notes.append(f"the regression cannot be used ({fit.verdict}); shown as corrected")

@@ -1,1 +1,1 @@
-"""Broker load: sample inputs and their feeder."""
+"""Sample data of the broker load view: a Kafka cluster of six brokers in three racks."""

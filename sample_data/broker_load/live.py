@@ -1,0 +1,52 @@
+"""Plays the sample as a running cluster: a scrape of every broker per step; a broker dies and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sample_data.broker_load.cluster import Simulation, put, put_documents, put_scrapes
+from sample_data.broker_load.make import write
+
+KEEP = 90
+"""Scrapes kept of each exporter."""
+DIES, RETURNS, ROUND = 25, 40, 60
+"""Steps at which a broker dies and returns, and the length of the story."""
+VICTIM = 3
+TICK_S = 120
+
+
+def steps(target: Path) -> Iterator[float]:
+    """Write the starting files below ``target``, then make one change per ``next()``; yields seconds to wait. Never ends."""
+    simulation = write(target)
+    yield 1.0
+    number = 0
+    while True:
+        number += 1
+        turn = number % ROUND
+        simulation.advance(TICK_S)
+        if turn == DIES:
+            simulation.fail(VICTIM)
+            _describe(simulation, target)
+        elif turn == RETURNS:
+            simulation.recover(VICTIM)
+            _describe(simulation, target)
+        put_scrapes(simulation, target)
+        _forget(target)
+        yield 1.5
+
+
+def _describe(simulation: Simulation, target: Path) -> None:
+    for old in target.glob("topics-describe-*.txt"):
+        old.unlink()
+    put_documents(simulation, target)
+    rows = (target / "brokers.csv").read_text().splitlines()
+    marks = {str(broker) for broker in simulation.down}
+    shown = [row[: -len("true")] + "false" if row.split(",")[0] in marks else row for row in rows]
+    put(target / "brokers.csv", "\n".join(shown) + "\n")
+
+
+def _forget(target: Path) -> None:
+    for folder in (target / "scrape").iterdir():
+        for old in sorted(folder.glob("*.prom"))[:-KEEP]:
+            old.unlink()
