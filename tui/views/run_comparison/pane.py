@@ -42,6 +42,8 @@ SHAPE: Mapping[str, tuple[int, int]] = {
 """Width and priority of columns on screen, where they differ from the declared ones."""
 VERDICT_STYLE = {"different": "severe", "equivalent": "ok", "not enough data": "dim", "missing": "low"}
 KINDS: Mapping[str, Kind] = {"ms": "ms", "bytes": "bytes", "B/s": "bytes_per_s", "%": "percent"}
+TABLES = ("runs", "groups", "change_points", "missing")
+"""Result tables of the sections behind the metrics, in order."""
 STEP = 0.02
 THRESHOLDS = ("threshold", "upper", "min_average", "min_count", "pass_share", "alpha", "change_p", "change_magnitude")
 WORDS = ("mode", "scheme", "similarity", "sample", "group_by")
@@ -251,24 +253,40 @@ class Pane(ViewPane):
     # -- drawing ------------------------------------------------------------------------------------------------
 
     def show(self, result: Result) -> None:
-        """Every table, the detail and the controls."""
-        import polars as pl
-
+        """The section on screen."""
         if self.at_ms is None:
             runs = result.detail.axis.runs
             self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
-        metrics = result.tables["metrics"].with_columns(pl.lit("").alias("samples"), pl.lit("").alias("interval"))
-        table = self.query_one("#metrics", LiveTable)
-        if table.window is None and not table.choice.sort:
-            table.choose(sort="evidence", descending=True, remember=False)
-        table.show(metrics, self._metrics_spec())
-        for name in ("runs", "groups", "change_points", "missing"):
+        self._fill(result, self.query_one("#sections", Sections).chosen)
+
+    def _fill(self, result: Result, section: int) -> None:
+        """Bring one section up to date; the others wait until they are shown."""
+        import polars as pl
+
+        if section == 0:
+            metrics = result.tables["metrics"].with_columns(pl.lit("").alias("samples"), pl.lit("").alias("interval"))
+            table = self.query_one("#metrics", LiveTable)
+            if table.window is None and not table.choice.sort:
+                table.choose(sort="evidence", descending=True, remember=False)
+            table.show(metrics, self._metrics_spec())
+            self.refresh_detail()
+        elif section <= len(TABLES):
+            name = TABLES[section - 1]
+            table = self.query_one(f"#{name.replace('_', '-')}", LiveTable)
+            if name == "runs" and table.window is None and not table.choice.sort:
+                table.choose(sort="side", descending=True, remember=False)
             self.show_table(f"#{name.replace('_', '-')}", result, name)
-        for name in WORDS:
-            self.query_one(f"#set-{name}", WordControl).show(getattr(self.parameters, name))
-        for name in THRESHOLDS:
-            self.query_one(f"#set-{name}", NumberControl).show(getattr(self.parameters, name))
-        self.refresh_detail()
+        else:
+            for name in WORDS:
+                self.query_one(f"#set-{name}", WordControl).show(getattr(self.parameters, name))
+            for name in THRESHOLDS:
+                self.query_one(f"#set-{name}", NumberControl).show(getattr(self.parameters, name))
+
+    @on(Sections.Shown)
+    def section_shown(self, event: Sections.Shown) -> None:
+        """What comes on screen must be of the newest result."""
+        if self.result is not None:
+            self._fill(self.result, event.index)
 
     def _metrics_spec(self) -> Table:
         """The declared metrics table with the columns of the screen: samples in the row, the important ones first."""
@@ -372,6 +390,7 @@ class Pane(ViewPane):
         names = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric")
         found = self.result.tables["metrics"].filter(pl.all_horizontal(pl.col(n) == row[n] for n in names))
         if found.height:
+            self._fill(self.result, 0)
             metrics.choose(filter="")
             metrics.move_to_key(tuple(found.select(self.spec("metrics").key).row(0)))
             self.query_one("#sections", Sections).choose(0)
