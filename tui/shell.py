@@ -402,7 +402,8 @@ class Shell(App[None]):
             error=self._watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else ""),
             caption=table.caption if table is not None else "",
         )
-        self.query_one(StatusLine).show(facts)
+        for line in self.query(StatusLine):  # none while the screen is being taken down
+            line.show(facts)
 
     def update_keys(self) -> None:
         """Show the keys that do something where the focus is."""
