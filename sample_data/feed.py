@@ -7,48 +7,71 @@ import heapq
 import importlib
 import logging
 import shutil
+import signal
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 log = logging.getLogger(__name__)
 
 VIEWS = ("broker_load", "job_heuristics", "query_profile", "run_comparison", "ring_placement")
 
 
-def players(target: Path) -> dict[str, Iterator[float]]:
-    """One ``steps`` iterator per view that has a feeder, each writing below its own folder of ``target``."""
-    found: dict[str, Iterator[float]] = {}
-    for name in VIEWS:
-        try:
-            module = importlib.import_module(f"sample_data.{name}.live")
-        except ModuleNotFoundError as error:
-            if error.name != f"sample_data.{name}.live":
-                raise
-            continue
-        folder = target / name.replace("_", "-")
-        folder.mkdir(parents=True, exist_ok=True)
-        found[name] = module.steps(folder)
-    return found
+def player(name: str, target: Path) -> Iterator[float] | None:
+    """The ``steps`` of the view ``name``, writing below its own folder of ``target``; None if it has no feeder."""
+    try:
+        module = importlib.import_module(f"sample_data.{name}.live")
+    except ModuleNotFoundError as error:
+        if error.name != f"sample_data.{name}.live":
+            raise
+        return None
+    folder = target / name.replace("_", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    steps: Iterator[float] = module.steps(folder)
+    return steps
 
 
 class Feeder(threading.Thread):
-    """Steps every player at its own pace, ``speed`` times as fast as it asks, until told to stop."""
+    """Steps every player at its own pace, ``speed`` times as fast as it asks, until told to stop.
+
+    ``prepare`` writes the starting files: of one view, then of all others, so that the first screen does not wait for what
+    it does not show. Changes begin once all are there.
+    """
 
     def __init__(self, target: Path, speed: float = 1.0) -> None:
         super().__init__(name="feeder", daemon=True)
         self.target = target
         self.speed = max(speed, 1e-3)
         self._stop_asked = threading.Event()
-        self._players = players(target)
-        # The starting files are written before the dashboard opens, so that its first look finds them.
-        now = time.monotonic()
-        self._due = [
-            (now + next(player) / self.speed, order, name) for order, (name, player) in enumerate(self._players.items())
-        ]
-        heapq.heapify(self._due)
+        self._lock = threading.Lock()
+        self._players: dict[str, Iterator[float]] = {}
+        self._due: list[tuple[float, int, str]] = []
+
+    def prepare(self, view: str = "") -> None:
+        """Write the starting files of ``view`` (empty: of all, then begin to play). A player that fails is left out."""
+        names = [view.replace("-", "_")] if view else VIEWS
+        for name in names:
+            with self._lock:
+                if not self._stop_asked.is_set() and name in VIEWS and name not in self._players:
+                    self._begin(name)
+        with self._lock:
+            if not view and not self._stop_asked.is_set() and self.ident is None:
+                self.start()
+
+    def _begin(self, name: str) -> None:
+        try:
+            steps = player(name, self.target)
+            if steps is None:
+                return
+            pause = next(steps)
+        except (StopIteration, OSError) as error:
+            log.warning("there are no sample data of %s: %s", name, error)
+            return
+        self._players[name] = steps
+        heapq.heappush(self._due, (time.monotonic() + pause / self.speed, VIEWS.index(name), name))
 
     def run(self) -> None:
         """Make changes as they fall due. A player that fails is left out; the others go on."""
@@ -57,7 +80,10 @@ class Feeder(threading.Thread):
             if self._stop_asked.wait(max(0.0, due - time.monotonic())):
                 return
             try:
-                pause = next(self._players[name])
+                with self._lock:
+                    if self._stop_asked.is_set():
+                        return
+                    pause = next(self._players[name])
             except StopIteration:
                 continue
             except OSError as error:  # the disk is full, or someone removed the folder
@@ -66,22 +92,49 @@ class Feeder(threading.Thread):
             heapq.heappush(self._due, (time.monotonic() + max(pause / self.speed, 0.02), order, name))
 
     def stop(self) -> None:
-        """Ask it to end and wait until it has."""
+        """Nothing is written from now on; waits for a step under way."""
         self._stop_asked.set()
-        if self.is_alive():
-            self.join(timeout=5)
+        if self._lock.acquire(timeout=5):
+            self._lock.release()
+
+    def remove(self) -> None:
+        """Stop and remove the folder."""
+        self.stop()
+        shutil.rmtree(self.target, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def playing(speed: float = 1.0) -> Iterator[Path]:
-    """A temporary folder (below ``TMPDIR``) in which sample data move; it is removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="loadlens-demo-"))
-    feeder: Feeder | None = None
+def playing(speed: float = 1.0) -> Iterator[Feeder]:
+    """A feeder on a temporary folder (below ``TMPDIR``), to be prepared by the caller. However it ends, also by SIGTERM
+    or SIGHUP, the folder is removed."""
+    with _orderly_end():
+        feeder = Feeder(Path(tempfile.mkdtemp(prefix="loadlens-demo-")), speed)
+        try:
+            yield feeder
+        finally:
+            for number in _SIGNALS:
+                with contextlib.suppress(ValueError):
+                    signal.signal(number, signal.SIG_IGN)
+            feeder.remove()
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def _orderly_end() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise SystemExit while no event loop looks after them, so that ``finally`` is reached."""
+
+    def leave(number: int, _frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before: dict[signal.Signals, Any] = {}
+    with contextlib.suppress(ValueError):  # not the main thread: whoever runs it looks after signals
+        for number in _SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays
+                before[number] = signal.signal(number, leave)
     try:
-        feeder = Feeder(folder, speed)
-        feeder.start()
-        yield folder
+        yield
     finally:
-        if feeder is not None:
-            feeder.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from engine.result import Result
     from engine.settings import Settings
     from engine.view import View
+    from sample_data.feed import Feeder
 
 FINE, FINDING, USAGE, NO_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes: nothing to say, a finding, wrong usage, no usable input, Ctrl+C."""
@@ -166,9 +167,9 @@ def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
     if demo:
         from sample_data.feed import playing
 
-        with playing(arguments.speed) as folder:
-            return _show([folder], arguments, demo=True)
-    return _show([Path(path) for path in arguments.paths or ["."]], arguments, demo=False)
+        with playing(arguments.speed) as feeder:
+            return _show([feeder.target], arguments, feeder)
+    return _show([Path(path) for path in arguments.paths or ["."]], arguments)
 
 
 def _not_a_terminal() -> str:
@@ -181,11 +182,13 @@ def _not_a_terminal() -> str:
     return ""
 
 
-def _show(roots: list[Path], arguments: argparse.Namespace, *, demo: bool) -> int:
+def _show(roots: list[Path], arguments: argparse.Namespace, feeder: Feeder | None = None) -> int:
     settings = _settings(arguments)
     from tui.app import run
 
-    return run(roots, settings, view=arguments.view, demo=demo)
+    if feeder is None:
+        return run(roots, settings, view=arguments.view)
+    return run(roots, settings, view=arguments.view, demo=True, prepare=feeder.prepare, lost=feeder.remove)
 
 
 def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,20 @@ USAGE = 2
 """Exit code where no dashboard can be shown."""
 
 
-def run(roots: list[Path], settings: Settings, *, view: str | None = None, demo: bool = False) -> int:
+def run(
+    roots: list[Path],
+    settings: Settings,
+    *,
+    view: str | None = None,
+    demo: bool = False,
+    prepare: Callable[[str], None] | None = None,
+    lost: Callable[[], None] | None = None,
+) -> int:
     """Show the dashboard on ``roots`` until the operator leaves; returns the exit code.
 
     0 after quit, 2 where there is no usable terminal, 129 after a hang-up, 143 after SIGTERM, 1 after a crash. ``view`` is
-    shown first; ``demo`` says so in the title.
+    shown first; ``demo`` says so in the title. ``prepare`` is called, in a thread, with the name of the view whose files
+    are about to be looked at (empty: all others); ``lost`` before the process ends without its terminal.
     """
     reason = lifecycle.refusal(sys.stdin.isatty(), sys.stdout.isatty(), os.environ)
     if reason is not None:
@@ -33,6 +43,7 @@ def run(roots: list[Path], settings: Settings, *, view: str | None = None, demo:
 
     lifecycle.tolerate_bad_bytes()
     with lifecycle.restored_terminal():
-        app = Shell(roots, settings, view=view, demo=demo, guards=True)
+        app = Shell(roots, settings, view=view, demo=demo, guards=True, prepare=prepare, lost=lost)
         app.run(mouse=app.wants_mouse)
-        return app.return_code or 0
+    app.bridge.close()
+    return app.return_code or 0

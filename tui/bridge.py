@@ -1,9 +1,10 @@
 """Between the engine's threads and the screen: one thread watches, one per view computes, messages cross.
 
 The bridge owns no widget and is handed a ``post`` function. The engine (Polars, NumPy, the views) is imported by the watching
-thread, after the first paint. Per view at most one computation runs; a newer request replaces a waiting one, and stops a
-running one if the operator asked for it (a change of parameters); new data let the running one finish, so that steady
-changes cannot starve the screen. ``fps`` bounds how often new data are computed and drawn.
+thread, after the first paint: first the shown view alone, the others once its result is on screen. Per view at most one
+computation runs; a newer request replaces a waiting one, and stops a running one if the operator asked for it (a change of
+parameters); new data let the running one finish, so that steady changes cannot starve the screen. ``fps`` bounds how often
+new data are computed and drawn.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,32 +65,59 @@ class SessionLike(Protocol):
     def status(self) -> Status:
         """What the live path is doing."""
 
-    def close(self) -> None:
+    def admit(self, views: Sequence[View]) -> None:
+        """Take more views in; the next scan reads for them."""
+
+    def close(self, timeout: float | None = None) -> None:
         """End background work."""
 
 
-Opener = Callable[[Sequence[Path], "Settings"], tuple[SessionLike, Mapping[str, "View"], Mapping[str, str]]]
-"""Makes the session in the watching thread: session, loaded views by name, reasons of those that cannot be loaded."""
+Loaded = tuple[Mapping[str, "View"], Mapping[str, str]]
+"""Views by name, and the reasons of those that cannot be loaded."""
 
 
-def open_session(
-    roots: Sequence[Path], settings: Settings
-) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
-    """The real thing: load every view that is written and open a Session on them."""
-    from engine.live.session import Session
+class Opener(Protocol):
+    """Makes the session, in the watching thread."""
+
+    def __call__(
+        self, roots: Sequence[Path], settings: Settings, first: str = "", /
+    ) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
+        """The session, its views, those that cannot be loaded; it may begin with the view ``first`` alone."""
+
+
+def load_views(names: Collection[str]) -> Loaded:
+    """Import the views of these names that are written."""
     from engine.views import VIEWS
 
     loaded: dict[str, View] = {}
     failed: dict[str, str] = {}
     for entry in VIEWS:
-        if not entry.ready:
+        if not entry.ready or entry.name not in names:
             continue
         try:
             loaded[entry.name] = entry.load()
         except Exception as error:  # one view that does not load must not blank the others
             log.exception("view %s cannot be loaded", entry.name)
             failed[entry.name] = f"{type(error).__name__}: {error}"
+    return loaded, failed
+
+
+def open_session(
+    roots: Sequence[Path], settings: Settings, first: str = ""
+) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
+    """The real thing: a Session on the view ``first``, or on every view that is written."""
+    from engine.live.session import Session
+    from engine.views import VIEWS
+
+    names = [entry.name for entry in VIEWS]
+    loaded, failed = load_views([first] if first in names else names)
     return Session(list(roots), list(loaded.values()), settings=settings.live), loaded, failed
+
+
+FIRST_ANSWER_S = 2.0
+"""So long the other views wait at most for the first result of the shown one."""
+FIRST_PAINT_S = 0.1
+"""And so long for it to be drawn: importing would take half of the interpreter's time."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +200,7 @@ class Lane:
                 self.busy = False
             if outcome is not None and not self._closed:
                 self._bridge.post(Computed(outcome))
+                self._bridge.answered.set()
 
     def _compute(self, request: Request) -> Outcome | None:
         from engine.view import Cancelled, NoInput
@@ -233,6 +262,7 @@ class Bridge:
         settings: Settings,
         *,
         opener: Opener = open_session,
+        prepare: Callable[[str], None] | None = None,
         fps: float = 15.0,
     ) -> None:
         self._post = post
@@ -241,40 +271,65 @@ class Bridge:
         self.interval = 1.0 / max(fps, 0.1)
         self.session: SessionLike | None = None
         self.changes = 0
+        self.answered = threading.Event()
         self._opener = opener
+        self._prepare = prepare or (lambda view: None)
         self._changed: set[str] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._lanes: dict[str, Lane] = {}
         self._thread: threading.Thread | None = None
-        self._again = threading.Event()
 
     def post(self, message: Message) -> None:
         """Hand a message to the screen; nothing is posted after ``close``."""
         if not self._stop.is_set():
             self._post(message)
 
-    def start(self) -> None:
-        """Begin to load the engine, scan and watch. Call after the first paint."""
+    def start(self, names: Sequence[str] = ()) -> None:
+        """Begin to load the engine, scan and watch. Call after the first paint. ``names``: the views, the shown first."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="watch", daemon=True)
+            self._thread = threading.Thread(target=self._watch, args=(tuple(names),), name="watch", daemon=True)
             self._thread.start()
 
-    def _watch(self) -> None:
+    def _watch(self, names: tuple[str, ...] = ()) -> None:
         try:
+            first = names[0] if names else ""
+            self._prepare(first)
             begun = time.perf_counter()
-            session, views, failed = self._opener(self.roots, self.settings)
+            session, views, failed = self._opener(self.roots, self.settings, first)
             self.session = session
             log.info("engine loaded in %.0f ms", (time.perf_counter() - begun) * 1000)
-            self.post(Opened(views, failed))
-            begun = time.perf_counter()
-            session.scan(progress=lambda fraction, text: self.post(Scanning(fraction, text)))
-            log.info("first scan took %.0f ms", (time.perf_counter() - begun) * 1000)
+            rest = [name for name in names if name not in views and name not in failed]
+            self.post(Opened(views, failed, more=bool(rest)))
+            self._scan(session)
             self._notice(frozenset(views))
+            if rest:
+                self._load_others(session, rest, wait=any(session.inputs(name).files for name in views))
             session.watch(self._notice, self._stop)
         except Exception as error:  # reported on screen; what was computed stays
             log.exception("watching ended")
             self.post(WatchFailed(f"{type(error).__name__}: {error}"))
+
+    def _scan(self, session: SessionLike) -> frozenset[str]:
+        begun = time.perf_counter()
+        found = session.scan(progress=lambda fraction, text: self.post(Scanning(fraction, text)))
+        log.info("looking at everything took %.0f ms", (time.perf_counter() - begun) * 1000)
+        return found
+
+    def _load_others(self, session: SessionLike, names: Sequence[str], *, wait: bool) -> None:
+        """Load the views that are not shown; if ``wait``, after the shown one has had its time to compute and draw."""
+        if wait and self.answered.wait(FIRST_ANSWER_S):
+            self._stop.wait(FIRST_PAINT_S)
+        self._prepare("")
+        if self._stop.is_set():
+            return
+        begun = time.perf_counter()
+        views, failed = load_views(names)
+        session.admit(list(views.values()))
+        log.info("other views loaded in %.0f ms", (time.perf_counter() - begun) * 1000)
+        found = self._scan(session)
+        self.post(Opened(views, failed))
+        self._notice(found | frozenset(views))
 
     def _notice(self, views: frozenset[str]) -> None:
         with self._lock:
@@ -324,14 +379,19 @@ class Bridge:
         """Whether anything is being computed."""
         return any(lane.busy for lane in self._lanes.values())
 
-    def close(self) -> None:
-        """Stop all threads; returns at once, they end with their piece of work in hand."""
+    def stop(self) -> None:
+        """Ask all threads to end, without waiting: nothing is posted any more."""
         self._stop.set()
+        self.answered.set()
         for lane in self._lanes.values():
             lane.close()
-        session = self.session
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Stop, and let the session save what it has read; at most for ``timeout`` seconds. Call off the event loop."""
+        self.stop()
+        session, self.session = self.session, None
         if session is not None:
             try:
-                session.close()
+                session.close(timeout)
             except Exception:
                 log.exception("closing the session failed")

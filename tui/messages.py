@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 
 class Opened(Message):
-    """The engine is loaded. ``views`` by name; ``failed``: views that cannot be loaded, with the reason."""
+    """Views are loaded: ``views`` by name; ``failed``: views that cannot be, with the reason; ``more``: others follow."""
 
-    def __init__(self, views: Mapping[str, View], failed: Mapping[str, str]) -> None:
+    def __init__(self, views: Mapping[str, View], failed: Mapping[str, str], *, more: bool = False) -> None:
         super().__init__()
         self.views = views
         self.failed = failed
+        self.more = more
 
 
 class Changed(Message):

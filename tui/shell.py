@@ -82,6 +82,8 @@ class Shell(App[None]):
         demo: bool = False,
         guards: bool = False,
         opener: Opener = open_session,
+        prepare: Callable[[str], None] | None = None,
+        lost: Callable[[], None] | None = None,
         entries: tuple[Entry, ...] = VIEWS,
         state: State | None = None,
         clock: Callable[[], float] = time.time,
@@ -101,6 +103,8 @@ class Shell(App[None]):
         self.frozen: dict[str, Inputs] = {}
         self.frozen_changes = 0
         self.scanned = False
+        self._settled = False
+        self._loading = False
         self._state = state
         self._guards = guards
         self._wanted = view
@@ -115,8 +119,9 @@ class Shell(App[None]):
         self._settings_problems: list[Problem] = []
         self._watchdog: lifecycle.Watchdog | None = None
         self._saved = False
+        self._lost = lost
         fps = settings.ui.frames_per_second or (4 if lifecycle.over_ssh() else 15)
-        self.bridge = Bridge(self._post, roots, settings, opener=opener, fps=fps)
+        self.bridge = Bridge(self._post, roots, settings, opener=opener, prepare=prepare, fps=fps)
         self._apply_theme()
         self._apply_keys()
 
@@ -165,15 +170,17 @@ class Shell(App[None]):
         logging.getLogger("loadlens").addHandler(self.ring)
         logging.getLogger("loadlens").setLevel(logging.INFO)
         if self._guards:
-            lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.save_state)
-            self._watchdog = lifecycle.Watchdog(self.save_state)
+            lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.last_words)
+            self._watchdog = lifecycle.Watchdog(self.last_words)
             self._watchdog.start()
         names = [entry.name for entry in self.entries]
         wanted = self._wanted or self.settings.ui.tab or str(self.state.get("tab", default="") or "")
         self._chose_tab = self._chose_tab or bool(self.settings.ui.tab and self.settings.ui.tab in names)
         await self.show_tab(names.index(wanted) if wanted in names else 0, chosen=False)
         self._use_glyphs()
-        self.call_after_refresh(self.bridge.start)
+        shown = names[self._active]
+        others = [entry.name for entry in self.entries if entry.ready and entry.name != shown]
+        self.call_after_refresh(self.bridge.start, [shown, *others])
         self.set_interval(1.0, self.update_status)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
         for complaint in self.complaints:
@@ -267,13 +274,17 @@ class Shell(App[None]):
         self.bridge.request(name, pane.parameters, at_ms=pane.at_ms, inputs=inputs, urgent=urgent)
 
     def on_opened(self, event: Opened) -> None:
-        """The engine is loaded: panes learn their views."""
-        self._views = dict(event.views)
-        self._failed = dict(event.failed)
+        """The engine is loaded, wholly or the shown view alone: panes learn their views."""
+        self._views.update(event.views)
+        self._failed.update(event.failed)
+        self._loading = event.more
+        session = self.bridge.session
+        if self.paused and session is not None:
+            self.frozen |= {name: session.inputs(name) for name in event.views}
         for pane in self._panes.values():
-            if pane.entry.name in self._views:
+            if pane.entry.name in event.views:
                 self._give_view(pane)
-        for name, reason in self._failed.items():
+        for name, reason in event.failed.items():
             self.notify(f"{name} cannot be loaded: {reason}", severity="error", markup=False, timeout=10)
             found = self._panes.get(name)
             if found is not None:
@@ -284,18 +295,28 @@ class Shell(App[None]):
     async def on_changed(self, event: Changed) -> None:
         """Inputs changed: compute the visible tab, mark the others."""
         names = self.bridge.take_changed()
-        first = not self.scanned
+        first = not self._settled
         self.scanned = True
         self._busy.pop("scan", None)
-        if first and not self._chose_tab:
-            await self._first_tab_with_data()
+        if first:
+            self._settled = await self._settle()
         for name, pane in self._panes.items():
             if name not in names and not (first and pane.dirty):
                 continue
             pane.dirty = True
-            if not self.paused and pane is self.pane:
+            if not self.paused and pane is self.pane and self._settled:
                 self.request(pane, urgent=first)
         self.update_status()
+
+    async def _settle(self) -> bool:
+        """Decide which tab is shown; False while the shown one has no files and other views are still being loaded."""
+        session = self.bridge.session
+        if session is None or self._chose_tab or not self._loading:
+            if not self._chose_tab:
+                await self._first_tab_with_data()
+            return True
+        name = self.entries[self._active].name
+        return name in self._views and bool(session.inputs(name).files)
 
     async def _first_tab_with_data(self) -> None:
         """Without a choice of the operator show the first tab that has files, if the shown one has none."""
@@ -557,10 +578,16 @@ class Shell(App[None]):
 
     def _leave(self, code: int) -> None:
         self.save_state()
-        self.bridge.close()
+        self.bridge.stop()
         if self._watchdog is not None:
             self._watchdog.stop()
         self.exit(return_code=code, message=None)
+
+    def last_words(self) -> None:
+        """What must be done before the process ends without its terminal: state saved, temporary files removed."""
+        self.save_state()
+        if self._lost is not None:
+            self._lost()
 
     def save_state(self) -> None:
         """Remember tab and choices; once."""
@@ -572,7 +599,7 @@ class Shell(App[None]):
 
     def on_unmount(self) -> None:
         """Nothing may post after the end."""
-        self.bridge.close()
+        self.bridge.stop()
         logging.getLogger("loadlens").removeHandler(self.ring)
 
     def on_prompt_changed(self) -> None:

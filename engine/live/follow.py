@@ -124,6 +124,13 @@ class Follower:
         self.bytes_read = 0
         self._ids = 0
 
+    def admit(self, view: str, kinds: Iterable[FileKind], store: Store) -> None:
+        """One more view with its readers and its store."""
+        self.kinds = (*self.kinds, *((view, kind) for kind in kinds))
+        self.stores[view] = store
+        self.versions[view] = 0
+        self.feeds[view], self.infos[view], self.troubled[view] = {}, {}, set()
+
     # -- paths -------------------------------------------------------------------------------------------------
 
     def place(self, file: File, path: str, root: str) -> None:

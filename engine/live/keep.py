@@ -59,8 +59,10 @@ class Keeper:
             self._others[place] = {other.path: other for other in manifest.others} if manifest is not None else {}
             self._sums[place] = dict(manifest.segments) if manifest is not None else {}
 
-    def restore(self, files: Sequence[tuple[File, Stat]]) -> set[File]:
-        """Give files that were never read what the cache knows of them. Returns those that need not be opened."""
+    def restore(self, files: Sequence[tuple[File, Stat]], views: Sequence[str] | None = None) -> set[File]:
+        """Give files that were never read (for ``views``, None: for any) what the cache knows of them. Returns those
+        that need not be opened."""
+        names = tuple(self._views) if views is None else views
         known: set[File] = set()
         wanted: dict[tuple[str, str], dict[str, list[tuple[File, Stat, Entry]]]] = {}
         for file, stat in files:
@@ -68,12 +70,13 @@ class Keeper:
             path = _relative(file)
             exact = True
             head: Entry | Other | None = None
-            for name in self._views:
+            for name in names:
                 place = (file.root, name)
                 entries = self._entries[place].pop(path, None)
                 other = self._others[place].pop(path, None)
                 if entries:
-                    usable = [entry for entry in entries if self._usable(name, entry, stat)]
+                    # What other views have read already is not read on: it must be there in full.
+                    usable = [e for e in entries if (views is None or e.stat == stat) and self._usable(name, e, stat)]
                     for entry in usable:
                         wanted.setdefault(place, {}).setdefault(entry.segment, []).append((file, stat, entry))
                         head = entry
@@ -86,7 +89,7 @@ class Keeper:
             if head is not None:
                 file.head_length, file.head_mark = head.head_length, head.head_mark
                 file.packing = _packing(head.packing)
-                if isinstance(head, Other):
+                if isinstance(head, Other) and not file.feeds:
                     file.reason = head.reason
             if exact and head is not None:
                 known.add(file)

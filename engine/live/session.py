@@ -64,13 +64,12 @@ class Session:
         self.settings = settings or LiveSettings()
         self._now_ms = now_ms
         self._scanner = Scanner(self.roots, ignore=self.settings.ignore, follow_symlinks=self.settings.follow_symlinks)
-        self._stores = {
-            name: Store(table for kind in view.kinds for table in kind.tables) for name, view in self.views.items()
-        }
+        self._stores = {name: _store(view) for name, view in self.views.items()}
         kinds = [(view.name, kind) for view in views for kind in view.kinds]
         self._follower = Follower(kinds, self._stores, self.settings, now_ms, strict=strict)
         self._files: dict[tuple[int, int], File] = {}
         self._by_path: dict[str, File] = {}
+        self._newcomers: list[str] = []
         self._waiting: set[File] = set()
         self._troubled: set[File] = set()
         self._general: tuple[Problem, ...] = ()
@@ -92,6 +91,25 @@ class Session:
         self._scans = 0
         self._cost_s = 0.0
         self._closed = False
+
+    def admit(self, views: Sequence[View]) -> None:
+        """Take more views in, as if they had been given at the beginning; the next ``scan`` reads for them.
+
+        So a front end can show one view before the modules of the others are loaded. What was read stays; every known
+        file is offered to the new readers. Raises ValueError for a name that the session has.
+        """
+        with self._lock:
+            for view in views:
+                if view.name in self.views:
+                    raise ValueError(f"the session has a view {view.name!r}")
+                store = _store(view)
+                self._memos[view.name] = {}
+                self._compute_locks[view.name] = threading.Lock()
+                self._follower.admit(view.name, view.kinds, store)
+                self._stores[view.name] = store
+                self._inputs[view.name] = Inputs(0, MappingProxyType({}), self._general, store.snapshot())
+                self.views[view.name] = view
+            self._newcomers += [view.name for view in views]
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -147,6 +165,7 @@ class Session:
             try:
                 todo = self._apply(changes)
                 self._restore(todo, changes)
+                self._introduce(todo)
                 now = time.monotonic()
                 for file in self._waiting:
                     if file.due is not None and (final or file.due <= now):
@@ -231,6 +250,22 @@ class Session:
             else:
                 del todo[file]
 
+    def _introduce(self, todo: dict[File, bool]) -> None:
+        """Offer the files read so far to the views that were admitted since; the cache may know what they will say."""
+        if not self._newcomers:
+            return
+        names, self._newcomers = self._newcomers, []
+        self._follower.touched.update(names)
+        old = [file for file in self._files.values() if file.stat is not None and todo.get(file, True)]
+        known: set[File] = set()
+        if self._keeper is not None:
+            pairs = [(file, (*file.identity, *file.stat)) for file in old if file.stat is not None]
+            known = self._keeper.restore(pairs, names)
+        for file in old:
+            if file not in known:
+                file.head_length = -1  # recognise it anew
+                todo[file] = False
+
     def _save(self, final: bool, *, wait: bool = False) -> None:
         """Put what was read into the cache, in the background, if it is much or long ago."""
         if self._keeper is None or (self._saver is not None and self._saver.is_alive()):
@@ -242,12 +277,9 @@ class Session:
             return
         work = self._keeper.collect(self._files.values(), least)
         self._saved_at, self._saved_read = now, self._follower.bytes_read
-        if work is None:
-            return
-        if wait:
-            work()
-        else:
-            self._saver = threading.Thread(target=work, name="loadlens-cache")
+        if work is not None:
+            # A daemon: nobody waits for a cache who does not call close. What is written half is never used.
+            self._saver = threading.Thread(target=work, name="loadlens-cache", daemon=True)
             self._saver.start()
 
     @staticmethod
@@ -263,6 +295,8 @@ class Session:
         order = sorted(todo, key=lambda file: (file.path.endswith(_PACKED), file.path)) if len(todo) > 1 else list(todo)
         total = len(order)
         for count, file in enumerate(order):
+            if self._closed:
+                return
             follower.visit(file, final=final, force=todo[file])
             (self._waiting.add if file.due is not None else self._waiting.discard)(file)
             (self._troubled.add if file.problems else self._troubled.discard)(file)
@@ -391,15 +425,37 @@ class Session:
             newest_ms=newest // 1_000_000 if newest >= 0 else None,
         )
 
-    def close(self) -> None:
-        """End background work. The snapshots stay usable."""
-        with self._lock:
-            self._closed = True
+    def close(self, timeout: float | None = None) -> None:
+        """End background work; a scan under way ends at its next file. The snapshots stay usable.
+
+        What was read is put into the cache if that is done within ``timeout`` seconds (None: however long it takes);
+        else it is given up and will be parsed again.
+        """
+        self._closed = True  # without the lock, which a long scan holds
+        until = None if timeout is None else time.monotonic() + timeout
+
+        def left() -> float:
+            return -1 if until is None else max(0.0, until - time.monotonic())
+
+        if not self._lock.acquire(timeout=left()):
+            return
+        try:
             saver = self._saver
+        finally:
+            self._lock.release()
         if saver is not None:
-            saver.join()
+            saver.join(None if until is None else left())
+            if saver.is_alive():
+                return
         with self._lock:
             self._save(False, wait=True)
+            saver = self._saver
+        if saver is not None:
+            saver.join(None if until is None else left())
+
+
+def _store(view: View) -> Store:
+    return Store(table for kind in view.kinds for table in kind.tables)
 
 
 _PACKED = (".gz", ".gzip", ".zst", ".zstd")

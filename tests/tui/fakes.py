@@ -189,7 +189,10 @@ class FakeSession:
             ignored_count=1,
         )
 
-    def close(self) -> None:
+    def admit(self, views: Sequence[Any]) -> None:
+        self.views |= {view.name: view for view in views}
+
+    def close(self, timeout: float | None = None) -> None:
         self.closed = True
 
 
@@ -281,7 +284,7 @@ async def stage(
         [Path("/data")],
         settings,
         view=view,
-        opener=lambda roots, _settings: (made, made.views, failed or {}),
+        opener=lambda roots, _settings, _first: (made, made.views, failed or {}),
         entries=tuple(entries),
         state=State(tmp_path / "state.toml"),
         clock=lambda: NOW,

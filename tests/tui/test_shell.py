@@ -419,7 +419,10 @@ def test_quit_saves_and_closes(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path) as s:
             await s.press("1", "q")
-            assert s.app.return_code == 0 and s.session.closed
+            assert s.app.return_code == 0
+        assert not s.session.closed, "saving the cache must not keep the screen"
+        s.app.bridge.close()
+        assert s.session.closed
         assert State(tmp_path / "state.toml").get("tab") == "first-view"
 
     play(story)
