@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine import units
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
 from engine.result import Finding, Headline, Level, Result
@@ -59,10 +60,11 @@ def compute(inputs: Inputs, p: RingParameters, context: Context) -> Result:
     }
     if cluster.stats.height:
         shown["strategy"] = remember(context.memo, "strategy", state.key, lambda: _strategy(state))
-    sweep = None
+    sweep: Sweep | None = None
     if p.sweep:
-        sweep = _sweep(s, p, context)
-        shown["sweep"] = _sweep_table(s, p, sweep)
+        sweep = found = _sweep(s, p, context)
+        key = (s.mid_key, p.sweep, p.regime, p.capacity, p.cores, p.random_size, p.draws, p.seed)
+        shown["sweep"] = remember(context.memo, "sweep table", key, lambda: _sweep_table(s, p, found))
     explanation, error = _explained(s, p)
     if p.explain is not None:
         shown["explain"] = _explain_table(explanation)
@@ -149,6 +151,8 @@ def _nodes(s: Scenario) -> pl.DataFrame:
     members += [m for m in s.before.ring.members if m.id not in listed]
     rows: dict[str, list[Any]] = {c.name: [] for c in tables.NODES.columns}
     written = remember(s.live.cluster.memo, "written", s.live.key, lambda: _written(s.live.cluster.observed))
+    alive = _alive_loads(s, s.outcome)
+    mean = float(alive.mean()) if len(alive) else 0.0
     for m in members:
         i = at.get(m.id)
         is_down = m.id in down
@@ -163,6 +167,7 @@ def _nodes(s: Scenario) -> pl.DataFrame:
         rows["load_before"].append(old)
         rows["load_after"].append(new)
         rows["added"].append(new - old)
+        rows["over_mean"].append(new / mean if mean > 0 else None)
         rows["capacity"].append(capacity)
         rows["headroom"].append(capacity - new if usable and capacity is not None else None)
         rows["over_capacity"].append(new > capacity if usable and capacity is not None else None)
@@ -608,10 +613,7 @@ def _survival(s: Scenario, p: RingParameters, context: Context) -> list[Finding]
 
 
 def _rate(value: float) -> str:
-    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if abs(value) >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.0f} B/s"
+    return units.text("bytes_per_s", value)
 
 
 def _headline(s: Scenario, summary: dict[str, Any]) -> tuple[Headline, ...]:

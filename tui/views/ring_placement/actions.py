@@ -1,0 +1,31 @@
+"""What keys do on the tab Ring placement."""
+
+from __future__ import annotations
+
+from tui.actions import Action
+
+VIEW = "ring-placement"
+
+
+def _act(name: str, keys: str, title: str, help: str, *, bar: int = 0) -> Action:
+    return Action(f"{VIEW}.{name}", tuple(keys.split()), title, help, VIEW, bar=bar)
+
+
+ACTIONS: tuple[Action, ...] = (
+    _act("toggle-node", "space", "Fail", "Let the node under the cursor fail, or bring it back.", bar=1),
+    _act("toggle-zone", "z", "Zone", "Let the whole zone of the node under the cursor fail, or bring it back.", bar=2),
+    _act("regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, B gone, C back.", bar=3),
+    _act("clear", "0", "Clear", "Clear the scenario: nothing fails, nothing is changed (u brings it back).", bar=4),
+    _act("what-if", "w", "What if", "Panel of what-if choices: nodes, tokens, limits, capacity, zone.", bar=5),
+    _act("sweep", "x", "Sweep", "Sweep every node, every zone, all pairs, random sets; Enter opens a scenario.", bar=6),
+    _act("explain", "v", "Explain", "Type a key (tenant/dataset or labels) and follow it to its node.", bar=7),
+    _act(
+        "toggle-leaving", "m", "Leaving", "Mark the node under the cursor as LEAVING (a rolling restart), or unmark it."
+    ),
+    _act("more", "plus equals_sign", "One node more", "What if the ring had one node more."),
+    _act("fewer", "minus", "One node fewer", "What if the ring had one node fewer."),
+    _act("padded", "i", "Padded IDs", "What if the ordinals in IDs were zero-padded, so that they sort by number."),
+    _act("cascade", "a", "Cascade", "Let nodes above their capacity fail too, until nothing changes."),
+    _act("compare", "y", "Compare", "Place the same keys by rendezvous, Maglev, bounded loads and jump."),
+)
+"""The tab's actions."""
