@@ -617,16 +617,8 @@ def _rate(value: float) -> str:
 
 
 def _headline(s: Scenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
-    o = s.outcome
-    alive = _alive_loads(s, o)
-    lines = [
-        Headline(
-            "nodes",
-            f"{summary['active']} ACTIVE of {summary['members']}",
-            f"{summary['total_shards']} shards",
-            "ok" if summary["active"] else "critical",
-        )
-    ]
+    alive = _alive_loads(s, s.outcome)
+    lines = []
     if len(alive):
         lines.append(Headline("hottest", _rate(float(alive.max())), f"{summary['max_over_mean']:.2f} × mean"))
     over = summary["nodes_over_capacity"]
@@ -634,16 +626,19 @@ def _headline(s: Scenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
         lines.append(Headline("over capacity", f"{over}", "nodes", "severe"))
     rejected = summary["rejected_bytes"]
     lines.append(Headline("rejected", _rate(rejected), "", "critical" if rejected else "ok"))
-    if s.down:
-        lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
-    if summary["moved_bytes"] and s.outcome.shards_with_changed_owner:
+    if summary["drift_pairs"]:
+        lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
+    if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
         lines.append(
             Headline("moved", _rate(summary["moved_bytes"]), f"{_rate(summary['needless_moved_bytes'])} needless")
         )
+    if s.down and summary["regime"] == "transient":
+        lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
     if summary["min_capacity_any_node"] is not None:
-        lines.append(Headline("survives one node with", _rate(summary["min_capacity_any_node"]), "per node, regime A"))
-    if summary["drift_pairs"]:
-        lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
+        lines.append(Headline("any one node needs", _rate(summary["min_capacity_any_node"]), "per node, regime A"))
+    nodes = f"{summary['active']} ACTIVE of {summary['members']}"
+    level: Level = "ok" if summary["active"] else "critical"
+    lines.append(Headline("nodes", nodes, f"{summary['total_shards']} shards", level))
     return tuple(lines)
 
 

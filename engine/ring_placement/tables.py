@@ -137,7 +137,7 @@ NODES = Table(
         Column("load_after", pl.Int64, "Load in the scenario", "bytes_per_s", "bytes_per_s", "after", priority=0),
         Column("added", pl.Int64, "Load after minus before", "bytes_per_s", "bytes_per_s", "added", priority=3),
         Column("over_mean", pl.Float64, "Load after over the mean of the nodes that take data; the bar is before and after",
-               "", "ratio", "× mean", width=22, priority=0),
+               "", "ratio", "× mean", width=20, priority=0),
         Column("capacity", pl.Int64, "What the node can take; null where none is given", "bytes_per_s", "bytes_per_s",
                priority=3),
         Column("headroom", pl.Int64, "Capacity minus load after", "bytes_per_s", "bytes_per_s", priority=2),

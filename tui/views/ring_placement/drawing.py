@@ -134,8 +134,8 @@ class ShardMap(Canvas):
             if taker < 0:
                 line += [(REJECTED, "critical"), (f" rejected {count}  ", "severe")]
             else:
-                name = cut(harmless(picture.nodes[taker].id), 24)
-                line += [(sign(taker), owner_style(taker)), (f" {name} {count}  ", "")]
+                name = f" {cut(harmless(picture.nodes[taker].id), 24)}" if width >= 100 else ""
+                line += [(sign(taker), owner_style(taker)), (f"{name} +{count}  ", "")]
         if len(line) == 1:
             line.append((f"{'a sign' if self.glyphs.ascii else 'sign and colour'} per owner, as in the table", "dim"))
         return line

@@ -17,7 +17,7 @@ from tui.views.ring_placement.drawing import ShardMap, TimeAxis, sign
 from tui.widgets.bars import change_bar
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.fragments import Fragment, cells, cut, harmless
-from tui.widgets.sections import Sections
+from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table import LiveTable
 from tui.widgets.window import Cell
 
@@ -64,6 +64,8 @@ class Pane(ViewPane):
     DEFAULT_CSS = """
     #ring-map { height: 1fr; }
     #ring-body { height: 1fr; }
+    .-normal #ring-body DetailPanel { width: 46; }
+    .-wide #ring-body DetailPanel { width: 66; }
     """
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -89,7 +91,7 @@ class Pane(ViewPane):
                 LiveTable(
                     name=f"ring-placement/{table}",
                     id=f"ring-{table}",
-                    renderers={"drift": _drift, "rejected_bytes": _rejected} if table in ("observed", "sweep") else {},
+                    renderers={"drift": _drift, "rejected_bytes": _rejected, "down": _names, "candidates": _names},
                 ),
             )
         yield sections
@@ -106,6 +108,7 @@ class Pane(ViewPane):
         self.query_one(ShardMap).show(picture)
         self.show_table("#ring-nodes", result, "nodes")
         self._show_section(result)
+        self.query_one("#ring-sections > TitleBar", TitleBar).mark(2, self.parameters.sweep if self.parameters else "")
         self.refresh_detail()
         if self._goto:
             wanted, self._goto = self._goto, ""
@@ -131,7 +134,7 @@ class Pane(ViewPane):
         """Sections whose table is only computed on demand say how to get it."""
         sections = self.query_one("#ring-sections", Sections)
         name = TABLES[sections.chosen - 1][1] if sections.chosen else ""
-        hints = {"sweep": "x runs a sweep", "explain": "v asks for a key", "comparison": "y compares algorithms",
+        hints = {"sweep": "x runs a sweep; again: the next kind", "explain": "v asks for a key", "comparison": "y compares algorithms",
                  "strategy": "needs placement_stats.binpb"}  # fmt: skip
         if self.result is not None and name in hints and name not in self.result.tables:
             self.notify(hints[name], timeout=3, markup=False)
@@ -397,7 +400,6 @@ class Pane(ViewPane):
         following = SWEEPS[(SWEEPS.index(current) + 1) % len(SWEEPS)] if current in SWEEPS else SWEEPS[0]
         self._goto = "sweep"
         self.change(sweep=following)
-        self.notify(f"sweep: {following}; x runs the next kind, Enter opens a scenario", timeout=3, markup=False)
 
     def action_explain(self) -> None:
         """Ask for a key and follow it."""
@@ -484,6 +486,22 @@ class _Map(Container):
             yield self.table
             with DetailPanel():
                 yield Facts(id="ring-facts")
+
+
+def _names(cell: Cell) -> Sequence[Fragment]:
+    """Several IDs: in full if they fit, else without what they all begin with, else how many there are."""
+    names = [harmless(str(name)) for name in cell.value or ()]
+    text = ", ".join(names)
+    if cells(text) > cell.width and names:
+        start = names[0].rfind("-") + 1
+        short = all(name.startswith(names[0][:start]) for name in names)
+        text = cell.glyphs.ellipsis + ", ".join(name[start:] for name in names) if short and start else text
+        if cells(text) > cell.width and len(names) > 1:
+            tail = f" ({len(names)})"
+            text = cut(text, cell.width - len(tail), cell.glyphs.ellipsis) + tail
+        elif len(names) == 1:
+            text = _tail(names[0], cell.width, cell.glyphs.ellipsis)
+    return [(text, "")]
 
 
 def _drift(cell: Cell) -> Sequence[Fragment]:

@@ -16,9 +16,7 @@ class WhatIf(ParametersScreen):
 
     heading = "What if"
 
-    def on_mount(self) -> None:
-        """Keep only the scenario's options."""
-        super().on_mount()
+    def _fill(self) -> None:
         found = {option.field: option for option in self._options}
         self._options = tuple(found[name] for name in FIELDS if name in found)
-        self._fill()
+        super()._fill()
