@@ -65,7 +65,7 @@ def change_bar(before: str, after: str, peak: float | None = None, limit: str = 
         reach = round(max(first, second) / top * steps)
         if reach == kept and first != second and kept < steps:
             reach = kept + 1
-        mark = "#" if cell.glyphs.ascii else cell.glyphs.shades[3]
+        mark = "+" if cell.glyphs.ascii else cell.glyphs.shades[3]
         grown = second >= first
         line: Line = [
             (cell.glyphs.eighths[-1] * min(kept, steps), "bar"),

@@ -310,7 +310,7 @@ class ParquetRows:
 
     def recognise(self, name: str, head: bytes) -> bool:
         """By the magic bytes; whether the columns are ours is seen when it is read."""
-        return head[:4] == b"PAR1"
+        return head[:4] == b"PAR1" and name != "block.bin"  # Pyroscope's blocks only begin like Parquet
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """One file to rows; a Parquet file with other columns gives none, without a problem."""
