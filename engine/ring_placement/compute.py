@@ -233,13 +233,13 @@ def _by_shard(placement: Any) -> np.ndarray:
 
 
 def stored_by(s: Scenario) -> np.ndarray:
-    """Per shard of the scenario's ring, the member index that takes most of its load (-1: it is rejected; a shard
-    without load goes to its owner if that takes data)."""
+    """Per shard of the scenario's ring, the member index that takes most of its load; -1: it is rejected; -2: its owner
+    takes nothing and it has no load that would show where requests go."""
     ring, after = s.after.ring, s.after
     total = ring.total
     down = mask(ring, s.down if _failed_now(s) else ())
     takes = ring.active & ~down
-    out = np.where(takes[ring.owner], ring.owner, -1).astype(np.int64) if total else np.empty(0, dtype=np.int64)
+    out = np.where(takes[ring.owner], ring.owner, -2).astype(np.int64) if total else np.empty(0, dtype=np.int64)
     if not total or not len(after.groups.rows):
         return out
     first = after.first
@@ -669,7 +669,7 @@ def _picture(s: Scenario, p: RingParameters, explanation: Explanation | None, er
     old = np.array([at[i] for i in s.before.ring.ids], dtype=np.int64)
     new = np.array([at[i] for i in s.after.ring.ids], dtype=np.int64)
     takes = stored_by(s)
-    taken = np.append(new, -1)[takes] if len(takes) else takes
+    taken = np.where(takes >= 0, new[np.maximum(takes, 0)], takes) if len(takes) else takes
     ring = s.live.cluster.ring
     return Picture(
         tuple(bars),

@@ -38,8 +38,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The shard map before and in the scenario as indices into ``nodes`` (-1: no such shard), and who takes each shard's
-    load (-1: nobody). ``timeline``: the moments computed for this scenario. ``cascade``: the nodes of each round."""
+    """The shard map before and in the scenario as indices into ``nodes``, and who takes each shard's load (-1: nobody,
+    -2: its owner is out and it has no load). ``timeline``: the moments computed for this scenario. ``cascade``: the nodes
+    of each round."""
 
     nodes: tuple[NodeBar, ...]
     owner_before: tuple[int, ...]

@@ -31,12 +31,14 @@ def cells_of(picture: Picture) -> list[tuple[str, str]]:
     """Sign and style of each shard, those that no longer exist last.
 
     A shard that is stored where it was is in its owner's colour; one that is stored elsewhere shows the sign of who takes it
-    now, reversed; one that nobody takes is critical; one that is gone is a dash.
+    now, reversed; one that nobody takes is critical; one without load whose owner is out is struck; one that is gone is a dash.
     """
     out: list[tuple[str, str]] = []
     for place, taker in enumerate(picture.stored_by):
         before = picture.owner_before[place] if place < len(picture.owner_before) else -1
-        if taker < 0:
+        if taker == -2:
+            out.append((sign(picture.owner_after[place]), "struck"))
+        elif taker < 0:
             out.append((REJECTED, "critical"))
         elif taker != before and before >= 0:
             out.append((sign(taker), f"away-{taker % COLOURS}"))
@@ -52,7 +54,15 @@ def squeeze(parts: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
         return parts[: max(room, 0)]
 
     def badness(part: tuple[str, str]) -> int:
-        return 3 if part[1] == "critical" else 2 if part[1].startswith("away") else 1 if part[1] == "dim" else 0
+        return (
+            3
+            if part[1] == "critical"
+            else 2
+            if part[1].startswith("away")
+            else 1
+            if part[1] in ("dim", "struck")
+            else 0
+        )
 
     size = len(parts)
     return [
@@ -122,7 +132,7 @@ class ShardMap(Canvas):
         takers = Counter(
             taker
             for place, taker in enumerate(picture.stored_by)
-            if place < len(picture.owner_before) and taker != picture.owner_before[place]
+            if place < len(picture.owner_before) and taker != picture.owner_before[place] and taker != -2
         )
         for index, node in enumerate(picture.nodes):
             if node.fate in ("down", "gone"):

@@ -86,14 +86,12 @@ class Pane(ViewPane):
         sections = Sections(id="ring-sections")
         sections.add("Map", _Map(nodes, id="ring-map"))
         for title, table in TABLES:
-            sections.add(
-                title,
-                LiveTable(
-                    name=f"ring-placement/{table}",
-                    id=f"ring-{table}",
-                    renderers={"drift": _drift, "rejected_bytes": _rejected, "down": _names, "candidates": _names},
-                ),
+            content = LiveTable(
+                name=f"ring-placement/{table}",
+                id=f"ring-{table}",
+                renderers={"drift": _drift, "rejected_bytes": _rejected, "down": _names, "candidates": _names},
             )
+            sections.add(title, _Explained(content, id="ring-explained") if table == "explain" else content)
         yield sections
 
     # -- drawing ------------------------------------------------------------------------------------------------------
@@ -134,8 +132,12 @@ class Pane(ViewPane):
         """Sections whose table is only computed on demand say how to get it."""
         sections = self.query_one("#ring-sections", Sections)
         name = TABLES[sections.chosen - 1][1] if sections.chosen else ""
-        hints = {"sweep": "x runs a sweep; again: the next kind", "explain": "v asks for a key", "comparison": "y compares algorithms",
-                 "strategy": "needs placement_stats.binpb"}  # fmt: skip
+        hints = {
+            "sweep": "x runs a sweep; again: the next kind",
+            "explain": "v asks for a key",
+            "comparison": "y compares algorithms",
+            "strategy": "needs placement_stats.binpb",
+        }
         if self.result is not None and name in hints and name not in self.result.tables:
             self.notify(hints[name], timeout=3, markup=False)
 
@@ -390,6 +392,7 @@ class Pane(ViewPane):
     def action_sweep(self) -> None:
         """Show the sweep; on its section, run the next kind."""
         if self.parameters is None or not self.levels:
+            self.notify("nothing is read yet", timeout=2)
             return
         sections = self.query_one("#ring-sections", Sections)
         shown = sections.chosen and TABLES[sections.chosen - 1][1] == "sweep"
@@ -463,6 +466,13 @@ class Pane(ViewPane):
             if not self.change(explain=text):
                 self._open("explain")
 
+    @on(LiveTable.Highlighted, "#ring-explain")
+    def explain_step(self) -> None:
+        """The step under the cursor in full."""
+        row = self.query_one("#ring-explain", LiveTable).row
+        facts = [(f"{row['what']} {row['name']}", str(row["value"]), ""), ("", str(row["note"]), "dim")] if row else []
+        self.query_one("#ring-step", Facts).show(facts)
+
     @on(LiveTable.Selected, "#ring-nodes")
     def node_chosen(self) -> None:
         """Enter on a node: its detail."""
@@ -486,6 +496,24 @@ class _Map(Container):
             yield self.table
             with DetailPanel():
                 yield Facts(id="ring-facts")
+
+
+class _Explained(Container):
+    """The steps of one key, and the one under the cursor in full."""
+
+    DEFAULT_CSS = """
+    _Explained { height: 1fr; }
+    _Explained > Facts { height: 4; padding: 0 1; }
+    """
+
+    def __init__(self, table: LiveTable, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.table = table
+
+    def compose(self) -> ComposeResult:
+        """Its widgets."""
+        yield self.table
+        yield Facts(id="ring-step")
 
 
 def _names(cell: Cell) -> Sequence[Fragment]:

@@ -1,0 +1,360 @@
+"""The ring placement tab driven by its keys, on the real engine and our sample; screens compared as text."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.live.session import Session
+from engine.ring_placement.view import VIEW
+from engine.views import entry
+from sample_data.ring_placement.make import Cluster, put
+from tests.tui.fakes import Stage, play, stage
+from tui.views.ring_placement.drawing import ShardMap, cells_of, squeeze
+from tui.views.ring_placement.pane import Pane
+from tui.widgets.sections import Sections
+from tui.widgets.table import LiveTable
+
+GOLDEN = Path(__file__).parent / "golden" / "ring_placement"
+SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
+
+
+@asynccontextmanager
+async def ring(tmp_path: Path, size: tuple[int, int] = (80, 24), **ui: Any) -> AsyncIterator[Stage]:
+    data = tmp_path / "data"
+    if not data.exists():
+        shutil.copytree(SAMPLE, data)
+    session = Session([data], [VIEW])
+    session.scan(final=True)
+    async with stage(
+        tmp_path, size, session=session, entries=(entry("ring-placement"),), view="ring-placement", **ui
+    ) as found:
+        await found.until(lambda: table(found, "nodes").window is not None)
+        yield found
+
+
+def pane(s: Stage) -> Pane:
+    found = s.app.pane
+    assert isinstance(found, Pane)
+    return found
+
+
+def table(s: Stage, name: str) -> LiveTable:
+    return pane(s).query_one(f"#ring-{name}", LiveTable)
+
+
+async def settled(s: Stage) -> None:
+    """Wait until the newest request is drawn."""
+    await s.until(lambda: pane(s).result is not None and not s.app.busy if hasattr(s.app, "busy") else True)
+    await s.pilot.pause(0.05)
+
+
+async def down(s: Stage, *names: str) -> None:
+    await s.until(lambda: pane(s).result is not None and pane(s).result.summary["down"] == list(names))
+
+
+def node_id(s: Stage) -> str:
+    row = table(s, "nodes").row
+    assert row is not None
+    return str(row["instance"])
+
+
+def test_the_pane_is_ours(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            text = s.text()
+            assert "segment-writer" in text.replace("…ent-writer", "segment-writer")
+            assert "nothing fails" in text
+            assert s.app.focused is table(s, "nodes")
+
+    play(story)
+
+
+def test_space_fails_a_node_and_brings_it_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            first = node_id(s)
+            await s.press("space")
+            await down(s, first)
+            await s.see(f"fail {first}")
+            assert "u undoes, 1 step" in s.text()
+            assert node_id(s) == first, "the cursor stays on its node"
+            await s.press("space")
+            await down(s)
+            await s.press("u")
+            await down(s, first)
+            await s.press("u")
+            await down(s)
+            await s.see("nothing fails")
+
+    play(story)
+
+
+def test_zone_and_single_nodes_go_together(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("z")
+            zone = ("segment-writer-0", "segment-writer-3", "segment-writer-6", "segment-writer-9")
+            await down(s, *zone)
+            await s.see("fail zone:zone-a")
+            await s.press("space")
+            await down(s, *zone[1:])
+            await s.press("z")
+            await down(s, *zone)
+            await s.press("z")
+            await down(s)
+            await s.press("j", "space")
+            await down(s, "segment-writer-1")
+            await s.press("0")
+            await down(s)
+            assert pane(s).parameters.fail == ()
+            await s.press("u")
+            await down(s, "segment-writer-1")
+
+    play(story)
+
+
+def test_the_time_axis(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("space")
+            await down(s, "segment-writer-0")
+            assert pane(s).result.summary["total_shards"] == 48
+            await s.press("t")
+            await s.until(lambda: pane(s).result.summary["regime"] == "left")
+            assert pane(s).result.summary["total_shards"] == 44
+            assert "----" in s.text(), "shards that are gone are dashes"
+            await s.press("t")
+            await s.until(lambda: pane(s).result.summary["regime"] == "returned")
+            await s.press("t")
+            await s.until(lambda: pane(s).result.summary["regime"] == "transient")
+            moments = pane(s).result.detail.timeline
+            assert [m.letter for m in moments] == ["A", "B", "C"]
+
+    play(story)
+
+
+def test_what_if_steps(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("plus")
+            await s.see("13 nodes")
+            await s.until(lambda: pane(s).result.summary["total_shards"] == 52)
+            await s.press("minus", "minus")
+            await s.until(lambda: pane(s).result.summary["total_shards"] == 44)
+            await s.press("i")
+            await s.see("padded IDs")
+            await s.press("m")
+            await s.until(lambda: bool(pane(s).parameters.leaving))
+            await s.press("0")
+            await s.see("nothing fails")
+            await s.press("w")
+            await s.see("What if")
+            text = s.text()
+            assert text.index("scale") < text.index("tokens") < text.index("capacity")
+            assert "explain" not in text.split("option")[0]
+            await s.press("down", "down", "enter")
+            await s.pilot.press("1", "enter")
+            await s.until(lambda: pane(s).parameters.tokens == 1)
+            await s.press("escape")
+            await s.see("1 tokens each")
+
+    play(story)
+
+
+def test_a_sweep_opens_scenarios(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("x")
+            await s.until(lambda: table(s, "sweep").window is not None and table(s, "sweep").window.height == 12)
+            await s.see("Sweep nodes")
+            worst = table(s, "sweep").row
+            await s.press("enter")
+            await down(s, *worst["down"])
+            assert pane(s).query_one("#ring-sections", Sections).chosen == 0
+            assert s.app.focused is table(s, "nodes")
+            assert pane(s).result.tables["nodes"]["load_after"].max() == worst["worst_load"]
+            await s.press("x")
+            await s.until(lambda: s.app.focused is table(s, "sweep"))
+            await s.press("x")
+            await s.until(lambda: pane(s).parameters.sweep == "zones")
+            await s.until(lambda: table(s, "sweep").window.height == 3)
+            await s.press("enter")
+            await s.until(lambda: len(pane(s).result.summary["down"]) == 4)
+            assert pane(s).parameters.fail[0].startswith("zone:")
+
+    play(story)
+
+
+def test_one_key_explained(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("v")
+            for key in "checkout/api":
+                await s.pilot.press({"/": "slash"}.get(key, key))
+            await s.press("enter")
+            await s.until(lambda: "explain" in pane(s).result.tables)
+            await s.see("3565d2b26259a99d")
+            shown = pane(s).result.detail.explanation
+            await s.see(shown.owner)
+            await s.press("j")
+            await s.see("XXH64 of 'api'")
+
+    play(story)
+
+
+def test_enter_on_a_key_explains_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path, (120, 40)) as s:
+            sections = pane(s).query_one("#ring-sections", Sections)
+            await s.press("right_square_bracket", "right_square_bracket", "right_square_bracket")
+            assert sections.chosen == 3
+            await s.until(lambda: table(s, "placements").row is not None)
+            row = table(s, "placements").row
+            await s.press("enter")
+            await s.until(lambda: pane(s).result.detail.explanation is not None)
+            assert pane(s).result.detail.explanation.key.tenant == row["tenant"]
+            assert sections.chosen == 4
+
+    play(story)
+
+
+def test_every_section_draws(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path, (120, 40)) as s:
+            await s.press("y")
+            await s.see("rendezvous (HRW)")
+            sections = pane(s).query_one("#ring-sections", Sections)
+            for number in range(8):
+                sections.choose(number)
+                await s.pilot.pause(0.05)
+                assert not pane(s).error
+            sections.choose(1)
+            await s.until(lambda: table(s, "shards").window is not None and table(s, "shards").window.height == 48)
+
+    play(story)
+
+
+def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("space")
+            await down(s, "segment-writer-0")
+            cluster = Cluster.fresh(size=15)
+            cluster.now_s += 60
+            cluster.members = [
+                type(m)(m.id, m.state, m.zone, m.tokens, m.address, cluster.now_s) for m in cluster.members
+            ]
+            put(tmp_path / "data" / "ring.json", cluster.page())
+            await s.until(lambda: pane(s).result.summary["members"] == 15, 15)
+            assert pane(s).result.summary["down"] == ["segment-writer-0"]
+            assert pane(s).parameters.fail == ("segment-writer-0",)
+            assert "fail segment-writer-0" in s.text()
+
+    play(story)
+
+
+def test_hostile_and_odd_rings(tmp_path: Path) -> None:
+    async def story() -> None:
+        data = tmp_path / "data"
+        data.mkdir()
+        names = ("[red]x[/b]", "\x1b[31mevil\u202e", "日本-1", "w" * 300, "e")
+        states = ("ACTIVE", "ACTIVE", "ACTIVE", "ODD", "LEFT")
+        beat = "2026-01-01T00:00:00Z"
+        shards = [
+            {"id": name, "state": state, "zone": "[/z]", "tokens": [1, 2] if k else None, "timestamp": beat}
+            for k, (name, state) in enumerate(zip(names, states, strict=True))
+        ]
+        (data / "ring.json").write_text(json.dumps({"shards": shards, "now": "2026-01-01T00:00:10Z"}))
+        (data / "l.csv").write_text("tenant,dataset,bytes_per_s\n[bold]t,\x1b]0;x\x07,5\n")
+        async with ring(tmp_path) as s:
+            for _ in range(5):
+                await s.press("space", "j", "z")
+            await s.press("d", "d", "x", "t")
+            await s.pilot.pause(0.1)
+            assert not pane(s).error
+            assert "\x1b" not in s.text() and "\u202e" not in s.text()
+
+    play(story)
+
+
+def test_a_map_of_many_shards_is_squeezed() -> None:
+    from engine.ring_placement.picture import NodeBar, Picture
+
+    owners = tuple(k % 3 for k in range(1000))
+    taken = tuple(1 if k == 500 else -1 if k == 501 else -2 if k == 7 else o for k, o in enumerate(owners))
+    nodes = tuple(NodeBar(f"n{k}", "ACTIVE", "z", 1, 1, None, "") for k in range(3))
+    picture = Picture(nodes, (*owners, 0), owners, taken, ("z",), "transient", ())
+    parts = cells_of(picture)
+    assert len(parts) == 1001
+    assert parts[500] == ("b", "away-1") and parts[501] == ("!", "critical") and parts[-1] == ("-", "dim")
+    assert parts[7] == ("b", "struck")
+    small = squeeze(parts, 60)
+    assert len(small) == 60
+    assert [p for p in small if p[1] == "critical"], "the worst of each cell's shards is kept"
+    assert squeeze(parts, 2000) == parts
+
+
+SCREENS = {
+    "map-80x24": ((80, 24), (), {}),
+    "failed-80x24": ((80, 24), ("space", "j", "j", "space"), {}),
+    "failed-left-80x24": ((80, 24), ("space", "t"), {}),
+    "failed-ascii-80x24": ((80, 24), ("z",), {"glyphs_set": "ascii"}),
+    "detail-80x24": ((80, 24), ("space", "d"), {}),
+    "zone-120x40": ((120, 40), ("z", "j"), {}),
+    "zone-left-200x50": ((200, 50), ("z", "t"), {}),
+    "sweep-80x24": ((80, 24), ("x",), {}),
+    "light-80x24": ((80, 24), ("space",), {"look": "loadlens-light"}),
+    "ansi-80x24": ((80, 24), ("space",), {"look": "ansi-dark"}),
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screens(name: str, tmp_path: Path) -> None:
+    size, keys, ui = SCREENS[name]
+    theme = ui.get("look", "")
+    ui = {key: value for key, value in ui.items() if key != "look"}
+
+    async def story() -> None:
+        async with ring(tmp_path, size, **ui) as s:
+            if theme:
+                s.app.theme = theme
+            for key in keys:
+                before = pane(s).result
+                await s.press(key)
+                if key in ("space", "z", "t", "x"):
+                    await s.until(lambda before=before: pane(s).result is not before)
+            await s.pilot.pause(0.1)
+            # The last two lines are the shell's: age of the data and keys.
+            shown = "\n".join(s.text().split("\n")[:-2]) + "\n"
+            assert max(len(line) for line in shown.split("\n")) <= size[0]
+            golden = GOLDEN / f"{name}.txt"
+            if os.environ.get("LOADLENS_WRITE_GOLDEN"):
+                golden.parent.mkdir(parents=True, exist_ok=True)
+                golden.write_text(shown, encoding="utf-8")
+            assert shown == golden.read_text(encoding="utf-8")
+
+    play(story)
+
+
+def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("z", "t")
+            await s.until(lambda: pane(s).result.summary["regime"] == "left")
+            session = Session([tmp_path / "data"], [VIEW])
+            session.scan(final=True)
+            plain = session.compute("ring-placement", pane(s).parameters)
+            assert plain.summary == pane(s).result.summary
+            for name, frame in plain.tables.items():
+                assert frame.equals(pane(s).result.tables[name]), name
+            assert pane(s).query_one(ShardMap)._picture == plain.detail
+
+    play(story)
