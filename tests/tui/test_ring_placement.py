@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,12 +16,12 @@ from engine.ring_placement.view import VIEW
 from engine.views import entry
 from sample_data.ring_placement.make import Cluster, put
 from tests.tui.fakes import Stage, play, stage
+from tests.tui.test_goldens import compare
 from tui.views.ring_placement.drawing import ShardMap, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
 
-GOLDEN = Path(__file__).parent / "golden" / "ring_placement"
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
 
@@ -317,8 +316,9 @@ SCREENS = {
 
 
 @pytest.mark.parametrize("name", SCREENS)
-def test_screens(name: str, tmp_path: Path) -> None:
+def test_screens(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     size, keys, ui = SCREENS[name]
+    update = bool(request.config.getoption("--update-goldens"))
     theme = ui.get("look", "")
     ui = {key: value for key, value in ui.items() if key != "look"}
 
@@ -335,11 +335,7 @@ def test_screens(name: str, tmp_path: Path) -> None:
             # The last two lines are the shell's: age of the data and keys.
             shown = "\n".join(s.text().split("\n")[:-2]) + "\n"
             assert max(len(line) for line in shown.split("\n")) <= size[0]
-            golden = GOLDEN / f"{name}.txt"
-            if os.environ.get("LOADLENS_WRITE_GOLDEN"):
-                golden.parent.mkdir(parents=True, exist_ok=True)
-                golden.write_text(shown, encoding="utf-8")
-            assert shown == golden.read_text(encoding="utf-8")
+            compare(f"ring-placement-{name}", shown, update)
 
     play(story)
 
