@@ -4,98 +4,30 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import xxhash
 
 from engine.inputs import FileInfo
 from engine.live import tail
+from engine.live.book import Feed, File, bounded, copied, file_failed
+from engine.live.copies import Copies
 from engine.live.options import LiveSettings
-from engine.live.scan import label
+from engine.live.recognise import Recogniser
 from engine.live.store import BadRows, Store
 from engine.live.tail import MARK, MAX_RECORD, Content, NotRegular, fingerprint
-from engine.live.unpack import Damaged, Packing, TooBig, stem
-from engine.problems import Problem, fold
-from engine.reading import HEAD, FileKind, Reading, Source
-from engine.text import clean
+from engine.live.unpack import TooBig, stem
+from engine.problems import Problem
+from engine.reading import FileKind, Reading, Source
 
 log = logging.getLogger(__name__)
 
 RACY_S = 2.0
 """A file modified so recently when it was read is looked at once more: a write within the same tick of the file
 system's clock leaves no trace in its modification time."""
-PER_FILE = 200
-"""Distinct problems kept of one file; further ones are counted."""
 _VERIFY_WHOLE = 16 << 20
-_ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})?)$")
-
-
-@dataclass(slots=True, eq=False)
-class Feed:
-    """One file as one reader of one view sees it. ``id`` names its rows; ``consumed`` and ``state`` say where to go on;
-    ``mark`` and ``digest`` fingerprint what was read; ``late`` are problems of a reading that growth would undo."""
-
-    view: str
-    kind: FileKind
-    name: str
-    id: int = 0
-    version: int = 0
-    consumed: int = 0
-    state: Any = None
-    mark: int = 0
-    hasher: Any = None
-    digest: int | None = None
-    problems: tuple[Problem, ...] = ()
-    late: tuple[Problem, ...] = ()
-    provisional: bool = False
-    rest: bool = False
-    stale: bool = False
-    tried_final: bool = False
-    held: bool = False
-    info: FileInfo | None = None
-
-
-@dataclass(slots=True, eq=False)
-class File:
-    """One regular file by device and inode, under every path it was found at. ``path`` is the one it is read by,
-    ``stat`` (size, mtime, ctime) belongs to what was read last, None if never."""
-
-    identity: tuple[int, int]
-    path: str = ""
-    root: str = ""
-    paths: set[str] = field(default_factory=set)
-    read_path: str = ""
-    stat: tuple[int, int, int] | None = None
-    noted: tuple[int, int, int] | None = None
-    noted_at: float = 0.0
-    head_length: int = -1
-    head_mark: int = 0
-    packing: Packing = ""
-    feeds: list[Feed] = field(default_factory=list)
-    problems: tuple[Problem, ...] = ()
-    head_problems: tuple[Problem, ...] = ()
-    damage: Damaged | None = None
-    reason: str = "not recognised"
-    twin: bool = False
-    measure: tuple[int, bytes] | None = None
-    due: float | None = None
-    verify: bool = False
-    group: tuple[str, str] = ("", "")
-    shown: str = ""
-    label: str = ""
-
-
-def group_of(path: str) -> tuple[str, str]:
-    """Folder and bare name (no compression, no rotation ending) that a file shares with its packed copies."""
-    folder, _, name = path.rpartition("/")
-    bare = stem(name, "gzip")
-    return folder, _ROTATED.sub("", bare) if bare[-1:].isdigit() else bare
 
 
 class Follower:
@@ -110,12 +42,12 @@ class Follower:
         *,
         strict: bool = False,
     ) -> None:
-        self.kinds = tuple(kinds)
+        self.recogniser = Recogniser(kinds, strict=strict)
+        self.copies = Copies(settings)
         self.stores = stores
         self.settings = settings
         self.now_ms = now_ms
         self.strict = strict
-        self.groups: dict[tuple[str, str], set[File]] = {}
         self.versions = dict.fromkeys(stores, 0)
         self.touched: set[str] = set()
         self.feeds: dict[str, dict[int, Feed]] = {name: {} for name in stores}
@@ -126,34 +58,12 @@ class Follower:
 
     def admit(self, view: str, kinds: Iterable[FileKind], store: Store) -> None:
         """One more view with its readers and its store."""
-        self.kinds = (*self.kinds, *((view, kind) for kind in kinds))
+        self.recogniser.kinds = (*self.recogniser.kinds, *((view, kind) for kind in kinds))
         self.stores[view] = store
         self.versions[view] = 0
         self.feeds[view], self.infos[view], self.troubled[view] = {}, {}, set()
 
-    # -- paths -------------------------------------------------------------------------------------------------
-
-    def place(self, file: File, path: str, root: str) -> None:
-        """Read ``file`` by this path from now on; it keeps what was read of it."""
-        if path == file.path:
-            return
-        self.leave(file)
-        file.path, file.root, file.group = path, root, group_of(path)
-        file.shown, file.label = clean(path, 4096), label(path, root)
-        self.groups.setdefault(file.group, set()).add(file)
-
-    def leave(self, file: File) -> None:
-        """Take ``file`` out of its group."""
-        members = self.groups.get(file.group)
-        if members is not None:
-            members.discard(file)
-            if not members:
-                del self.groups[file.group]
-
-    def packed_siblings(self, file: File) -> list[File]:
-        """Compressed files that may be copies of this one."""
-        members = self.groups.get(file.group, set())
-        return [other for other in members if other is not file and (other.packing or other.path.endswith(_PACKED))]
+    # -- feeds -------------------------------------------------------------------------------------------------
 
     def drop(self, file: File) -> None:
         """Forget everything that was read of ``file``."""
@@ -256,7 +166,7 @@ class Follower:
         rewritten = known >= 0 and (length < known or fingerprint(content.raw_head[:known]) != file.head_mark)
         content.packing = content.packing if length else ""
         file.packing = content.packing
-        if self._is_twin(file, content):
+        if self.copies.is_copy(file, content):
             if not file.twin:
                 self.drop(file)
             file.twin, file.stat, file.read_path = True, stat, file.path
@@ -324,11 +234,7 @@ class Follower:
     def _recognise(self, file: File, content: Content, quiet: bool) -> None:
         head = content.head()
         name = stem(file.path.rpartition("/")[2], content.packing)
-        found = self._ask(file, name, head, self.kinds) if head else []
-        if head and not found and name[-1:].isdigit():
-            bare = _ROTATED.sub("", name)
-            if bare and bare != name:
-                found = self._ask(file, bare, head, [pair for pair in self.kinds if pair[1].append])
+        found = self.recogniser.readers(file, name, head)
         existing = {(feed.view, feed.kind.id): feed for feed in file.feeds}
         feeds = []
         for view, kind, known_as in found:
@@ -350,29 +256,6 @@ class Follower:
                 self._drop_feed(feed)
         file.feeds = feeds
         file.reason = "" if feeds else ("not recognised" if head else "empty")
-
-    def _ask(
-        self, file: File, name: str, head: bytes, kinds: Iterable[tuple[str, FileKind]]
-    ) -> list[tuple[str, FileKind, str]]:
-        found = []
-        shown = clean(name)
-        for view, kind in kinds:
-            try:
-                if kind.recognise(shown, head):
-                    found.append((view, kind, shown))
-            except Exception as error:
-                self._failed(file, view, kind, error)
-        return found
-
-    def _failed(self, file: File, view: str, kind: FileKind, error: Exception) -> Problem:
-        if self.strict:
-            raise error
-        log.error("%s: reader %s of %s failed", clean(file.path), kind.id, view, exc_info=error)
-        problem = Problem.at(
-            file.path, "reader-error", f"the reader {kind.id} failed ({type(error).__name__}: {error}): please report"
-        )
-        file.problems = (*file.problems, problem)
-        return problem
 
     # -- logs --------------------------------------------------------------------------------------------------
 
@@ -410,20 +293,20 @@ class Follower:
                 changed = True
                 store.put(feed.id, reading.rows, count)
                 feed.state = reading.state
-                feed.problems = _bounded(file, (*feed.problems, *reading.problems))
+                feed.problems = bounded(file, (*feed.problems, *reading.problems))
                 self._advance(feed, data, used)
             carry = data[used:] if used else data
             if store.gathered > 500_000:
                 self.flush(feed.view)
         feed.rest = bool(carry)
         if carry and quiet and content.damage is None:
-            answer = self._call(file, feed, content, carry, _copied(feed.state), True)
+            answer = self._call(file, feed, content, carry, copied(feed.state), True)
             feed.provisional = True
             changed = True
             if answer is not None:
                 reading, count = answer
                 store.put(feed.id, reading.rows, count, provisional=True)
-                feed.late = _bounded(file, tuple(reading.problems))
+                feed.late = bounded(file, tuple(reading.problems))
         self._describe(file, feed, changed=changed, content=content)
         return feed.rest and not feed.provisional
 
@@ -524,7 +407,7 @@ class Follower:
             self._new_id(feed)
             feed.info = None
             feed.stale, feed.late = False, ()
-            feed.problems = _bounded(file, tuple(reading.problems))
+            feed.problems = bounded(file, tuple(reading.problems))
             self.stores[feed.view].put(feed.id, reading.rows, answer[1])
             feed.consumed = len(data)
             feed.rest = not ended and not quiet
@@ -539,7 +422,7 @@ class Follower:
                 incomplete = Problem.at(file.path, "incomplete", "does not parse: the last good version is shown")
                 if feed.info is None:
                     incomplete = Problem.at(file.path, "incomplete", "does not parse")
-                feed.late = _bounded(file, (*reading.problems, *(() if reading.problems else (incomplete,))))
+                feed.late = bounded(file, (*reading.problems, *(() if reading.problems else (incomplete,))))
         self._describe(file, feed, changed=False, content=content)
         self.touched.add(feed.view)
         if feed.id == 0 and feed.late:
@@ -569,7 +452,7 @@ class Follower:
                     raise BadRows("rows without consuming their bytes")
             return reading, rows
         except Exception as error:
-            self._failed(file, feed.view, feed.kind, error)
+            self.recogniser.failed(file, feed.view, feed.kind, error)
             return None
 
     def _describe(self, file: File, feed: Feed, *, changed: bool, content: Content | None = None) -> None:
@@ -629,80 +512,3 @@ class Follower:
             reason = f"the reader {feed.kind.id} gave rows that do not fit its tables ({error}): please report"
             feed.problems = (*feed.problems, Problem.at(path, "reader-error", reason))
             self.note(feed)
-
-    # -- packed copies -----------------------------------------------------------------------------------------
-
-    def _is_twin(self, file: File, content: Content) -> bool:
-        """Whether this packed file is a copy of a file beside it that is read already (rotation with compression)."""
-        if not content.packing:
-            return False
-        head: bytes | None = None
-        others = sorted(self.groups.get(file.group, set()) - {file}, key=lambda other: other.path)
-        for other in others:
-            if other.twin or (other.packing and other.path > file.path):
-                continue
-            if head is None:
-                head = content.head()
-            if head and self._holds(other, file, content, head):
-                file.reason = f"packed copy of {clean(os.path.basename(other.path), 200)}"
-                return True
-        return False
-
-    def _holds(self, other: File, file: File, content: Content, head: bytes) -> bool:
-        limit = self.settings.max_unpacked_mb << 20
-        try:
-            with Content(other.path, max_unpacked=limit, max_document=limit) as beside:
-                front = beside.head()[: len(head)]
-                if front != head:
-                    return False
-                length, tail = self._measured(file, content)
-                if not beside.packing:
-                    return beside.size >= length and beside.raw(length - len(tail), len(tail)) == tail
-                return self._measured(other, beside) == (length, tail)
-        except (OSError, TooBig):
-            return False
-
-    @staticmethod
-    def _measured(file: File, content: Content) -> tuple[int, bytes]:
-        """Unpacked length and last bytes of a packed file."""
-        status = content.status
-        stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        if file.measure is None or file.stat != stat:
-            length, tail = 0, b""
-            for block in content.blocks(0):
-                length += len(block)
-                tail = (tail + block[-MARK:])[-MARK:]
-            file.measure = (length, tail)
-        return file.measure
-
-
-_PACKED = (".gz", ".gzip", ".zst", ".zstd")
-
-
-def file_failed(feed: Feed) -> bool:
-    """Whether the last reading failed by a mistake of the reader, so that another try is due."""
-    return feed.stale and not feed.rest
-
-
-def _bounded(file: File, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """The problems of a file, equal ones joined, not more than PER_FILE of them."""
-    if len(problems) < 2:
-        return problems
-    folded = fold(problems)
-    if len(folded) <= PER_FILE:
-        return folded
-    rest = sum(problem.count for problem in folded[PER_FILE - 1 :])
-    more = Problem.at(file.shown, "more-problems", "further problems in this file are counted only", count=rest)
-    kept = [problem for problem in folded[: PER_FILE - 1] if problem.kind != "more-problems"]
-    return (*kept, more)
-
-
-def _copied(state: Any) -> Any:
-    """A copy of a reader's state that the reader may change without harm."""
-    try:
-        return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
-    except (TypeError, OverflowError, ValueError):
-        return state
-
-
-assert HEAD >= MARK

@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from engine.inputs import FILE, FileInfo
+from engine.live.book import Feed, File
 from engine.live.cache import Cache, Entry, Manifest, Other, new_segment
-from engine.live.follow import Feed, File, Follower
+from engine.live.follow import Follower
 from engine.live.scan import Stat
 from engine.live.store import Store
 from engine.live.unpack import Packing

@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import Any
 
 from engine.inputs import Inputs
+from engine.live.book import File
 from engine.live.cache import Cache
-from engine.live.follow import File, Follower
+from engine.live.copies import PACKED
+from engine.live.follow import Follower
 from engine.live.keep import Keeper
 from engine.live.options import LiveSettings
 from engine.live.scan import Changes, Scanner
@@ -208,7 +210,7 @@ class Session:
             groups.add(file.group)
             if file.paths:
                 path = self._best(file.paths)
-                self._follower.place(file, path, self.roots[self._scanner.root_of(path)])
+                self._follower.copies.place(file, path, self.roots[self._scanner.root_of(path)])
                 groups.add(file.group)
                 todo[file] = False
         for path, file in lost:
@@ -218,16 +220,16 @@ class Session:
         for file in touched:
             if not file.paths:
                 self._follower.drop(file)
-                self._follower.leave(file)
+                self._follower.copies.leave(file)
                 self._waiting.discard(file)
                 self._troubled.discard(file)
                 if self._files.get(file.identity) is file:
                     del self._files[file.identity]
         for file in list(todo):
-            for sibling in self._follower.packed_siblings(file):
+            for sibling in self._follower.copies.packed(file):
                 todo.setdefault(sibling, True)
         for group in groups:
-            for sibling in self._follower.groups.get(group, ()):
+            for sibling in self._follower.copies.groups.get(group, ()):
                 if sibling.packing:
                     todo.setdefault(sibling, True)
         return todo
@@ -245,7 +247,7 @@ class Session:
         if not new:
             return
         for file in self._keeper.restore(new):
-            if file.packing and len(self._follower.groups[file.group]) > 1:
+            if file.packing and len(self._follower.copies.groups[file.group]) > 1:
                 todo[file] = True
             else:
                 del todo[file]
@@ -292,7 +294,7 @@ class Session:
     def _visit(self, todo: dict[File, bool], final: bool, progress: Callable[[float, str], None] | None) -> None:
         follower = self._follower
         # Plain files first: a packed copy beside one is then known as such.
-        order = sorted(todo, key=lambda file: (file.path.endswith(_PACKED), file.path)) if len(todo) > 1 else list(todo)
+        order = sorted(todo, key=lambda file: (file.path.endswith(PACKED), file.path)) if len(todo) > 1 else list(todo)
         total = len(order)
         for count, file in enumerate(order):
             if self._closed:
@@ -456,6 +458,3 @@ class Session:
 
 def _store(view: View) -> Store:
     return Store(table for kind in view.kinds for table in kind.tables)
-
-
-_PACKED = (".gz", ".gzip", ".zst", ".zstd")
