@@ -388,9 +388,12 @@ class Shell(App[None]):
         if session is not None:
             found += session.problems
             for name in self._views:
-                found += session.inputs(name).problems
+                pane = self._panes.get(name)
+                # A result tells its inputs' problems, perhaps under better names: not both.
+                if pane is None or pane.result is None or pane.dirty:
+                    found += session.inputs(name).problems
         for pane in self._panes.values():
-            if pane.result is not None:
+            if pane.result is not None and not pane.dirty:
                 found += pane.result.problems
         return fold(dict.fromkeys(found))
 

@@ -234,8 +234,11 @@ class Pane(ViewPane):
         made: list[WordControl | NumberControl] = [
             WordControl(name.replace("_", " "), known[name].choices, getattr(self.parameters, name), id=f"set-{name}")
             for name in WORDS
+            if name in known
         ]
         for name in THRESHOLDS:
+            if name not in known:
+                continue
             option = known[name]
             step = {"min_count": 1.0, "min_average": 5.0, "change_p": 0.001, "alpha": 0.01}.get(name, STEP)
             made.append(
@@ -254,6 +257,8 @@ class Pane(ViewPane):
 
     def show(self, result: Result) -> None:
         """The section on screen."""
+        if result.detail is None:
+            return
         if self.at_ms is None:
             runs = result.detail.axis.runs
             self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
@@ -277,10 +282,10 @@ class Pane(ViewPane):
                 table.choose(sort="side", descending=True, remember=False)
             self.show_table(f"#{name.replace('_', '-')}", result, name)
         else:
-            for name in WORDS:
-                self.query_one(f"#set-{name}", WordControl).show(getattr(self.parameters, name))
-            for name in THRESHOLDS:
-                self.query_one(f"#set-{name}", NumberControl).show(getattr(self.parameters, name))
+            for word in self.query(WordControl):
+                word.show(getattr(self.parameters, (word.id or "").removeprefix("set-")))
+            for number in self.query(NumberControl):
+                number.show(getattr(self.parameters, (number.id or "").removeprefix("set-")))
 
     @on(Sections.Shown)
     def section_shown(self, event: Sections.Shown) -> None:
