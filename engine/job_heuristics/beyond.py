@@ -108,7 +108,13 @@ LISTING = Table(
         replace(JOBS.column("severity"), width=10),
         replace(JOBS.column("state"), width=9),
         replace(JOBS.column("score"), priority=1, width=6),
-        *(replace(JOBS.column(n), priority=1) for n in ("user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms")),
+        *(
+            replace(JOBS.column(n), priority=1, title=title)
+            for n, title in (
+                ("user", ""), ("submit_ms", "submitted"), ("wasted_mb_s", "wasted"), ("used_mb_s", "used"),
+                ("runtime_ms", "run time"),
+            )
+        ),
         replace(JOBS.column("job_id"), priority=2),
         *(c for c in JOBS.columns if c.name not in _FIRST),
         Column("cost_mb_s", pl.Float64, "true cost of all attempts", unit="MB s", kind="mb_s", title="cost", hidden=True),
@@ -335,7 +341,7 @@ def _explained(shown: detail.JobDetail) -> pl.DataFrame:
         margin = v.why.margin * 100 if v.why and v.why.margin < 1e6 else None
         cells = (
             shown.facts.job.id, v.heuristic, v.severity,
-            "; ".join(f"{d.label} {d.value_text}" for d in deciding), "; ".join(d.limits_text for d in deciding),
+            "; ".join(d.phrase for d in deciding), "; ".join(d.limits_text for d in deciding),
             _reason(v), v.why.worse if v.why else "", v.why.better if v.why else "", margin,
             v.outlook.status if v.outlook else "", SEVERITIES[v.outlook.likely] if v.outlook else None,
             100 * v.outlook.chance[v.outlook.likely] if v.outlook else None,

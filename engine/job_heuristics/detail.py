@@ -177,9 +177,11 @@ def _chart(a: phases.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, 
 
 
 def bins(values: NDArray[np.float64], most: int = 60) -> Bins:
-    """Histogram of non-negative ``values`` from 0 to their maximum in at most ``most`` equal bins."""
+    """Histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from it."""
     count = int(np.clip(2 * np.sqrt(len(values)), 8, most))
-    counts, edges = np.histogram(values, bins=count, range=(0.0, max(1.0, float(values.max(initial=0.0)))))
+    high = max(1.0, float(values.max(initial=0.0)))
+    low = float(values.min(initial=high))
+    counts, edges = np.histogram(values, bins=count, range=(low if 0.5 * high < low < high else 0.0, high))
     return Bins(tuple(edges.tolist()), tuple(counts.tolist()))
 
 

@@ -46,7 +46,7 @@ def in_task(attempts: pl.DataFrame, side: str) -> InTask | None:
     share = np.divide(cpu.sum(axis=0), wall, out=np.zeros(BUCKETS), where=wall > 0)
     growing = _growing(known)
     stalled = _stalled(clock, cpu)
-    words = f"{len(rows):,} of {mine.height:,} {side}s looked at: "
+    words = f"{len(rows):,} of {mine.height:,} {'maps' if side == 'map' else 'reducers'} looked at: "
     words += f"{growing:,} grow in memory to their end" if growing else "none keeps growing in memory"
     words += (
         f", {stalled:,} stand still (under 10 % CPU) for a third of their time." if stalled else ", none stands still."

@@ -143,7 +143,7 @@ def lorenz(values: Floats, points: int = 33) -> Floats:
 @dataclass(frozen=True, slots=True)
 class Line:
     """A robust line ``y = intercept + slope x``; ``spread`` is the robust standard deviation of the residuals,
-    ``explained`` 0-1 the share of y's robust variance that goes with x."""
+    ``explained`` 0-1 the share of y's variance (with the weights of the last round) that goes with x."""
 
     intercept: float
     slope: float
@@ -170,6 +170,7 @@ def robust_line(x: Floats, y: Floats, rounds: int = 30) -> Line:
         return Line(middle, 0.0, flat_spread, 0.0)
     scaled = (x - x.min()) / reach
     slope, intercept = _line_through_thirds(scaled, y)
+    weight = np.ones(len(x))
     for _ in range(rounds):
         off = y - intercept - slope * scaled
         scale = SCALE * float(np.median(np.abs(off)))
@@ -182,7 +183,8 @@ def robust_line(x: Floats, y: Floats, rounds: int = 30) -> Line:
             break
     off = y - intercept - slope * scaled
     spread = SCALE * float(np.median(np.abs(off)))
-    explained = 1 - (spread / flat_spread) ** 2 if flat_spread > 0 else 0.0
+    around = float(weight @ (y - (weight @ y) / weight.sum()) ** 2)
+    explained = 1 - float(weight @ off**2) / around if around > 0 else 0.0
     true_slope = slope / reach
     return Line(intercept - true_slope * float(x.min()), true_slope, spread, min(1.0, max(0.0, explained)))
 

@@ -26,6 +26,16 @@ class Limit:
     value_text: str
     limits_text: str
 
+    @property
+    def phrase(self) -> str:
+        """Value and what it is: ``160 tasks``, ``0.3 min average run time``, ``factor ... 3``."""
+        if self.unit == "tasks":
+            where = self.label.removeprefix("tasks ")
+            return self.value_text if self.key == "tasks" else f"{self.value_text} {where}"
+        if self.unit in ("", "10000"):
+            return f"{self.label} {self.value_text}"
+        return f"{self.value_text} {self.label}"
+
 
 @dataclass(frozen=True, slots=True)
 class Why:
@@ -126,8 +136,10 @@ def explain(tree: Tree) -> Why:
 
 
 def _reason(level: int, deciding: list[Limit]) -> str:
-    parts = [f"{limit.label} {limit.value_text} (limits {limit.limits_text})" for limit in deciding[:3]]
-    verb = "keeps it at" if level < 4 else "makes it"
+    parts = [f"{limit.phrase} (limits {limit.limits_text})" for limit in deciding[:3]]
+    verb = (
+        ("keep" if len(parts) > 1 else "keeps") + " it at" if level < 4 else "make it" if len(parts) > 1 else "makes it"
+    )
     return f"{'; '.join(parts)} {verb} {SEVERITIES[level]}."
 
 

@@ -310,6 +310,20 @@ def test_a_running_job_shows_what_is_certain_and_when_it_ends(cluster: Path, tmp
     play(story)
 
 
+def test_time_travel_shows_jobs_as_they_were(cluster: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with screen(cluster, tmp_path) as s:
+            now = jobs(s).window.height
+            await s.press("left_parenthesis", "left_parenthesis")
+            await s.until(lambda: s.app.pane.result.at_ms is not None and jobs(s).window.height < now, 10)
+            states = {row["name"]: row["state"] for row in jobs(s).window.rows(0, 99)}
+            assert "score-models" not in states
+            await s.press("backslash")
+            await s.until(lambda: jobs(s).window.height == now, 10)
+
+    play(story)
+
+
 def test_a_job_that_grows_and_ends_while_open(tmp_path: Path) -> None:
     root = tmp_path / "grow"
     job = make(Shape("grows", "ann", "etl", maps=12, reduces=2, slots=6), 5, END_MS, 3)

@@ -81,7 +81,7 @@ def test_robust_line_ignores_hot_tasks():
     line = skew.robust_line(x, y)
     assert line.slope == pytest.approx(3e-4, rel=0.05)
     assert line.intercept == pytest.approx(5000, abs=2500)
-    assert line.spread < 900 and line.explained > 0.95
+    assert line.spread < 900 and line.explained > 0.7
     flat = skew.robust_line(np.full(5, 3.0), np.array([1.0, 2, 3, 4, 100]))
     assert (flat.intercept, flat.slope) == (3.0, 0.0)
 

@@ -111,7 +111,7 @@ def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
     word = SEVERITIES[limit.level]
     mark = f"{glyphs.arrow} " if limit.decides else "  "
     line: Line = [
-        (mark, "key"), (f"{joint}{limit.label} ", ""), (limit.value_text, "title" if limit.decides else ""),
+        (mark, "key"), (joint, ""), (limit.phrase, "title" if limit.decides else ""),
         ("  alone ", "dim"), (word, level(word)),
     ]  # fmt: skip
     return [line, *paragraph(f"limits {limit.limits_text}", width, "dim", 4)]
@@ -209,7 +209,11 @@ def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs
         out += facts(
             [
                 ("Gini of bytes", f"{side.gini:.2f} (0 all alike, 1 one task has all)", ""),
-                ("largest", f"{k:,} task{'s' if k != 1 else ''} hold {units.percent(100 * share)} of the bytes", ""),
+                (
+                    "largest",
+                    f"{k:,} task{'s hold' if k != 1 else ' holds'} {units.percent(100 * share)} of the bytes",
+                    "",
+                ),
                 ("time on bytes", _line_words(side), ""),
             ],
             width,

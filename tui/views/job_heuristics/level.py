@@ -47,8 +47,9 @@ class JobLevel(Level):
     JobLevel #job-scenario { height: 1fr; }
     JobLevel #job-controls { width: 46%; height: 1fr; }
     .-narrow JobLevel #job-scenario { layout: vertical; }
-    .-narrow JobLevel #job-controls { width: 1fr; height: 8; }
+    .-narrow JobLevel #job-controls { width: 1fr; height: 7; }
     JobLevel #job-model { height: auto; max-height: 6; }
+    .-narrow JobLevel #job-model { max-height: 3; }
     JobLevel #job-advice { height: 40%; }
     JobLevel #job-runs { height: 1fr; }
     JobLevel #job-changes { height: 1fr; }

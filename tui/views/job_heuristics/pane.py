@@ -64,6 +64,7 @@ class Pane(ViewPane):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.grouping = GROUPS[0]
+        self._live: Result | None = None
 
     def compose_view(self) -> ComposeResult:
         """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs."""
@@ -94,10 +95,20 @@ class Pane(ViewPane):
 
     def show(self, result: Result) -> None:
         """Draw the section on screen; the others when they are chosen."""
+        if result.at_ms is None:
+            self._live = result
         detail: Detail = result.detail
         self.query_one("#jobs", LiveTable).show(detail.listing, detail.listing_spec)
         self._others(result)
         self._summary()
+
+    def steps(self) -> Sequence[int]:
+        """Time travel stops where a job was submitted or ended."""
+        if self._live is None:
+            return ()
+        jobs = self._live.tables["jobs"]
+        moments = {*jobs["submit_ms"].drop_nulls().to_list(), *jobs["finish_ms"].drop_nulls().to_list()}
+        return sorted(moments)
 
     def _others(self, result: Result) -> None:
         rollup = result.tables["rollup"]
