@@ -133,7 +133,6 @@ def test_many_tabs_fit_eighty_columns(tmp_path: Path, update: bool) -> None:
     async def story() -> None:
         session = FakeSession([FakeView(entry.name, entry.title) for entry in VIEWS])
         async with stage(tmp_path, (80, 24), session=session, view="run-comparison", entries=VIEWS) as s:
-            await s.see("node-000")
             for number in range(1, 6):
                 await s.press(str(number))
                 line = s.text().splitlines()[0]
