@@ -11,6 +11,7 @@ import polars as pl
 
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.job_heuristics import settings
+from engine.job_heuristics.changes import Changes
 from engine.job_heuristics.conf import job_in
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.tables import (
@@ -473,8 +474,8 @@ def assemble(inputs: Inputs, context: Context) -> Model:
     return assembled(inputs, context)[0]
 
 
-def assembled(inputs: Inputs, context: Context) -> tuple[Model, int, Mapping[int, frozenset[str] | None]]:
-    """The model, its generation, and for the last generations which jobs changed with each (None: all of them)."""
+def assembled(inputs: Inputs, context: Context) -> tuple[Model, Changes]:
+    """The model, and which jobs changed with its last generations."""
     memo: dict[str, Any] = context.memo.setdefault(("job-model", context.at_ms is None), {})
     model, touched = _assembled(inputs, context, memo)
     if touched is None or touched:
@@ -482,7 +483,7 @@ def assembled(inputs: Inputs, context: Context) -> tuple[Model, int, Mapping[int
         log: dict[int, frozenset[str] | None] = memo.setdefault("log", {})
         log[generation] = touched
         log.pop(generation - _GENERATIONS, None)
-    return model, memo["generation"], memo["log"]
+    return model, Changes(memo["generation"], memo["log"])
 
 
 _GENERATIONS = 16

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from engine.job_heuristics import cost, detail, facts, gates, history, recommend, rollup, whatif, why
+from engine.job_heuristics.changes import Changes, spliced
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.rules import NAMES, Rules
@@ -200,15 +201,18 @@ def extend(
     rules: Rules,
     job_id: str | None,
     parameters: JobParameters,
+    changes: Changes,
     context: Context,
 ) -> Extension:
     """Tables and detail from the model, the ``heuristics`` and ``jobs`` result frames and the rules in force; ``job_id``
     is the chosen job. Pure; ``context.memo`` only makes it faster."""
     memo: dict[str, Any] = context.memo.setdefault(("job-beyond", context.at_ms is None), {})
     limits = limits_of(rules, parameters.block_size)
-    costs, advised = _fleet(model, limits, parameters, memo)
-    context.check()
+    costs, advised, touched = _fleet(model, limits, parameters, changes, memo)
     avoidable = cost.waste(costs)
+    names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
+    listing = _listed(model, verdicts, jobs, (avoidable, advised, touched), names, parameters, memo)
+    context.check()
     tables = {
         cost.COSTS.name: costs,
         recommend.RECOMMENDATIONS.name: advised,
@@ -219,57 +223,59 @@ def extend(
     shown = None
     if job_id is not None:
         shown = _one(model, verdicts, jobs, (limits, changed), job_id, parameters, memo, tables)
-    names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
-    listing = _listing(jobs, verdicts, avoidable, advised, names)
     stamp = (names, listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
     return Extension(tables, detail.Detail(stamp, names, listing, LISTING, shown), complaints)
 
 
-def _identity(model: Model) -> dict[str, tuple[Any, ...]]:
-    """Per job where its rows lie: the pieces are immutable, so equal places are equal rows."""
-    found: dict[str, list[Any]] = {job: [] for job in model.jobs["job_id"].to_list()}
-    for rows in (model._tasks, model._attempts, model._conf):
-        for job, (piece, at, n) in rows.where.items():
-            if job in found:
-                found[job] += [rows.pieces[piece], at, n]
-    return {job: tuple(parts) for job, parts in found.items()}
-
-
-def _same(a: tuple[Any, ...], b: tuple[Any, ...] | None) -> bool:
-    return b is not None and len(a) == len(b) and all(
-        x is y if isinstance(x, pl.DataFrame) else x == y for x, y in zip(a, b, strict=True)
-    )  # fmt: skip
-
-
 def _fleet(
-    model: Model, limits: gates.Limits, parameters: JobParameters, memo: dict[str, Any]
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Costs and recommendations of all jobs; only those of changed jobs are made anew."""
+    model: Model, limits: gates.Limits, parameters: JobParameters, changes: Changes, memo: dict[str, Any]
+) -> tuple[pl.DataFrame, pl.DataFrame, frozenset[str] | None]:
+    """Costs and recommendations of all jobs, only those of changed jobs made anew; and which those are (None: all)."""
     key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, tuple(sorted(limits.items())))
-    now = _identity(model)
-    rows = {row[0]: row for row in model.jobs.iter_rows()}
-    before, old_rows = memo.get("places", {}), memo.get("rows", {})
-    fresh = {j for j, place in now.items() if not _same(place, before.get(j)) or rows[j] != old_rows.get(j)}
-    gone = before.keys() - now.keys()
-    everything = memo.get("key") != key or 2 * len(fresh) > len(now)
-    if everything or fresh or gone:
-        part = model if everything else model.only(fresh)
+    touched = changes.since(memo.get("generation")) if "fleet" in memo else None
+    if touched is None or 2 * len(touched) > model.jobs.height:
+        touched = None
+    held = memo.get("held")
+    if held is not None and (touched is None or held[0] in touched):
+        del memo["held"]
+    again = touched is None or memo.get("key") != key
+    if again or touched:
+        part = model if again or touched is None else model.only(touched)
         made = (
             cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h),
             recommend.recommendations(part, limits, parameters.headroom),
         )
-        if not everything:
-            dropped = pl.Series(sorted(fresh | gone), dtype=pl.String).implode()
-            place = model.jobs.select("job_id").with_row_index("place")
-            made = tuple(
-                pl.concat([old.filter(~pl.col("job_id").is_in(dropped)), new])
-                .join(place, "job_id", "left", maintain_order="left")
-                .sort("place", maintain_order=True)
-                .drop("place")
-                for old, new in zip(memo["fleet"], made, strict=True)
-            )
-        memo.update(key=key, fleet=made, places=now, rows=rows, turn=memo.get("turn", 0) + 1)
-    found: tuple[pl.DataFrame, pl.DataFrame] = memo["fleet"]
+        if not again and touched is not None:
+            made = tuple(spliced(old, new, touched, model.jobs) for old, new in zip(memo["fleet"], made, strict=True))
+        memo.update(key=key, fleet=made, generation=changes.generation, turn=memo.get("turn", 0) + 1)
+    costs, advised = memo["fleet"]
+    return costs, advised, None if again else touched
+
+
+def _listed(
+    model: Model,
+    verdicts: pl.DataFrame,
+    jobs: pl.DataFrame,
+    fleet: tuple[pl.DataFrame, pl.DataFrame, frozenset[str] | None],
+    names: tuple[str, ...],
+    parameters: JobParameters,
+    memo: dict[str, Any],
+) -> pl.DataFrame:
+    """The job list, only the rows of changed jobs made anew. ``fleet``: what each job wastes, the recommendations, and
+    which jobs changed."""
+    avoidable, advised, touched = fleet
+    key = (names, parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
+    # Kept for the turn before this one only: what is older has missed changes.
+    held = memo.get("listing")
+    if held is None or touched is None or held[0] != key or memo["turn"] - held[1] > 1:
+        found = _listing(jobs, verdicts, avoidable, advised, names)
+    elif not touched:
+        found = held[2]
+    else:
+        wanted = pl.col("job_id").is_in(pl.Series(sorted(touched)).implode())
+        part = _listing(*(frame.filter(wanted) for frame in (jobs, verdicts, avoidable, advised)), names)
+        found = spliced(held[2], part, touched, model.jobs)
+    memo["listing"] = (key, memo["turn"], found)
     return found
 
 
@@ -308,21 +314,20 @@ def _one(
 ) -> detail.JobDetail:
     """The chosen job: its detail, and its tables put into ``tables``. ``limits``: in force, and of the scenario."""
     part = model.job(job_id)
-    place = memo["places"][job_id]
     held: tuple[Any, ...] | None = memo.get("held")
-    if held is None or held[0] != job_id or not _same(place, held[1]) or memo["rows"][job_id] != held[2]:
+    if held is None or held[0] != job_id:
         job = facts.job(part)
         assert job is not None
-        memo["held"] = held = (job_id, place, memo["rows"][job_id], detail.facts_of(job, part.attempts, part.tasks))
+        memo["held"] = held = (job_id, detail.facts_of(job, part.attempts, part.tasks))
     mine = verdicts.filter(pl.col("job_id") == job_id)
     scenario = whatif.Scenario(
         parameters.map_mb, parameters.reduce_mb, parameters.split_size, parameters.reduces, parameters.slow_start
     )
     coming = memo.get("ahead")
     if coming is None or coming[0] is not held or coming[1] != (limits[0], parameters.seed):
-        coming = (held, (limits[0], parameters.seed), detail.ahead_of(held[3].job, limits[0], parameters.seed))
+        coming = (held, (limits[0], parameters.seed), detail.ahead_of(held[1].job, limits[0], parameters.seed))
         memo["ahead"] = coming
-    shown = detail.job_detail(held[3], mine, *limits, scenario, coming[2], (job_id, memo["turn"], parameters))
+    shown = detail.job_detail(held[1], mine, *limits, scenario, coming[2], (job_id, memo["turn"], parameters))
     tables[EXPLAINED.name] = _explained(shown)
     tables[PHASES.name] = _phases(shown)
     runs = _runs(model, jobs, job_id, memo)

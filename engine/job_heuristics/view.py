@@ -11,6 +11,7 @@ import polars as pl
 from engine.inputs import Inputs
 from engine.job_heuristics import beyond, rules, settings
 from engine.job_heuristics.assembly import assembled
+from engine.job_heuristics.changes import Changes, spliced
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.readers import KINDS
@@ -39,12 +40,12 @@ class JobHeuristics:
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
         wanted: JobParameters = parameters
-        model, generation, log = assembled(inputs, context)
+        model, changes = assembled(inputs, context)
         if model.jobs.is_empty():
             raise NoInput("no file holds a job: none of them names a job id")
         chosen = _rules(wanted)
         context.check()
-        judged = _judged(model, generation, log, chosen, wanted, context)
+        judged = _judged(model, changes, chosen, wanted, context)
         context.check()
         tables: dict[str, pl.DataFrame] = {
             JOBS.name: judged.jobs,
@@ -55,7 +56,7 @@ class JobHeuristics:
         job = _find(model, wanted.job) if wanted.job else None
         if job is not None:
             tables[TASKS.name] = TASKS.frame(model.job(job).tasks)
-        more = beyond.extend(model, judged.heuristics, judged.jobs, chosen, job, wanted, context)
+        more = beyond.extend(model, judged.heuristics, judged.jobs, chosen, job, wanted, changes, context)
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
         summary = _summary(judged.jobs)
@@ -90,18 +91,14 @@ def _rules(parameters: JobParameters) -> rules.Rules:
 
 def _judged(
     model: Model,
-    generation: int,
-    log: Mapping[int, frozenset[str] | None],
+    changes: Changes,
     chosen: rules.Rules,
     parameters: JobParameters,
     context: Context,
 ) -> Judged:
     """All jobs judged; only those that changed since the last time are judged anew while the rules stay."""
     memo: dict[str, Any] = context.memo.setdefault(("job-verdicts", context.at_ms is None), {})
-    since = memo.get("generation")
-    steps = [log.get(g) for g in range(since + 1, generation + 1)] if since is not None else [None]
-    known = [step for step in steps if step is not None]
-    touched = frozenset[str]().union(*known) if len(known) == len(steps) else None
+    touched = changes.since(memo.get("generation"))
     if touched is None or 2 * len(touched) > model.jobs.height:
         touched = None
         memo["properties"] = settings.lookup(model.conf)
@@ -112,8 +109,8 @@ def _judged(
         properties.update(settings.lookup(part.conf))
         memo["properties"] = properties
         fresh = sides_of(part.jobs, part.tasks, properties)
-        memo["sides"] = _merge(memo["sides"], fresh, touched, model.jobs)
-    memo["generation"] = generation
+        memo["sides"] = spliced(memo["sides"], fresh, touched, model.jobs)
+    memo["generation"] = changes.generation
     key = (parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
     last: Judged | None = memo.get("judged") if memo.get("key") == key else None
 
@@ -130,29 +127,15 @@ def _judged(
     else:
         jobs = model.jobs.filter(pl.col("job_id").is_in(pl.Series(sorted(touched)).implode()))
         sides = memo["sides"].join(jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
-        sides = _merge(sides, sides.clear(), frozenset(), jobs)
         new = decide(jobs, sides)
         found = Judged(
-            _merge(last.jobs, new.jobs, touched, model.jobs),
-            _merge(last.heuristics, new.heuristics, touched, model.jobs),
-            _merge(last.differences, new.differences, touched, model.jobs),
+            spliced(last.jobs, new.jobs, touched, model.jobs),
+            spliced(last.heuristics, new.heuristics, touched, model.jobs),
+            spliced(last.differences, new.differences, touched, model.jobs),
             {**{job: f for job, f in last.findings.items() if job not in touched}, **new.findings},
         )
     memo.update(key=key, judged=found)
     return found
-
-
-def _merge(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str], jobs: pl.DataFrame) -> pl.DataFrame:
-    """``old`` without the rows of ``touched``, with ``new``, jobs in the order of ``jobs``, rows of a job as they were."""
-    if touched:
-        old = old.filter(~pl.col("job_id").is_in(pl.Series(sorted(touched)).implode()))
-    both = pl.concat([old, new])
-    place = jobs.select("job_id").with_row_index("place")
-    return (
-        both.join(place, on="job_id", how="left", maintain_order="left")
-        .sort("place", maintain_order=True)
-        .drop("place")
-    )
 
 
 def _find(model: Model, wanted: str) -> str:

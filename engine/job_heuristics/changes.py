@@ -1,0 +1,82 @@
+"""What changed between two assemblies of the model, and how a result frame of all jobs takes the rows of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+_FEW = 16
+"""Up to so many changed jobs are put in one by one."""
+_CHUNKS = 24
+"""A frame of more chunks is made one again."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Generation of a model, and which jobs changed with each of the last generations (None: all of them)."""
+
+    generation: int
+    log: Mapping[int, frozenset[str] | None] = field(default_factory=dict, repr=False)
+
+    def since(self, generation: int | None) -> frozenset[str] | None:
+        """Jobs that changed, came or went after ``generation``; None: not known, take all for changed."""
+        if generation is None or generation > self.generation:
+            return None
+        touched: frozenset[str] = frozenset()
+        for step in range(generation + 1, self.generation + 1):
+            found = self.log.get(step)
+            if found is None:
+                return None
+            touched |= found
+        return touched
+
+
+def spliced(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str], jobs: pl.DataFrame) -> pl.DataFrame:
+    """``old`` without the rows of ``touched`` and with those of ``new``, jobs in the order of ``jobs``.
+
+    Rows of one job lie together in both, and the order of the other jobs is that of ``jobs`` already. Few jobs with
+    rows in the old frame are replaced in place: the rest is shared, not copied.
+    """
+    if not touched:
+        return old
+    if len(touched) <= _FEW:
+        made = _in_place(old, new, touched)
+        if made is not None:
+            return made
+    old = old.filter(~pl.col("job_id").is_in(pl.Series(sorted(touched)).implode()))
+    both = pl.concat([old, new])
+    place = jobs.select("job_id").with_row_index("place")
+    return (
+        both.join(place, on="job_id", how="left", maintain_order="left")
+        .sort("place", maintain_order=True)
+        .drop("place")
+    )
+
+
+def _in_place(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str]) -> pl.DataFrame | None:
+    """None where a job has new rows and no old ones: its place is not known then."""
+    names, fresh = old["job_id"], new["job_id"]
+    cuts: list[tuple[int, int, pl.DataFrame]] = []
+    for job in touched:
+        begin, end = _run(names, job)
+        first, last = _run(fresh, job)
+        if begin == end:
+            if first < last:
+                return None
+            continue
+        cuts.append((begin, end, new.slice(first, last - first)))
+    parts: list[pl.DataFrame] = []
+    at = 0
+    for begin, end, rows in sorted(cuts, key=lambda cut: cut[0]):
+        parts += [old.slice(at, begin - at), rows]
+        at = end
+    made = pl.concat([part for part in (*parts, old.slice(at)) if part.height] or [old.clear()])
+    return made.rechunk() if made.n_chunks() > _CHUNKS else made
+
+
+def _run(names: pl.Series, job: str) -> tuple[int, int]:
+    """Where the rows of ``job`` begin and end."""
+    found = (names == job).arg_true()
+    return (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
