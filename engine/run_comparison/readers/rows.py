@@ -67,7 +67,8 @@ class Collected:
         rows: dict[str, Rows] = {}
         if self.series:
             columns: dict[str, Any] = {"series": self.series, "value": self.value}
-            columns["refused"] = [self.refused] * len(self.series)
+            if self.refused:  # absent is null is no: two million times False is not worth its memory
+                columns["refused"] = [True] * len(self.series)
             if self.count is not None:
                 columns["count"] = self.count
             if self.run is not None and self.time_ms is not None:
