@@ -149,6 +149,10 @@ def _nodes(s: Scenario) -> pl.DataFrame:
     members = list(s.members)
     # A scale-in removes members; they are still shown with what they held.
     members += [m for m in s.before.ring.members if m.id not in listed]
+    if not s.padded:
+        # Members outside the home zone take no part, but they are members.
+        shown = {m.id for m in members}
+        members += [m for m in s.live.members if m.id not in shown]
     rows: dict[str, list[Any]] = {c.name: [] for c in tables.NODES.columns}
     written = remember(s.live.cluster.memo, "written", s.live.key, lambda: _written(s.live.cluster.observed))
     alive = _alive_loads(s, s.outcome)
@@ -171,7 +175,7 @@ def _nodes(s: Scenario) -> pl.DataFrame:
         rows["capacity"].append(capacity)
         rows["headroom"].append(capacity - new if usable and capacity is not None else None)
         rows["over_capacity"].append(new > capacity if usable and capacity is not None else None)
-        rows["down"].append(is_down or m.id not in listed)
+        rows["down"].append(is_down or m.id in s.removed)
         rows["load_observed"].append(written.get(m.id))
         rows["address"].append(m.address)
         rows["heartbeat_ms"].append(m.heartbeat_s * 1000 if m.heartbeat_s is not None else None)

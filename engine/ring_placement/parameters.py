@@ -134,7 +134,7 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     compare: Annotated[bool, option("Also place the same keys by rendezvous, Maglev, bounded loads and jump")] = False
     placement_rows: Annotated[
         int, option("Most rows of the placements table; the largest loads are kept", low=0, high=100_000_000)
-    ] = 20_000
+    ] = 100_000
 
     def __post_init__(self) -> None:
         """Refuse texts that are no time or size. Raises ValueError."""

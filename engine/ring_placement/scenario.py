@@ -24,8 +24,12 @@ class BadScenario(ValueError):
 
 
 def fail_set(wanted: Sequence[str], members: Sequence[Member]) -> tuple[list[str], list[str]]:
-    """Member IDs (in ring order) that ``wanted`` names, each an ID or ``zone:NAME``; and what names nothing."""
+    """Member IDs (in ring order) that ``wanted`` names, each an ID or ``zone:NAME``; and what names nothing.
+
+    An ID is found with other zero-padding too, so that a scenario survives that what-if.
+    """
     ids = {m.id for m in members}
+    numbered = {parts[:2]: m.id for m in members if (parts := ordinal(m.id))}
     zones: dict[str, list[str]] = {}
     for m in members:
         zones.setdefault(m.zone, []).append(m.id)
@@ -36,6 +40,8 @@ def fail_set(wanted: Sequence[str], members: Sequence[Member]) -> tuple[list[str
             chosen.add(item)
         elif item.startswith("zone:") and item[5:] in zones:
             chosen.update(zones[item[5:]])
+        elif (parts := ordinal(item)) and parts[:2] in numbered:
+            chosen.add(numbered[parts[:2]])
         else:
             unknown.append(item)
     return [m.id for m in members if m.id in chosen], unknown

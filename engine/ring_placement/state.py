@@ -86,8 +86,9 @@ def live(inputs: Inputs, p: RingParameters, context: Context) -> Live:
 @dataclass(frozen=True, eq=False)
 class Scenario:
     """``before``: what the scenario is compared with; ``mid``: laid out as the scenario has it, before anything fails;
-    ``after``: what is left. ``members``: every member of the scenario, ``down``, ``gone``, ``fresh``, ``leaving`` their
-    IDs. ``capacity`` by ID; ``comparable`` False where it is in another byte unit than the load."""
+    ``after``: what is left. ``members``: every member of the scenario; ``down``, ``fresh`` (new by a scale step),
+    ``removed`` (by one) and ``leaving`` their IDs; ``padded`` whether IDs are renamed. ``capacity`` by ID;
+    ``comparable`` False where it is in another byte unit than the load."""
 
     live: Live
     regime: str
@@ -98,6 +99,8 @@ class Scenario:
     members: tuple[Member, ...]
     down: tuple[str, ...]
     fresh: tuple[str, ...]
+    removed: frozenset[str]
+    padded: bool
     leaving: tuple[str, ...]
     capacity: dict[str, int]
     comparable: bool
@@ -239,6 +242,8 @@ def scenario(state: Live, p: RingParameters, context: Context) -> Scenario:
         tuple(sorted(members, key=lambda m: m.id.encode("utf-8", "surrogatepass"))),
         all_down,
         fresh,
+        removed if p.scale is not None else frozenset(),
+        p.scale_ids == "padded",
         tuple(leaving),
         capacity,
         comparable,

@@ -460,3 +460,28 @@ def test_the_reference_loads_through_the_view() -> None:
             for name, value in one.items():
                 if name in result.summary and name != "down":
                     assert result.summary[name] == value, name
+
+
+def test_padding_keeps_the_scenario() -> None:
+    cluster, loads = even(11)
+    result = computed(cluster, loads, ("fail", "segment-writer-3"), ("scale-ids", "padded"))
+    assert result.summary["down"] == ["segment-writer-003"]
+    assert not [p for p in result.problems if p.kind == "bad-option"]
+    assert result.tables["nodes"].height == 11
+    back = computed(cluster, loads, ("fail", "segment-writer-003"))
+    assert back.summary["down"] == ["segment-writer-3"]
+
+
+def test_every_member_is_listed_in_a_home_zone() -> None:
+    cluster, loads = even()
+    nodes = computed(cluster, loads, ("home-zone", "zone-b")).tables["nodes"]
+    assert nodes.height == 12
+    assert not nodes["down"].any()
+
+
+def test_shards_without_load_are_not_called_rejected() -> None:
+    cluster, _ = even(12)
+    result = computed(cluster, table([("t", "d", 10)]), ("fail", "zone:zone-a"))
+    assert result.summary["rejected_bytes"] == 0
+    assert -1 not in result.detail.stored_by
+    assert -2 in result.detail.stored_by

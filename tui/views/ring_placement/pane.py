@@ -24,6 +24,7 @@ from tui.widgets.window import Cell
 if TYPE_CHECKING:
     from engine.result import Result
     from engine.ring_placement.picture import Picture
+    from engine.view import View
 
 TABLES: tuple[tuple[str, str], ...] = (
     ("Shards", "shards"),
@@ -41,6 +42,9 @@ EMPTY: Mapping[str, Any] = {
     "home_zone": None, "regime": "transient", "cascade": False, "scale_ids": "plain",
 }  # fmt: skip
 """The scenario's parameters where nothing is changed."""
+
+LISTED = 5_000
+"""Most rows of the section Keys."""
 
 SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 _CHANGE = change_bar("load_before", "load_after", limit="capacity")
@@ -74,6 +78,13 @@ class Pane(ViewPane):
         self._fates: dict[str, str] = {}
         self._drawn: dict[str, Any] = {}
         self._goto = ""
+
+    def loaded(self, view: View, parameters: Any) -> None:
+        """Fewer keys are listed here than in a report: a screen shows few, and each change lists them anew."""
+        import msgspec
+
+        rows = min(parameters.placement_rows, LISTED)
+        super().loaded(view, msgspec.structs.replace(parameters, placement_rows=rows))
 
     def compose_view(self) -> ComposeResult:
         """The map with the nodes first, then a section per table."""
