@@ -94,6 +94,7 @@ class Keys:
     ``pinned`` the shard position of a pseudo-dataset that stands for all of one tenant's data in one shard, else -1.
     Per key row: ``row_dataset`` (int32), ``row_kind`` (uint8), ``row_value`` (uint64: fingerprint or offset),
     ``row_weight`` (int64 or float64 bytes per second). ``limit``: the most shards the jump tables are laid out for.
+    ``shared``: what was worked out from the columns, kept by copies with other limits.
     """
 
     tenants: tuple[str, ...]
@@ -110,7 +111,7 @@ class Keys:
     limit: int = 1024
     pinned: np.ndarray | None = None
     pinned_total: int = 0
-    _shared: dict[str, Any] = field(default_factory=dict, repr=False)
+    shared: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def size(self) -> int:
@@ -119,15 +120,15 @@ class Keys:
 
     @cached_property
     def _tenant_jump(self) -> JumpTable:
-        if "tenant" not in self._shared:
-            self._shared["tenant"] = JumpTable(self.tenant_hash, self.limit)
-        return self._shared["tenant"]  # type: ignore[no-any-return]
+        if "tenant" not in self.shared:
+            self.shared["tenant"] = JumpTable(self.tenant_hash, self.limit)
+        return self.shared["tenant"]  # type: ignore[no-any-return]
 
     @cached_property
     def _name_jump(self) -> JumpTable:
-        if "name" not in self._shared:
-            self._shared["name"] = JumpTable(self.name_hash, self.limit)
-        return self._shared["name"]  # type: ignore[no-any-return]
+        if "name" not in self.shared:
+            self.shared["name"] = JumpTable(self.name_hash, self.limit)
+        return self.shared["name"]  # type: ignore[no-any-return]
 
     def with_limits(self, tenant_limit: int | None, dataset_limit: int | None) -> Keys:
         """The same keys with one tenant limit and/or dataset limit for all of them."""

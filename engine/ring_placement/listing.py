@@ -43,9 +43,13 @@ def _rows(placement: Placement, limit: int) -> _Listed:
     pieces: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]] = []
     count = 0
     if printed.any():
-        at = np.flatnonzero(printed) if not printed.all() else np.arange(len(printed))
-        count += len(at)
-        at = at[_largest(keys.row_weight[at], limit)]
+        # Which rows are the largest depends on nothing that a scenario changes.
+        count += int(printed.sum())
+        cached = keys.shared.get(("largest", limit))
+        if cached is None:
+            at = np.flatnonzero(printed)
+            cached = keys.shared["largest", limit] = at[_largest(keys.row_weight[at], limit)]
+        at = cached
         rows, value, weight = keys.row_dataset[at].astype(np.int64), keys.row_value[at], keys.row_weight[at]
         # A key of a dataset that picks at random has a share in every offset.
         many = np.where(keys.spread[rows], size[rows], 1)

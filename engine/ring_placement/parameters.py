@@ -77,10 +77,10 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
         int | None, option("What if every dataset had this shard limit; not set: as configured", low=0, high=1_000_000)
     ] = None
     tokens: Annotated[
-        int | None, option("What if every node had this many tokens; not set: as they are", low=0, high=4096)
+        int | None, option("What if every node had this many tokens; not set: as they are", low=0, high=1024)
     ] = None
     scale: Annotated[
-        int | None, option("What if the ring had this many nodes; not set: as many as it has", low=1, high=5000)
+        int | None, option("What if the ring had this many nodes; not set: as many as it has", low=1, high=2000)
     ] = None
     scale_ids: Annotated[
         Literal["plain", "padded"],

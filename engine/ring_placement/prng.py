@@ -163,9 +163,23 @@ def steps(count: int) -> np.ndarray:
     return _steps[:count]
 
 
-@lru_cache(maxsize=256)
 def permutation(n: int) -> np.ndarray:
     """Pyroscope's permutation of 0..n-1 (int64, read-only): inside-out Fisher-Yates over the frozen steps."""
+    return _small(n) if n <= 20_000 else _large(n)
+
+
+@lru_cache(maxsize=256)
+def _small(n: int) -> np.ndarray:
+    return _permute(n)
+
+
+@lru_cache(maxsize=2)
+def _large(n: int) -> np.ndarray:
+    # Absurd sizes are what-if games: they must not stay in memory by the hundred.
+    return _permute(n)
+
+
+def _permute(n: int) -> np.ndarray:
     values = [0] * n
     for i, step in enumerate(steps(n).tolist()):
         values[i] = values[step]

@@ -16,6 +16,8 @@ RESTART = range(12, 22)
 """Steps during which one writer is LEAVING and then JOINING."""
 LOST = range(34, 50)
 """Steps during which one writer sends no heartbeat: unhealthy at once (time is played fast), then forgotten."""
+SEGMENTS = 4
+"""Segments that lie there at a time."""
 ROUND = 64
 """Steps until the story begins anew."""
 
@@ -30,6 +32,7 @@ def steps(target: Path) -> Iterator[float]:
     write(cluster, target)
     yield 1.0
     number = 0
+    written = sorted(target.glob("segments/**/block.bin"))
     while True:
         number += 1
         turn = number % ROUND
@@ -45,6 +48,10 @@ def steps(target: Path) -> Iterator[float]:
             _, stats = cluster.placement()
             name, data = segment(cluster, stats, 1 + number % 24, number)
             put(target / name, data)
+            written.append(target / name)
+        while len(written) > SEGMENTS:
+            # Compaction takes segments away soon after they are written.
+            written.pop(0).unlink(missing_ok=True)
         yield 1.0
 
 
