@@ -24,18 +24,28 @@ def iso(ms: int) -> str:
 def instant(text: str) -> int:
     """An instant given on the command line, in epoch milliseconds.
 
-    ISO 8601 (without a zone: UTC), or epoch seconds or milliseconds (from 10^11 on they are milliseconds). Raises ValueError.
+    ISO 8601 (without a zone: UTC), or epoch seconds or milliseconds (from 10^11 on they are milliseconds). Raises
+    ValueError, also for an instant that has no ISO form (before the year 1, after 9999).
     """
     try:
         number = float(text)
     except ValueError:
-        moment = datetime.datetime.fromisoformat(text)
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError as error:
+            raise ValueError(f"neither ISO 8601 nor epoch seconds or milliseconds ({error})") from error
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=datetime.UTC)
-        return round(moment.timestamp() * 1000)
-    if not math.isfinite(number) or abs(number) >= 1e15:
-        raise ValueError(f"{text} is not a time")
-    return round(number if abs(number) >= 1e11 else number * 1000)
+        number = moment.timestamp() * 1000
+    else:
+        if not math.isfinite(number):
+            raise ValueError("not a time")
+        number = number if abs(number) >= 1e11 else number * 1000
+    try:
+        iso(round(number))
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError("outside the years 1 to 9999") from error
+    return round(number)
 
 
 def settings(parameters: Parameters) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class Settings:
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     views: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    unread: bool = False
+    """The file could not be read at all (missing although named, not UTF-8, not TOML)."""
 
 
 SECTIONS: Mapping[str, type[Parameters]] = {"ui": UiSettings, "live": LiveSettings}
@@ -92,13 +94,14 @@ def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
     try:
         text = wanted.read_bytes().decode("utf-8")
         data = tomllib.loads(text)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         missing = () if path is None else (Problem.at(str(wanted), "settings", "no such file"),)
-        return Settings(wanted, problems=missing)
+        return Settings(wanted, problems=missing, unread=path is not None)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         place = re.search(r"line (\d+)", str(error))
         line = int(place.group(1)) if place else None
-        return Settings(wanted, problems=(Problem.at(str(wanted), "settings", str(error), line=line),))
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return Settings(wanted, problems=(Problem.at(str(wanted), "settings", reason, line=line),), unread=True)
 
     problems: list[Problem] = []
 

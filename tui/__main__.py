@@ -27,21 +27,43 @@ COMMANDS = ("demo", "report", "check", "paths")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code. A broken pipe (``| head``) ends quietly."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words in (["--version"], ["-V"]):
-        print(f"loadlens {__version__}")
-        return FINE
     try:
-        code = _dispatch(words)
-        sys.stdout.flush()
-        return code
+        if words in (["--version"], ["-V"]):
+            _write(f"loadlens {__version__}\n")
+            return FINE
+        return _dispatch(words)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Python would complain once more when it flushes at exit.
+    except _Usage as error:
+        return _usage(error)
+    except BrokenPipeError:  # whoever read has seen enough
+        return FINE
+
+
+def _write(text: str | bytes) -> None:
+    """Write to standard output, all of it. Raises BrokenPipeError, and _Usage where it cannot be written."""
+    if sys.stdout is None:
+        raise _Usage("standard output is closed")
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer would make Python complain once more when it flushes at exit.
         import os
 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FINE
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise _Usage(f"standard output cannot be written: {error.strerror or error}") from error
+
+
+class _Usage(Exception):
+    """Ends the program with a message: wrong usage, output that cannot be written, or help that was asked for."""
+
+    def __init__(self, text: str, code: int = USAGE) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def _dispatch(words: list[str]) -> int:
@@ -125,7 +147,12 @@ exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
 
 
 def _say(text: str) -> None:
-    print(text.rstrip("\n"), file=sys.stderr)
+    """A message on standard error, if there is one that can be written."""
+    import contextlib
+
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text.rstrip("\n"), file=sys.stderr, flush=True)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -152,9 +179,16 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 def _paths() -> int:
     from engine.settings import folders
 
-    for name, path in folders().items():
-        print(f"{name:7} {path}{'' if path.exists() else '  (not there yet)'}")
+    lines = (f"{name:7} {path}{'' if _there(path) else '  (not there yet)'}\n" for name, path in folders().items())
+    _write("".join(lines))
     return FINE
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # below a folder that may not be entered
+        return False
 
 
 def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
@@ -175,7 +209,7 @@ def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
 def _not_a_terminal() -> str:
     import os
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if sys.stdin is None or sys.stdout is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "loadlens: the dashboard needs a terminal; for scripts: loadlens report VIEW PATH"
     if os.environ.get("TERM") == "dumb":
         return "loadlens: TERM=dumb cannot show the dashboard; use: loadlens report VIEW PATH --format text"
@@ -207,7 +241,12 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
         view = entry(arguments.view).load()
     except LookupError as error:
         raise _Usage(str(error)) from error
+    if "" in arguments.paths:
+        raise _Usage("an empty PATH (a variable that is not set?); write . for this folder")
     settings = _settings(arguments)
+    if arguments.config and settings.unread:
+        # The usual file may be odd; one that was asked for must not be passed over for other numbers.
+        raise _Usage(f"--config {arguments.config}: {settings.problems[0].reason}")
     parameters, wrong = view_parameters(settings, view.name, view.parameters)
     if arguments.option in (["help"], ["list"]):
         raise _Usage(_option_help(view), code=FINE)
@@ -222,7 +261,7 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
     except BadOption as error:
         raise _Usage(str(error)) from error
     try:
-        at_ms = report.instant(arguments.at) if arguments.at else None
+        at_ms = report.instant(arguments.at) if arguments.at is not None else None
     except (ValueError, OverflowError) as error:
         raise _Usage(f"--at {arguments.at}: {error}") from error
     for problem in (*settings.problems, *wrong):
@@ -231,24 +270,21 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
     now_ms = time.time_ns() // 1_000_000
     session = Session(arguments.paths, [view], settings=settings.live)
     try:
-        session.scan(final=True)
+        try:
+            session.scan(final=True)
+        except KeyboardInterrupt:
+            session.close(0)
+            raise
         instant = now_ms if at_ms is None else at_ms
         try:
             result = session.compute(view.name, parameters, at_ms=at_ms, now_ms=now_ms)
         except NoInput as error:
-            problems = fold((*session.problems, *session.inputs(view.name).problems))
-            return view, parameters, None, problems, instant, str(error)
+            found = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
+            reason = str(error) if at_ms is None else f"{error} (as of {report.iso(at_ms)})"
+            return view, parameters, None, fold(found), instant, reason
         return view, parameters, result, result.problems, instant, ""
     finally:
         session.close()
-
-
-class _Usage(Exception):
-    """Ends the program with a message: wrong usage, or help that was asked for."""
-
-    def __init__(self, text: str, code: int = USAGE) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 def _option_help(view: View) -> str:
@@ -270,7 +306,7 @@ def _option_help(view: View) -> str:
 
 def _usage(error: _Usage) -> int:
     if error.code == FINE:
-        print(error)
+        _write(f"{error}\n")
     else:
         _say(f"loadlens: {error}")
     return error.code
@@ -278,9 +314,10 @@ def _usage(error: _Usage) -> int:
 
 def _no_input(arguments: argparse.Namespace, reason: str, problems: tuple[Problem, ...]) -> int:
     from engine import report
+    from engine.text import clean
     from engine.views import entry
 
-    _say(f"loadlens: {reason or 'no usable input'} in {', '.join(arguments.paths)}")
+    _say(f"loadlens: {reason or 'no usable input'} in {clean(', '.join(arguments.paths))}")
     _say(f"loadlens: {arguments.view} reads {entry(arguments.view).reads}")
     if problems:
         _say(report.problems_text(problems))
@@ -290,32 +327,29 @@ def _no_input(arguments: argparse.Namespace, reason: str, problems: tuple[Proble
 def _report(arguments: argparse.Namespace) -> int:
     from engine import export, report
 
-    try:
-        view, parameters, result, problems, instant, reason = _compute(arguments)
-    except _Usage as error:
-        return _usage(error)
+    view, parameters, result, problems, instant, reason = _compute(arguments)
     if result is None:
         return _no_input(arguments, reason, problems)
     declared = {table.name: table for table in view.tables}
     only = arguments.table
     if only is not None and only not in result.tables:
         why = "needs other options" if only in declared else "does not exist"
-        return _usage(_Usage(f"table {only!r} {why}; there are: {', '.join(result.tables)}"))
+        raise _Usage(f"table {only!r} {why}; there are: {', '.join(result.tables)}")
     if arguments.format == "json":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(report.to_json(view, result, parameters, instant, only))
+        _write(report.to_json(view, result, parameters, instant, only))
         return FINE
     if arguments.format == "upstream":
         text = view.upstream(result, parameters)
         if text is None:
-            return _usage(_Usage(f"what {view.name} re-implements prints nothing for these options"))
+            raise _Usage(f"what {view.name} re-implements prints nothing for these options")
     elif arguments.format == "text":
         text = report.to_text(view, result, only)
     else:
-        name = only or view.tables[0].name
+        name = only or next((table.name for table in view.tables if table.name in result.tables), "")
+        if not name:
+            raise _Usage(f"{view.name} has no table for these options")
         text = export.FORMATS[arguments.format](result.tables[name], declared[name])
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    sys.stdout.write(text)
+    _write(text)
     if arguments.format != "text" and problems:
         _say(report.problems_text(problems))
     return FINE
@@ -326,21 +360,22 @@ def _check(arguments: argparse.Namespace) -> int:
 
     from engine import export
 
-    try:
-        view, parameters, result, problems, _instant, reason = _compute(arguments)
-    except _Usage as error:
-        return _usage(error)
+    view, parameters, result, problems, _instant, reason = _compute(arguments)
     if result is None:
         return _no_input(arguments, reason, problems)
     level = arguments.fail_on or view.fail_on
     bad = export.at_least(result.findings, level)
-    if arguments.junit:
+    if arguments.junit is not None:
         own = getattr(view, "junit", None)
         text = own(result, parameters) if own else export.to_junit(view.name, result.findings, level)
-        Path(arguments.junit).write_text(text, encoding="utf-8")
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    for finding in bad:
-        print(f"{finding.level.upper()} {finding.subject}: {finding.text}")
+        try:
+            Path(arguments.junit).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise _Usage(f"--junit {arguments.junit}: {error.strerror or error}") from error
+    try:
+        _write("".join(f"{finding.level.upper()} {finding.subject}: {finding.text}\n" for finding in bad))
+    except BrokenPipeError:
+        return FINDING  # the reader has seen enough, the verdict stands
     if problems:
         _say(f"loadlens: {len(problems)} problems in the input; loadlens report {view.name} lists them")
     return FINDING if bad else FINE

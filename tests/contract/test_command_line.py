@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -164,3 +165,139 @@ def test_a_closed_pipe_is_not_an_error(data: Path) -> None:
         ["sh", "-c", '"$0" -c "$1" | head -c 1', sys.executable, script], cwd=ROOT, capture_output=True, timeout=60
     )
     assert done.stderr == b"" and len(done.stdout) == 1
+
+
+@pytest.mark.parametrize(
+    "at",
+    ["", "now", "nan", "1e400", "999999999999999", "2024-13-01", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00+14:00"],
+)
+def test_what_is_no_instant_is_refused(capfdbinary: pytest.CaptureFixture[bytes], data: Path, at: str) -> None:
+    code, out, err = report(capfdbinary, data, f"--at={at}")
+    assert (code, out) == (2, b"") and err.startswith("loadlens: --at") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("at", "wanted"),
+    [
+        ("1714557600", "2024-05-01T10:00:00.000Z"),
+        ("1714557600000", "2024-05-01T10:00:00.000Z"),
+        ("2024-05-01T12:00:00.25+02:00", "2024-05-01T10:00:00.250Z"),
+        ("2024-05-01", "2024-05-01T00:00:00.000Z"),
+        ("-1", "1969-12-31T23:59:59.000Z"),
+    ],
+)
+def test_instants(capfdbinary: pytest.CaptureFixture[bytes], data: Path, at: str, wanted: str) -> None:
+    assert json.loads(report(capfdbinary, data, f"--at={at}")[1])["at"] == wanted
+
+
+def test_paths_of_all_kinds(capfdbinary: pytest.CaptureFixture[bytes], data: Path, tmp_path: Path) -> None:
+    def total(*paths: object) -> float:
+        code, out, _ = report(capfdbinary, *paths)
+        assert code == 0
+        return float(json.loads(out)["summary"]["total"])
+
+    assert total(data / "a.num") == 7
+    assert total(data / "a.num", data / "a.num", data, f"{data}/.") == 17, "each file once"
+    odd = tmp_path / os.fsdecode(b"d\xff\x1b[2J")
+    odd.mkdir()
+    (odd / "c.num").write_text("x 5\nbroken\n")
+    assert total(odd, data / "a.num") == 12
+    code, out, _ = report(capfdbinary, odd)
+    (problem,) = json.loads(out)["problems"]
+    assert "\x1b" not in problem["path"]
+    code, out, err = report(capfdbinary, data, tmp_path / "missing")
+    assert code == 0 and [p["kind"] for p in json.loads(out)["problems"]].count("missing-root") == 1
+    code, out, err = report(capfdbinary, tmp_path / os.fsdecode(b"no\xff"))
+    assert (code, out) == (3, b"") and "times" not in err
+    code, out, err = report(capfdbinary, "")
+    assert (code, out) == (2, b"") and "empty PATH" in err
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[ui\n", "folder"])
+def test_a_settings_file_that_was_asked_for_must_be_readable(
+    capfdbinary: pytest.CaptureFixture[bytes], data: Path, tmp_path: Path, content: bytes | str | None
+) -> None:
+    config = tmp_path / "c.toml"
+    if content == "folder":
+        config.mkdir()
+    elif isinstance(content, bytes):
+        config.write_bytes(content)
+    code, out, err = report(capfdbinary, data, "--config", config)
+    assert (code, out) == (2, b"") and str(config) in err and err.count("\n") == 1
+
+
+def test_the_usual_settings_file_does_not_stop_a_report(
+    capfdbinary: pytest.CaptureFixture[bytes], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c.toml").write_bytes(b"\xff")
+    monkeypatch.setenv("LOADLENS_CONFIG", str(tmp_path / "c.toml"))
+    code, out, err = report(capfdbinary, data)
+    assert code == 0 and json.loads(out) and "c.toml" in err
+
+
+@pytest.mark.parametrize("junit", ["/nonexistent/x.xml", "/", ""])
+def test_junit_that_cannot_be_written(capfdbinary: pytest.CaptureFixture[bytes], data: Path, junit: str) -> None:
+    code = main(["check", "fake-view", str(data), "--junit", junit])
+    out, err = capfdbinary.readouterr()
+    assert (code, out) == (2, b"") and err.startswith(b"loadlens: --junit") and b"Traceback" not in err
+
+
+def shell(data: Path, words: list[str], redirect: str) -> subprocess.CompletedProcess[str]:
+    script = (
+        "from engine import views\n"
+        "views.VIEWS += (views.Entry('fake-view', 'Fake', 'tests.contract.fake_view', 'x'),)\n"
+        "import sys\nfrom tui.__main__ import main\n"
+        f"sys.exit(main([*{words!r}, {str(data)!r}]))"
+    )
+    return subprocess.run(
+        ["sh", "-c", f'"$0" -c "$1" {redirect}', sys.executable, script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("redirect", [">/dev/full", ">&-"])
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_output_that_cannot_be_written_is_said(data: Path, redirect: str, form: str) -> None:
+    done = shell(data, ["report", "fake-view", "--format", form], redirect)
+    assert done.returncode == 2 and done.stderr.startswith("loadlens: standard output") and done.stderr.count("\n") == 1
+
+
+def test_messages_that_cannot_be_written_change_nothing(data: Path) -> None:
+    done = shell(data, ["report", "fake-view", "--format", "csv"], "2>&-")
+    assert done.returncode == 0 and done.stdout.startswith("name,total")
+
+
+def test_a_check_keeps_its_verdict_when_nobody_reads(data: Path) -> None:
+    done = shell(data, ["check", "fake-view", "-o", "limit=3"], "| true; echo; exit")
+    assert done.stderr.count("Traceback") == 0
+    code = "import os, sys; r, w = os.pipe(); os.close(r); os.dup2(w, 1)\n"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            code + "from engine import views\n"
+            "views.VIEWS += (views.Entry('fake-view', 'Fake', 'tests.contract.fake_view', 'x'),)\n"
+            "from tui.__main__ import main\n"
+            f"sys.exit(main(['check', 'fake-view', '-o', 'limit=3', {str(data)!r}]))",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+
+
+def test_ctrl_c_exits_130(
+    capfdbinary: pytest.CaptureFixture[bytes], data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.live.follow.Follower.visit", interrupted)
+    code, out, err = report(capfdbinary, data)
+    assert (code, out, err) == (130, b"", "")
