@@ -14,6 +14,7 @@ from engine.result import Level, Result
 from engine.run_comparison import changepoints, design, influence, statistical, upstream
 from engine.run_comparison.chunks import Measurements, measurements
 from engine.run_comparison.detail import Detail
+from engine.run_comparison.junit import junit
 from engine.run_comparison.layout import Place, place_files
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
 from engine.run_comparison.present import (
@@ -197,6 +198,10 @@ class RunComparison:
             lambda: prepare(pooled, pool, found, part, runs, parameters),
         )
         return statistical_compared(prepared, pooled, pool, part, evidence, overall, scores, axis, changes, parameters)
+
+    def junit(self, result: Result, parameters: ComparisonParameters) -> str:
+        """JUnit XML with a test case per metric (``check --junit FILE``)."""
+        return junit(result)
 
     def upstream(self, result: Result, parameters: ComparisonParameters) -> str | None:
         """The six tables as upstream prints them; only upstream mode has them."""
