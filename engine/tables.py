@@ -78,7 +78,8 @@ class Table:
         Missing columns become nulls; unknown ones raise ValueError (a programming error, not bad data).
         """
         given = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
-        unknown = set(given) - set(self.schema)
+        schema = self.schema  # made anew at each access
+        unknown = set(given) - set(schema)
         if unknown:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
         if not given:
@@ -86,7 +87,7 @@ class Table:
         if isinstance(rows, pl.DataFrame):
             frame = rows
         else:
-            frame = pl.DataFrame({n: pl.Series(n, rows[n], dtype=self.schema[n], strict=False) for n in given})
+            frame = pl.DataFrame({n: pl.Series(n, rows[n], dtype=schema[n], strict=False) for n in given})
         return frame.select(
             pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns

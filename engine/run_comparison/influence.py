@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.run_comparison.chunks import Floats
-from engine.run_comparison.statistical import Evidence, Overall, RunMeans, limits
+from engine.run_comparison.statistical import Evidence, Overall, RunMeans, count_inside, limits
 
 OUTLIER = 3.5
 """Robust deviations beyond which a value is an outlier (Iglewicz and Hoaglin)."""
@@ -32,19 +32,21 @@ class RunScores:
 
 @dataclass(frozen=True, slots=True)
 class Deviations:
-    """Badness and outliers of the runs of one side, and the side's mean of each metric without each run ([runs,
-    metrics], float32); none depends on a margin."""
+    """Badness and outliers of the runs of one side, the side's mean of each metric without each run ([runs, metrics],
+    float32) and how many metrics that leaves; none depends on a margin."""
 
     badness: Floats
     outliers: Floats
     without: NDArray[np.float32]
+    held: NDArray[np.int64]
 
 
 def deviations(means: RunMeans) -> Deviations:
     """How far each run lies from its side's median, over its metrics, and the side without it."""
     badness, outliers = _apart(means)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Deviations(badness, outliers, _without(means).astype(np.float32))
+        without = _without(means).astype(np.float32)
+        return Deviations(badness, outliers, without, np.isfinite(without).sum(axis=1))
 
 
 def _apart(means: RunMeans) -> tuple[Floats, Floats]:
@@ -82,9 +84,13 @@ def score_runs(
     with np.errstate(divide="ignore", invalid="ignore"):
         mean_left = (overall.left.sums.sum(axis=0) / overall.left.counts.sum(axis=0)).astype(np.float32)
         mean_right = (overall.right.sums.sum(axis=0) / overall.right.counts.sum(axis=0)).astype(np.float32)
-        whole = _share(mean_right - mean_left, low, high)
-        without_left = _share(mean_right - apart[0].without, low, high) - whole
-        without_right = _share(apart[1].without - mean_left, low, high) - whole
+        shift = mean_right - mean_left
+        whole = _share(count_inside(shift[None, :], low, high), np.isfinite(shift).sum()[None])
+        # Without a left run: low <= right - left' <= high, that is right - high <= left' <= right - low.
+        inside = count_inside(apart[0].without, mean_right - high, mean_right - low)
+        without_left = _share(inside, apart[0].held) - whole
+        inside = count_inside(apart[1].without, mean_left + low, mean_left + high)
+        without_right = _share(inside, apart[1].held) - whole
     return (
         RunScores(without_left, apart[0].badness, apart[0].outliers),
         RunScores(without_right, apart[1].badness, apart[1].outliers),
@@ -96,8 +102,6 @@ def _without(means: RunMeans) -> Floats:
     return np.where(counts > 0, (means.sums.sum(axis=0) - means.sums) / counts, np.nan)
 
 
-def _share(shift: NDArray[np.float32], low: NDArray[np.float32], high: NDArray[np.float32]) -> Floats:
-    """Share of metrics inside the margin along the last axis; metrics without a value do not count."""
-    inside = ((shift >= low) & (shift <= high)).sum(axis=-1)
-    held = np.isfinite(shift).sum(axis=-1)
+def _share(inside: NDArray[np.int64], held: NDArray[np.int64]) -> Floats:
+    """Share of metrics inside the margin; NaN where there are none."""
     return np.asarray(np.where(held > 0, inside / np.maximum(held, 1), np.nan))

@@ -105,7 +105,11 @@ class RunComparison:
             runs = Runs(seen, runs.directions, runs.bad_names)
         problems = name_problems([*inputs.problems], inputs.files, places, _fresh(runs))
         now_ms = parse_now(parameters.now) if parameters.now else (context.at_ms or context.now_ms)
-        chosen = choose_sides(runs, parameters, now_ms, found)
+        wish = (
+            inputs.version, context.at_ms, parameters.left, parameters.right, parameters.select, parameters.mode == "upstream",
+            parameters.include_failed, now_ms if parameters.select.startswith("last-n-hours") else 0,
+        )  # fmt: skip
+        chosen = _kept(memo, "sides", wish, lambda: choose_sides(runs, parameters, now_ms, found))
         context.check()
         keys = (inputs.version, tuple(r.key for r in chosen.left), tuple(r.key for r in chosen.right))
         pool = _kept(memo, "upstream", (keys, parameters.min_count), lambda: _pool(found, chosen, places, parameters))
