@@ -46,7 +46,11 @@ def _write(text: str | bytes) -> None:
         raise _Usage("standard output is closed")
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.buffer.write(data)
+        else:  # somebody's stand-in for standard output
+            sys.stdout.write(data.decode())
         sys.stdout.flush()
     except OSError as error:
         # What is left in the buffer would make Python complain once more when it flushes at exit.
@@ -71,10 +75,12 @@ def _dispatch(words: list[str]) -> int:
     arguments = _parser(command).parse_args(words[1:] if command else words)
     if command == "paths":
         return _paths()
-    if command == "report":
-        return _report(arguments)
-    if command == "check":
-        return _check(arguments)
+    if command in ("report", "check"):
+        from engine.settings import folders
+        from tui import logs
+
+        with logs.to_file(folders()["log"]):  # a reader's mistake is a problem in the report, its traceback is here
+            return _report(arguments) if command == "report" else _check(arguments)
     return _dashboard(arguments, demo=command == "demo")
 
 

@@ -39,11 +39,15 @@ def run(
     if not sys.stderr.isatty():  # Textual draws on standard error; `loadlens 2>log` shall work all the same
         sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
     lifecycle.prepare(os.environ, settings.ui.frames_per_second)
-    from tui.shell import Shell
+    from engine.settings import folders
+    from tui import logs
 
-    lifecycle.tolerate_bad_bytes()
-    with lifecycle.restored_terminal():
-        app = Shell(roots, settings, view=view, demo=demo, guards=True, prepare=prepare, lost=lost)
-        app.run(mouse=app.wants_mouse)
-    app.bridge.close()
+    with logs.to_file(folders()["log"]):
+        from tui.shell import Shell
+
+        lifecycle.tolerate_bad_bytes()
+        with lifecycle.restored_terminal():
+            app = Shell(roots, settings, view=view, demo=demo, guards=True, prepare=prepare, lost=lost)
+            app.run(mouse=app.wants_mouse)
+        app.bridge.close()
     return app.return_code or 0

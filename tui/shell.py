@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +18,7 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from engine import units
 from engine.views import VIEWS, Entry
-from tui import actions, glyphs, keymap, lifecycle
+from tui import actions, glyphs, keymap, lifecycle, logs
 from tui.bridge import Bridge, Opener, open_session
 from tui.messages import Changed, Computed, Opened, Progress, Scanning, WatchFailed
 from tui.screens.prompt import Prompt
@@ -36,24 +35,6 @@ if TYPE_CHECKING:
     from engine.settings import Settings, State
 
 log = logging.getLogger("loadlens.shell")
-
-LOG_LINES = 500
-"""Lines of the program's log that are kept for the log screen."""
-
-
-class RingHandler(logging.Handler):
-    """Keeps the last lines of the log for the screen."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self.lines: deque[tuple[float, str, str]] = deque(maxlen=LOG_LINES)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep one line (and the last line of a traceback)."""
-        text = record.getMessage()
-        if record.exc_info and record.exc_info[1] is not None:
-            text += f": {record.exc_info[1]!r}"
-        self.lines.append((record.created, record.levelname, text))
 
 
 class AsciiScrollBar(ScrollBarRender):
@@ -98,7 +79,7 @@ class Shell(App[None]):
         self.clock = clock
         self.glyphs = glyphs.choose(settings.ui.glyphs)
         self.complaints: list[str] = []
-        self.ring = RingHandler()
+        self.ring = logs.Ring()
         self.paused = False
         self.frozen: dict[str, Inputs] = {}
         self.frozen_changes = 0
@@ -167,8 +148,7 @@ class Shell(App[None]):
 
     async def on_mount(self) -> None:
         """Show the first tab, then start the engine after the first paint."""
-        logging.getLogger("loadlens").addHandler(self.ring)
-        logging.getLogger("loadlens").setLevel(logging.INFO)
+        logs.attach(self.ring)
         if self._guards:
             lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.last_words)
             self._watchdog = lifecycle.Watchdog(self.last_words)
@@ -603,7 +583,7 @@ class Shell(App[None]):
     def on_unmount(self) -> None:
         """Nothing may post after the end."""
         self.bridge.stop()
-        logging.getLogger("loadlens").removeHandler(self.ring)
+        logs.detach(self.ring)
 
     def on_prompt_changed(self) -> None:
         """Prompts speak to their own callers."""
@@ -614,4 +594,4 @@ class Shell(App[None]):
         self.update_keys()
 
 
-__all__ = ["LOG_LINES", "Prompt", "Shell"]
+__all__ = ["Prompt", "Shell"]

@@ -1,0 +1,50 @@
+"""The log file: rotated, private, and never a reason to fail."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from tui import logs
+
+
+def test_all_rooms_are_written_and_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MAX_BYTES", 2000)
+    path = tmp_path / "state" / "loadlens.log"
+    with logs.to_file(path):
+        assert not path.exists(), "no line, no file"
+        for number in range(200):
+            logging.getLogger("engine.live.watch").info("line %d \udcff", number)
+        try:
+            raise RuntimeError("boom")
+        except RuntimeError:
+            logging.getLogger("loadlens.bridge").exception("computing failed")
+    assert "computing failed" in path.read_text() and "RuntimeError: boom" in path.read_text()
+    assert sorted(p.name for p in path.parent.iterdir()) == ["loadlens.log", "loadlens.log.1", "loadlens.log.2"]
+    assert path.with_name("loadlens.log.1").stat().st_size <= 2000
+    logging.getLogger("engine.live.watch").warning("afterwards")
+    assert "afterwards" not in path.read_text()
+
+
+def test_a_place_that_cannot_be_written_costs_the_log_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "state").write_text("in the way")
+    ring = logs.Ring()
+    with logs.to_file(tmp_path / "state" / "loadlens.log"):
+        logs.attach(ring)
+        logging.getLogger("engine").error("one")
+        logging.getLogger("tui").error("two")
+        logs.detach(ring)
+    assert [line[2] for line in ring.lines] == ["one", "two"]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_home(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    tmp_path.chmod(0o500)
+    with logs.to_file(tmp_path / "state" / "loadlens.log"):
+        logging.getLogger("engine").error("one")
+    tmp_path.chmod(0o700)
+    assert capfd.readouterr() == ("", "") and not list(tmp_path.iterdir())

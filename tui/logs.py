@@ -1,0 +1,93 @@
+"""Where the program's log goes: a rotating file in the state folder, and the last lines for the log screen.
+
+Nothing is created before there is a line to write, and a folder that cannot be written only means that there is no file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import logging.handlers
+from collections import deque
+from collections.abc import Iterator
+from io import TextIOWrapper
+from pathlib import Path
+
+LINES = 500
+"""Lines of the log that are kept for the screen."""
+MAX_BYTES = 1 << 20
+"""Size at which a log file is put aside."""
+KEPT = 2
+"""Older log files that are kept."""
+ROOMS = ("loadlens", "engine", "tui", "sample_data")
+"""Top names of all loggers of this program."""
+
+
+class Ring(logging.Handler):
+    """Keeps the last lines of the log for the screen: time, level, text."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: deque[tuple[float, str, str]] = deque(maxlen=LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line (and the last line of a traceback)."""
+        try:
+            text = record.getMessage()
+        except Exception:  # a message whose arguments do not fit: a mistake that must not end the program
+            text = str(record.msg)
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]!r}"
+        self.lines.append((record.created, record.levelname, text))
+
+
+class File(logging.handlers.RotatingFileHandler):
+    """The log file. It never complains: what cannot be written is dropped, from then on everything."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="replace", delay=True)
+        self.setLevel(logging.INFO)
+        self.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+
+    def _open(self) -> TextIOWrapper:
+        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return super()._open()
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Give up."""
+        self.setLevel(logging.CRITICAL + 1)
+
+
+@contextlib.contextmanager
+def to_file(path: Path) -> Iterator[None]:
+    """Write the log of all rooms to ``path`` and nowhere else (not to the terminal) while the context lasts."""
+    handler = File(path)
+    loggers = [logging.getLogger(name) for name in ROOMS]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, (level, propagate) in zip(loggers, before, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagate
+        handler.close()
+
+
+def attach(handler: logging.Handler) -> None:
+    """Let ``handler`` hear all rooms, from INFO on."""
+    for name in ROOMS:
+        logger = logging.getLogger(name)
+        logger.addHandler(handler)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)
+
+
+def detach(handler: logging.Handler) -> None:
+    """Let ``handler`` hear nothing any more."""
+    for name in ROOMS:
+        logging.getLogger(name).removeHandler(handler)
