@@ -20,7 +20,7 @@ from engine.run_comparison.detail import Detail
 from engine.run_comparison.influence import RunScores
 from engine.run_comparison.kinds import BY_NAME
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.runs import Run, Runs
+from engine.run_comparison.runs import Run, Runs, one_per_file
 from engine.run_comparison.samples import MetricKey, Pooled, Samples, Side, metric_keys
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 
@@ -233,16 +233,17 @@ def _take(values: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def _mixed(pooled: Pooled, keys: Sequence[MetricKey]) -> tuple[Problem, ...]:
+    """One problem per file that writes metrics in another unit than the others."""
     wanted = set(keys)
+    by_file: dict[str, list[str]] = defaultdict(list)
+    for i, units_written, path in pooled.mixed:
+        key = pooled.keys[i]
+        if key in wanted:
+            name = " ".join(part for part in _own_name(key)[1:] if part)
+            written = " and ".join(unit or "no unit" for unit in units_written)
+            by_file[path].append(f"{name}: written in {written}, converted to {key.unit}")
     return tuple(
-        Problem.at(
-            f"{pooled.keys[i].report or pooled.keys[i].kind}",
-            "mixed-units",
-            f"{' '.join(part for part in _own_name(pooled.keys[i])[1:] if part)}: written in "
-            f"{' and '.join(unit or 'no unit' for unit in found)}; converted to {pooled.keys[i].unit}",
-        )
-        for i, found in pooled.mixed
-        if pooled.keys[i] in wanted
+        Problem.at(path, "mixed-units", "; ".join(reasons[:3]), count=len(reasons)) for path, reasons in by_file.items()
     )
 
 
@@ -488,7 +489,7 @@ def build_result(
         headline=_headline(summary, parameters),
         findings=_findings(summary, metrics, parameters),
         notes=tuple(notes),
-        problems=(*problems, *runs.bad_names, *compared.problems),
+        problems=one_per_file((*problems, *runs.bad_names, *compared.problems)),
         newest_ms=inputs.newest_ms,
         detail=Detail(
             compared.samples,

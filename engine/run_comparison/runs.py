@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 import polars as pl
@@ -173,14 +173,24 @@ def name_problems(
             owner = records.get((place.job, place.run))
         shown[label].append(problem)
         owners[label] = owner
-    merged = []
     for label, same in shown.items():
-        reasons = list(dict.fromkeys(p.reason for p in same))
-        total = sum(p.count for p in same)
-        first = same[0]
-        kind = Counter(p.kind for p in same).most_common(1)[0][0] if len(same) > 1 else first.kind
-        merged.append(Problem.at(label, kind, "; ".join(reasons), line=first.line, byte=first.byte, count=total))
         owner = owners[label]
         if owner is not None:
-            owner.problems += total
+            owner.problems += sum(problem.count for problem in same)
+    relabelled = (replace(problem, path=label) for label, same in shown.items() for problem in same)
+    return one_per_file(relabelled)
+
+
+def one_per_file(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Problems of one path as one: the first place, the commonest kind, reasons joined, counts added."""
+    shown: dict[str, list[Problem]] = defaultdict(list)
+    for problem in problems:
+        shown[problem.path].append(problem)
+    merged = []
+    for path, same in shown.items():
+        first = same[0]
+        kind = Counter(p.kind for p in same).most_common(1)[0][0]
+        reason = "; ".join(dict.fromkeys(p.reason for p in same))
+        total = sum(p.count for p in same)
+        merged.append(Problem.at(path, kind, reason, line=first.line, byte=first.byte, count=total))
     return fold(merged)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -103,11 +103,12 @@ def pool(parts: Sequence[tuple[int, NDArray[np.int64], Floats]], metrics: int, n
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """Samples by honest metric key, and what was noticed: series whose units differ within one metric."""
+    """Samples by honest metric key, and what was noticed: metrics written in several units, with these units and one
+    file (as job/run/path) that holds the rarer one."""
 
     keys: tuple[MetricKey, ...]
     samples: Samples
-    mixed: tuple[tuple[int, tuple[str, ...]], ...]
+    mixed: tuple[tuple[int, tuple[str, ...], str], ...]
 
 
 def metric_keys(measurements: Measurements) -> tuple[list[MetricKey], Codes, Floats]:
@@ -129,14 +130,18 @@ def metric_keys(measurements: Measurements) -> tuple[list[MetricKey], Codes, Flo
 
 
 def pool_honest(
-    measurements: Measurements, left: Sequence[Run], right: Sequence[Run], min_count: int, by_run: bool
+    measurements: Measurements,
+    left: Sequence[Run],
+    right: Sequence[Run],
+    rests: Mapping[int, str],
+    min_count: int,
+    by_run: bool,
 ) -> Pooled:
-    """Every metric of every kind; null values and items below ``min_count`` requests left out. ``by_run``: one value
-    per run (its median) instead of all."""
+    """Every metric of every kind; null values and items below ``min_count`` requests left out. ``rests``: path of each
+    file inside its run. ``by_run``: one value per run (its median) instead of all."""
     chunks = measurements.chunks
     keys, which, factors = metric_keys(measurements)
     used = np.zeros(len(keys), dtype=bool)
-    units: dict[int, set[str]] = defaultdict(set)
     sides: list[list[tuple[int, NDArray[np.int64], Floats]]] = [[], []]
     seen_codes = np.zeros(len(measurements.series), dtype=bool)
     for parts, runs in zip(sides, (left, right), strict=True):
@@ -148,8 +153,6 @@ def pool_honest(
                 used[metric[metric >= 0]] = True
                 seen_codes[chunk.codes] = True
                 parts.append((place, metric, values))
-    for code in np.flatnonzero(seen_codes).tolist():
-        units[int(which[code])].add(measurements.series[code].unit)
     place_of = np.cumsum(used) - 1
     place_of[~used] = -1
     total = int(used.sum())
@@ -158,12 +161,35 @@ def pool_honest(
         moved = [(place, np.where(metric >= 0, place_of[metric], -1), values) for place, metric, values in parts]
         side = pool(moved, total, len(runs))
         pooled.append(medians_by_run(side) if by_run else side)
-    mixed = tuple(
-        (int(place_of[metric]), tuple(sorted(found)))
-        for metric, found in sorted(units.items())
-        if len(found) > 1 and used[metric] and len({canonical(unit) for unit in found}) > 1
-    )
+    mixed = _mixed_units(measurements, np.flatnonzero(seen_codes), which, place_of, (*left, *right), rests)
     return Pooled(tuple(k for k, u in zip(keys, used, strict=True) if u), Samples(pooled[0], pooled[1]), mixed)
+
+
+def _mixed_units(
+    measurements: Measurements,
+    codes: NDArray[np.int64],
+    which: Codes,
+    place_of: NDArray[np.int64],
+    runs: Sequence[Run],
+    rests: Mapping[int, str],
+) -> tuple[tuple[int, tuple[str, ...], str], ...]:
+    written: dict[int, dict[str, int]] = defaultdict(dict)
+    for code in codes.tolist():
+        written[int(which[code])][measurements.series[code].unit] = code
+    found = []
+    chunks = measurements.chunks
+    for metric, units in sorted(written.items()):
+        if len({canonical(unit) for unit in units}) < 2 or place_of[metric] < 0:
+            continue
+        holders: dict[str, list[str]] = {unit: [] for unit in units}
+        for run in runs:
+            for chunk in _in_order(chunks, run):
+                for unit, code in units.items():
+                    if (chunk.codes == code).any():
+                        holders[unit].append(f"{run.job}/{run.name}/{rests.get(chunk.file, '')}")
+        rarest = min(holders, key=lambda unit: (len(holders[unit]), unit))
+        found.append((int(place_of[metric]), tuple(sorted(units)), holders[rarest][0]))
+    return tuple(found)
 
 
 def _in_order(chunks: Sequence[Chunk], run: Run) -> list[Chunk]:

@@ -119,11 +119,12 @@ class RunComparison:
         else:
             pooled_key = (keys, parameters.min_count, parameters.sample)
             by_run = parameters.sample == "run"
+            rests = {file: place.rest for file, place in places.items()}
             pooled = _kept(
                 memo,
                 "honest",
                 pooled_key,
-                lambda: pool_honest(found, chosen.left, chosen.right, parameters.min_count, by_run),
+                lambda: pool_honest(found, chosen.left, chosen.right, rests, parameters.min_count, by_run),
             )
             _both_sides(pooled.samples)
             if parameters.mode == "design":

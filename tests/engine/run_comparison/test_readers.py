@@ -353,7 +353,7 @@ def test_units_that_differ_are_converted_and_told(tmp_path: Path) -> None:
     (row,) = result.tables["metrics"].iter_rows(named=True)
     assert (row["unit"], row["verdict"]) == ("ms", "equivalent")
     assert row["mean_left"] == pytest.approx(row["mean_right"])
-    assert [p.kind for p in result.problems] == ["mixed-units"]
+    assert [(p.kind, p.path) for p in result.problems] == [("mixed-units", "left-job/4/artifacts/Timer_load_T.json")]
 
 
 def test_layouts_without_ci_marks(tmp_path: Path) -> None:
