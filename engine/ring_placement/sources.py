@@ -302,16 +302,8 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     extra = ["shard"] if whole else []
     if load["tenant_hash"].null_count() == load.height and load["dataset_hash"].null_count() == load.height:
         by = ["tenant", "dataset"]
-    # One pass groups the rows and says where each belongs; the sort makes the order of datasets defined.
     columns = [*by, *extra]
-    grouped = load.select(columns).with_row_index("index").group_by(columns).agg("index")
-    order = grouped.select(pl.arg_sort_by(columns, nulls_last=True)).to_series()
-    datasets = grouped.select(columns).select(pl.all().gather(order))
-    row_dataset = np.empty(load.height, dtype=np.int32)
-    if load.height:
-        number = np.empty(grouped.height, dtype=np.int32)
-        number[order.to_numpy()] = np.arange(grouped.height, dtype=np.int32)
-        row_dataset[grouped["index"].explode().to_numpy()] = np.repeat(number, grouped["index"].list.len().to_numpy())
+    datasets, row_dataset = _distinct(load.select(columns))
     tenants = datasets.select("tenant", *(["tenant_hash"] if "tenant_hash" in by else [])).unique(maintain_order=True)
     tenants = tenants.with_row_index("number")
     on = [c for c in tenants.columns if c != "number"]
@@ -359,6 +351,36 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
         "limits_from", np.array(["default", "override", "rule"])[origin] if len(origin) else [], dtype=pl.String
     )
     return keys, datasets.select("tenant", texts.alias("dataset")).with_columns(labels)
+
+
+def _distinct(frame: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
+    """The distinct rows of ``frame`` in order, and for each row the number (int32) of its distinct one."""
+    columns = frame.columns
+    if not frame.height:
+        return frame, np.empty(0, dtype=np.int32)
+    # Grouping one number is cheaper than grouping texts. Equal numbers of different rows are possible, so look.
+    hashed = frame.select(pl.struct(columns).hash().alias("hash"))
+    grouped = hashed.with_row_index("index").group_by("hash").agg("index")
+    index, counts, first = _members(grouped)
+    leader = np.empty(frame.height, dtype=np.uint32)
+    leader[index] = np.repeat(first, counts)
+    leaders = pl.Series(leader)
+    if not all(frame[c].gather(leaders).eq_missing(frame[c]).all() for c in columns):
+        index, counts, first = _members(frame.with_row_index("index").group_by(columns).agg("index"))
+    distinct = frame[pl.Series(first)]
+    order = distinct.select(pl.arg_sort_by(columns, nulls_last=True)).to_series()
+    number = np.empty(distinct.height, dtype=np.int32)
+    number[order.to_numpy()] = np.arange(distinct.height, dtype=np.int32)
+    rows = np.empty(frame.height, dtype=np.int32)
+    rows[index] = np.repeat(number, counts)
+    return distinct[order], rows
+
+
+def _members(grouped: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row numbers group by group, how many each group has, and the first of each."""
+    lists = grouped["index"]
+    index, counts = lists.explode().to_numpy(), lists.list.len().to_numpy()
+    return index, counts, index[np.cumsum(counts) - counts]
 
 
 def _hashes(texts: pl.Series, raw: pl.Series | None) -> np.ndarray:

@@ -485,3 +485,12 @@ def test_shards_without_load_are_not_called_rejected() -> None:
     assert result.summary["rejected_bytes"] == 0
     assert -1 not in result.detail.stored_by
     assert -2 in result.detail.stored_by
+
+
+def test_distinct_rows() -> None:
+    from engine.ring_placement.sources import _distinct
+
+    frame = pl.DataFrame({"a": ["x", "y", "x", None, "x", None], "b": [1, 1, 1, 2, 2, 2]})
+    distinct, rows = _distinct(frame)
+    assert distinct.rows() == [("x", 1), ("x", 2), ("y", 1), (None, 2)]
+    assert [distinct.row(i) for i in rows.tolist()] == frame.rows()
