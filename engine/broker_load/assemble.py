@@ -6,12 +6,13 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load import failover, tables
-from engine.broker_load.cluster import BrokerSums, Cluster
+from engine.broker_load.balance import Thresholds, over_capacity
+from engine.broker_load.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
 from engine.broker_load.failover import Aftermath
 from engine.broker_load.metrics import SAMPLE
 from engine.broker_load.model import Model
-from engine.broker_load.topology import Flags, Floats
-from engine.broker_load.windows import EXTRAPOLATIONS, INVALID
+from engine.broker_load.topology import Flags, Floats, tally
+from engine.broker_load.windows import EXTRAPOLATIONS
 
 
 def _percent(value: Floats, of: Floats, alive: Flags) -> Floats:
@@ -61,7 +62,7 @@ def _who(cluster: Cluster) -> dict[str, object]:
     }
 
 
-def brokers(model: Model, cluster: Cluster, trend: list[list[float]]) -> pl.DataFrame:
+def brokers(model: Model, cluster: Cluster, trend: list[list[float]], thresholds: Thresholds) -> pl.DataFrame:
     """Result table ``brokers``."""
     alive = cluster.topology.alive
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -71,6 +72,7 @@ def brokers(model: Model, cluster: Cluster, trend: list[list[float]]) -> pl.Data
     residual = np.where(np.isfinite(modelled - measured), modelled - measured, np.nan)
     columns = _who(cluster) | load_columns(cluster, cluster.sums)
     columns |= {
+        "flags": flags(model, cluster, thresholds),
         "measured_cpu_pct": _known("m", measured),
         "residual_cpu_pct": _known("r", residual),
         "residual_reason": residual_reasons(model, cluster, residual),
@@ -252,6 +254,87 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
     )
 
 
+def flags(model: Model, cluster: Cluster, thresholds: Thresholds) -> list[str]:
+    """What to look at, per broker."""
+    topology = cluster.topology
+    words: list[list[str]] = [[] for _ in range(topology.brokers)]
+    for resource in RESOURCES:
+        for index in np.flatnonzero(over_capacity(cluster, resource, thresholds)).tolist():
+            words[index].append(f"over {resource}")
+    heard = np.ones(topology.brokers, np.bool_)
+    if model.rounds:
+        last = model.rounds[-1]
+        where = last.topology.index_of(topology.ids)
+        heard = np.append(last.heard, False)[where] | (where < 0)
+    for index in np.flatnonzero(topology.alive & ~heard).tolist():
+        words[index].append("silent")
+    for index in np.flatnonzero(cluster.capacities.estimated & topology.alive).tolist():
+        words[index].append("cap est.")
+    return [", ".join(found) for found in words]
+
+
+def racks(cluster: Cluster) -> pl.DataFrame:
+    """Result table ``racks``: sums, with percentages of the rack's live capacity."""
+    topology = cluster.topology
+    columns = load_columns(cluster, cluster.sums)
+    summed = [name for name in columns if name not in ("disk_pct", "cpu_pct")]
+    extra = {
+        "_cpu": np.where(topology.alive, np.nan_to_num(cluster.sums.of("CPU")), 0.0),
+        "_cpu_cap": cluster.capacity("CPU"),
+        "_disk": np.where(topology.alive, cluster.sums.of("DISK"), 0.0),
+        "_disk_cap": cluster.capacity("DISK"),
+    }
+    frame = pl.DataFrame({"rack": list(topology.racks)} | columns | extra)
+    grouped = frame.group_by("rack", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("brokers"), *(pl.col(name).sum() for name in [*summed, *extra])
+    )
+    shares = [
+        pl.when(pl.col(f"_{name}_cap") > 0)
+        .then(100.0 * pl.col(f"_{name}") / pl.col(f"_{name}_cap"))
+        .alias(f"{name}_pct")
+        for name in ("cpu", "disk")
+    ]
+    return tables.RACKS.sorted(tables.RACKS.frame(grouped.with_columns(shares).drop(list(extra)).fill_nan(None)))
+
+
+def topics(cluster: Cluster) -> pl.DataFrame:
+    """Result table ``topics``."""
+    topology, loads = cluster.topology, cluster.loads
+    count = len(topology.topics)
+
+    def total(value: Floats) -> Floats:
+        return tally(topology.topic, np.where(loads.held, value, 0.0).sum(axis=1), count)
+
+    led = loads.leads.any(axis=1)
+    cpu = np.maximum(np.nan_to_num(np.where(loads.leads, loads.cpu, 0.0).sum(axis=1)), 0.0)
+    rows = np.flatnonzero(led)
+    order = rows[np.lexsort((cpu[rows], topology.topic[rows]))]
+    topic, value = topology.topic[order], cpu[order]
+    size = np.bincount(topic, minlength=count)
+    whole = tally(topic, value, count)
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size) + 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gini = 2 * tally(topic, rank * value, count) / (size * whole) - (size + 1) / size
+    top = np.zeros(count)
+    np.maximum.at(top, topic, value)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = top / whole
+    frame = pl.DataFrame(
+        {
+            "topic": list(topology.topics),
+            "partitions": np.bincount(topology.topic, minlength=count),
+            "replicas": np.bincount(topology.topic, weights=loads.held.sum(axis=1), minlength=count),
+            "cpu_pct_cores": total(loads.cpu),
+            "disk_mb": total(loads.disk),
+            "nw_in_kbs": total(loads.nw_in),
+            "nw_out_kbs": total(loads.nw_out),
+            "gini_cpu": _known("g", np.where(np.isfinite(gini), np.maximum(gini, 0.0), np.nan)),
+            "top_share_cpu": _known("s", share),
+        }
+    )
+    return tables.TOPICS.frame(frame)
+
+
 def hosts(cluster: Cluster) -> pl.DataFrame:
     """Result table ``hosts``: sums of the brokers; CPU percentages add up, the disk percentage is made again."""
     topology = cluster.topology
@@ -323,12 +406,8 @@ def failover_brokers(cluster: Cluster, found: Aftermath, breaches: list[str]) ->
     return tables.FAILOVER_BROKERS.frame(pl.DataFrame(columns))
 
 
-def breaches(cluster: Cluster, found: Aftermath, thresholds: object) -> list[str]:
+def breaches(cluster: Cluster, found: Aftermath, thresholds: Thresholds) -> list[str]:
     """Per broker the capacity thresholds broken after the failure, on survivors."""
-    from engine.broker_load.balance import Thresholds
-    from engine.broker_load.cluster import HOST_RESOURCES, RESOURCES
-
-    assert isinstance(thresholds, Thresholds)
     survivors = cluster.topology.alive & ~found.failed
     out: list[list[str]] = [[] for _ in range(cluster.topology.brokers)]
     for resource in RESOURCES:
@@ -362,10 +441,3 @@ def failures(
         }
         for index in np.flatnonzero(topology.alive).tolist()
     ]
-
-
-def invalid_share(model: Model) -> float:
-    """Share of partition-windows without a valid value."""
-    total = model.aggregate
-    cells = max(total.size * len(total.windows), 1)
-    return sum(int((s == INVALID).sum()) for s in total.states if s is not None) / cells

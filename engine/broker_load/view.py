@@ -248,8 +248,8 @@ def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Obs
     if at_ms is not None:
         given = given.filter(pl.col("time_ms").is_null() | (pl.col("time_ms") <= at_ms))
     if given.height:
-        names = ("cpu", "bytes_in", "bytes_out", "follower_in")
-        return Observations(*(given[name].to_numpy() for name in names), np.ones(given.height))
+        cpu, into, out, fetched = (given[name].to_numpy() for name in ("cpu", "bytes_in", "bytes_out", "follower_in"))
+        return Observations(cpu, into, out, fetched, np.ones(given.height))
     if built is None or not built.rounds:
         none = np.empty(0)
         return Observations(none, none, none, none, none)
@@ -273,6 +273,9 @@ def _typical_cores(built: Model) -> float:
 
 def _regression_table(observed: Observations, learned: Upstream, fit: Fit, mode: str) -> pl.DataFrame:
     as_upstream = mode == "upstream"
+    verdict = fit.verdict
+    if as_upstream and observed.size and not learned.trained:
+        verdict = f"{verdict}; upstream's training stands at {learned.completeness:.0%}"
     rows: dict[str, list[Any]] = {
         "symbol": ["a", "b", "c"],
         "coefficient": list(learned.coefficients if as_upstream else fit.coefficients),
@@ -280,7 +283,7 @@ def _regression_table(observed: Observations, learned: Upstream, fit: Fit, mode:
         "high": list(learned.high if as_upstream else fit.high),
         "completeness": [learned.completeness] * 3,
         "trained": [learned.trained] * 3,
-        "verdict": [fit.verdict] * 3,
+        "verdict": [verdict] * 3,
         "name": [regression.NAMES[symbol] for symbol in "abc"],
         "upstream": list(learned.coefficients),
         "fitted": list(fit.coefficients),
@@ -338,7 +341,7 @@ def _model_tables(
     context: Context,
 ) -> list[Verdict]:
     thresholds = parameters.thresholds()
-    frames["brokers"] = assemble.brokers(built, chosen, _trend(built))
+    frames["brokers"] = assemble.brokers(built, chosen, _trend(built), thresholds)
     removed = None
     if parameters.mode == "regression":
         weights = Weights(parameters.a, parameters.b, parameters.c)
@@ -368,6 +371,8 @@ def _model_tables(
     }
     frames["cluster_stats"] = tables.STATS.frame({"statistic": list(statistics)} | columns)
     frames["hosts"] = assemble.hosts(chosen)
+    frames["racks"] = assemble.racks(chosen)
+    frames["topics"] = assemble.topics(chosen)
     rows = [
         row
         for one in built.rounds[-_BROKER_SAMPLES:]

@@ -1,0 +1,439 @@
+"""The tab: brokers, topics, goals, regression, failures, the what-if and what was odd in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+
+from tui.actions import bindings
+from tui.views.base import DetailPanel, ViewPane
+from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, percent
+from tui.widgets.bars import change_bar, share_bar
+from tui.widgets.control import NumberControl
+from tui.widgets.facts import Fact, Facts
+from tui.widgets.fragments import Fragment
+from tui.widgets.plot import PlotView, Series, plot, spark
+from tui.widgets.sections import Sections
+from tui.widgets.table import LiveTable
+
+if TYPE_CHECKING:
+    from engine.broker_load.view import Detail
+    from engine.result import Result
+    from tui.widgets.window import Cell
+
+NAME = "broker-load"
+MODES = ("upstream", "corrected", "regression")
+GROUPS = ("brokers", "hosts", "racks")
+BROKERS, TOPICS, GOALS, REGRESSION, FAILURES, WHAT_IF, DATA = range(7)
+LOAD_BARS = {
+    "cpu_pct": share_bar(text="percent", peak=100),
+    "disk_pct": share_bar(text="percent", peak=100),
+}
+NEUTRAL: dict[str, Any] = {"fail": (), "demote": (), "apply_plan": False, "reassignment": None, "add_brokers": 0}
+"""The what-if parameters and their neutral values."""
+
+
+def state_cell(cell: Cell) -> Sequence[Fragment]:
+    """A broker's state; anything but alive stands out."""
+    word = str(cell.value or "")
+    return [(word, {"ALIVE": "dim", "FAILED": "critical"}.get(word, "severe"))]
+
+
+def residual_cell(cell: Cell) -> Sequence[Fragment]:
+    """Modelled minus measured CPU with its sign; beyond five points it stands out."""
+    if cell.value is None:
+        return [("–", "dim")]
+    return [(f"{cell.value:+.1f}".rjust(cell.width), "moderate" if abs(cell.value) >= 5 else "")]
+
+
+def trend_cell(cell: Cell) -> Sequence[Fragment]:
+    """Measured CPU by window."""
+    return [(spark(cell.value or (), cell.width, cell.glyphs, low=0), "bar")]
+
+
+def flag_cell(cell: Cell) -> Sequence[Fragment]:
+    """Thresholds broken stand out; an estimated capacity does not."""
+    word = str(cell.value or "")
+    return [(word, "severe" if "over" in word or "silent" in word else "dim")]
+
+
+def violated_cell(cell: Cell) -> Sequence[Fragment]:
+    """Whether a goal is violated; unknown is said."""
+    if cell.value is None:
+        return [("?", "dim")]
+    if not cell.value:
+        return [("no", "dim")]
+    return [("YES", "severe" if cell.row.get("hard") else "moderate")]
+
+
+def breach_cell(cell: Cell) -> Sequence[Fragment]:
+    """What breaks."""
+    return [(str(cell.value or ""), "severe")]
+
+
+def count_cell(cell: Cell) -> Sequence[Fragment]:
+    """A count that should be 0."""
+    return [(str(cell.value if cell.value is not None else "–").rjust(cell.width), "severe" if cell.value else "dim")]
+
+
+class Pane(ViewPane):
+    """Broker load."""
+
+    VIEW = NAME
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
+    DEFAULT_CSS = """
+    #bl-regression-plot { height: 1fr; }
+    #bl-regression { height: 6; }
+    #bl-weights { height: 3; }
+    #bl-coverage { width: 36; }
+    .-narrow #bl-coverage { display: none; }
+    #bl-balance { height: 8; }
+    .-short #bl-balance { display: none; }
+    #bl-what-leaders { height: 1fr; }
+    #bl-what { height: 1fr; }
+    #bl-what-facts { height: 4; }
+    #bl-ledger { height: 2fr; }
+    #bl-skipped { height: 1fr; }
+    #partition-windows { height: 9; }
+    .-short #partition-windows { height: 5; }
+    """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.grouping = GROUPS[0]
+
+    def compose_view(self) -> ComposeResult:
+        """One section per question."""
+        sections = Sections(id="bl-sections")
+        broker_bars = LOAD_BARS | {
+            "state": state_cell, "residual_cpu_pct": residual_cell, "cpu_trend": trend_cell, "flags": flag_cell,
+        }  # fmt: skip
+        sections.add(
+            "brokers",
+            Horizontal(
+                LiveTable(name=f"{NAME}/brokers", id="bl-brokers", renderers=broker_bars),
+                DetailPanel(Facts(id="bl-broker-facts")),
+            ),
+        )
+        sections.add(
+            "topics",
+            LiveTable(
+                name=f"{NAME}/topics", id="bl-topics",
+                renderers={"cpu_pct_cores": share_bar(text="number"), "disk_mb": share_bar(text="number")},
+            ),
+        )  # fmt: skip
+        sections.add(
+            "goals",
+            Vertical(
+                LiveTable(name=f"{NAME}/goals", id="bl-goals", renderers={"violated": violated_cell}),
+                LiveTable(name=f"{NAME}/balance", id="bl-balance"),
+            ),
+        )
+        sections.add(
+            "regression",
+            Vertical(
+                LiveTable(name=f"{NAME}/regression", id="bl-regression"),
+                Vertical(
+                    NumberControl("a  leader in", 0.7, low=0, step=0.05, id="bl-a"),
+                    NumberControl("b  leader out", 0.15, low=0, step=0.05, id="bl-b"),
+                    NumberControl("c  follower in", 0.15, low=0, step=0.05, id="bl-c"),
+                    id="bl-weights",
+                ),
+                Horizontal(
+                    PlotView(id="bl-regression-plot"),
+                    LiveTable(name=f"{NAME}/coverage", id="bl-coverage", renderers={"fill": share_bar(peak=1)}),
+                ),
+            ),
+        )
+        sections.add(
+            "failures",
+            LiveTable(
+                name=f"{NAME}/failures", id="bl-failures",
+                renderers={"leaderless": count_cell, "breaches": count_cell, "under_min_isr": count_cell},
+            ),
+        )  # fmt: skip
+        change = change_bar("cpu_pct_before", "cpu_pct", peak=100)
+        sections.add(
+            "what if",
+            Vertical(
+                Facts(id="bl-what-facts"),
+                LiveTable(
+                    name=f"{NAME}/what-if", id="bl-what",
+                    renderers={**LOAD_BARS, "cpu_pct": change, "state": state_cell, "breaches": breach_cell},
+                ),
+                LiveTable(name=f"{NAME}/what-if-leaders", id="bl-what-leaders"),
+            ),
+        )  # fmt: skip
+        sections.add(
+            "data",
+            Vertical(
+                LiveTable(name=f"{NAME}/ledger", id="bl-ledger"), LiveTable(name=f"{NAME}/skipped", id="bl-skipped")
+            ),
+        )
+        yield sections
+
+    # -- drawing ------------------------------------------------------------------------------------------------------
+
+    def show(self, result: Result) -> None:
+        """Draw the section on screen; the others when they are chosen."""
+        titles = self.query_one("#bl-sections", Sections)
+        from tui.widgets.sections import TitleBar
+
+        bar = titles.query_one(TitleBar)
+        goals = result.summary.get("violated_goals", 0)
+        hard = result.summary.get("violated_hard_goals", 0)
+        bar.mark(GOALS, str(goals) if goals else "", "severe" if hard else "moderate")
+        lost = result.summary.get("unsurvivable_single_failures", 0)
+        bar.mark(FAILURES, str(lost) if lost else "", "severe")
+        gone = result.summary.get("skipped_partitions", 0)
+        bar.mark(DATA, str(gone) if gone else "", "moderate")
+        bar.mark(WHAT_IF, "*" if self._asked() else "", "key")
+        self._draw(titles.chosen)
+
+    @on(Sections.Shown, "#bl-sections")
+    def _section_shown(self, event: Sections.Shown) -> None:
+        if self.result is not None:
+            self._draw(event.index)
+
+    def _draw(self, section: int) -> None:
+        result = self.result
+        if result is None:
+            return
+        if section == BROKERS:
+            self.show_table("#bl-brokers", result, self.grouping)
+            self._facts()
+        elif section == TOPICS:
+            self.show_table("#bl-topics", result, "topics")
+        elif section == GOALS:
+            self.show_table("#bl-goals", result, "goals")
+            self.show_table("#bl-balance", result, "balance")
+        elif section == REGRESSION:
+            self._regression(result)
+        elif section == FAILURES:
+            self.show_table("#bl-failures", result, "failures")
+        elif section == WHAT_IF:
+            self._what_if(result)
+        elif section == DATA:
+            self.show_table("#bl-ledger", result, "ledger")
+            self.show_table("#bl-skipped", result, "skipped")
+
+    @on(LiveTable.Highlighted, "#bl-brokers")
+    def _facts(self) -> None:
+        row = self.query_one("#bl-brokers", LiveTable).row
+        facts = self.query_one("#bl-broker-facts", Facts)
+        if row is None or self.result is None:
+            facts.show([])
+        elif self.grouping == "brokers":
+            if "source" in row:
+                facts.show(broker_facts(row))
+        else:
+            facts.show(self._group_facts(row))
+
+    def _group_facts(self, row: dict[str, Any]) -> list[Fact]:
+        name = str(row.get("host") or row.get("rack") or "")
+        note = (
+            "percentages of CPU add up, as upstream shows them" if self.grouping == "hosts" else "of the live capacity"
+        )
+        return [
+            (name, "", "title"), ("CPU", percent(row["cpu_pct"]), ""), ("disk", percent(row["disk_pct"]), ""),
+            ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""), ("note", note, "dim"),
+        ]  # fmt: skip
+
+    def _regression(self, result: Result) -> None:
+        self.show_table("#bl-regression", result, "regression")
+        self.show_table("#bl-coverage", result, "regression_coverage")
+        for name in "abc":
+            self.query_one(f"#bl-{name}", NumberControl).show(getattr(self.parameters, name))
+        detail: Detail = result.detail
+        if not detail.observed:
+            self.query_one("#bl-regression-plot", PlotView).show(None)
+            return
+        chosen = [place for place, used in enumerate(detail.used) if used]
+        rest = [place for place, used in enumerate(detail.used) if not used]
+
+        def points(places: list[int], name: str, style: str, shape: str) -> Series:
+            return Series(
+                [detail.observed[p] for p in places],
+                [detail.predicted[p] for p in places],
+                name,
+                style,
+                points=True,
+                shape=shape,
+            )
+
+        top = max(max(detail.observed), max(detail.predicted), 1.0)
+        lines = [points(chosen, "predicted by measured CPU %", "bar", "o")]
+        if rest:
+            lines.append(points(rest, "held out", "bar2", "+"))
+        lines.append(Series([0.0, top], [0.0, top], "equal", "dim", dashed=True))
+        self.query_one("#bl-regression-plot", PlotView).show(
+            lambda width, height, glyphs: plot(lines, width, height, glyphs, x_span=(0.0, top), y_span=(0.0, top))
+        )
+
+    def _asked(self) -> bool:
+        return any(getattr(self.parameters, name) != value for name, value in NEUTRAL.items())
+
+    def _what_if(self, result: Result) -> None:
+        facts = self.query_one("#bl-what-facts", Facts)
+        parameters = self.parameters
+        if not self._asked():
+            facts.show(
+                [
+                    (
+                        "Space kills the broker or rack under the cursor, i demotes, v applies a plan, a adds a broker.",
+                        "",
+                        "dim",
+                    )
+                ]
+            )
+        else:
+            shown: list[Fact] = []
+            if parameters.fail:
+                shown.append(("dead", ", ".join(parameters.fail), "critical"))
+            if parameters.demote:
+                shown.append(("demoted", ", ".join(parameters.demote), "moderate"))
+            if parameters.apply_plan or parameters.reassignment is not None:
+                shown.append(("plan", "the proposed reassignment is applied", "moderate"))
+            if parameters.add_brokers:
+                shown.append(("added", f"{parameters.add_brokers} brokers of the typical capacity", "ok"))
+            summary = result.summary
+            if "failover_moved" in summary:
+                text = (
+                    f"{summary['failover_moved']} leaders move, {summary['failover_leaderless']} partitions without a leader, "
+                    f"{summary['failover_under_min_isr']} newly under min.insync.replicas, {summary['failover_breaches']} "
+                    "capacity thresholds newly broken"
+                )
+                bad = summary["failover_leaderless"] or summary["failover_breaches"]
+                shown.append(("outcome", text, "severe" if bad else "ok"))
+            facts.show(shown)
+        first = next(
+            (n for n in ("failover_brokers", "scenario_brokers", "add_brokers") if n in result.tables),
+            "failover_brokers",
+        )
+        second = next((n for n in ("failover_leaders", "scenario_moves") if n in result.tables), "failover_leaders")
+        self.show_table("#bl-what", result, first)
+        self.show_table("#bl-what-leaders", result, second)
+
+    def steps(self) -> Sequence[int]:
+        """The ends of the windows there are."""
+        detail = self.result.detail if self.result is not None else None
+        return detail.window_ends if detail is not None else ()
+
+    # -- drilling down ------------------------------------------------------------------------------------------------
+
+    @on(LiveTable.Selected, "#bl-brokers")
+    async def _open_broker(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        if self.grouping == "brokers":
+            await self.drill(BrokerLevel(int(event.key[0])))
+
+    @on(LiveTable.Selected, "#bl-topics")
+    async def _open_topic(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        await self.drill(TopicLevel(str(event.key[0])))
+
+    @on(LiveTable.Selected, "#broker-replicas")
+    async def _open_replica(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        await self.drill(TopicLevel(str(event.key[0])))
+        self.levels[-1].query_one("#topic-partitions", LiveTable).move_to_key((event.key[0], event.key[1]))
+
+    @on(LiveTable.Selected, "#topic-partitions")
+    @on(LiveTable.Selected, "#bl-skipped")
+    @on(LiveTable.Selected, "#bl-what-leaders")
+    async def _open_partition(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        await self.drill(PartitionLevel(str(event.key[0]), int(event.key[1])))
+
+    @on(LiveTable.Selected, "#partition-replicas")
+    async def _open_holder(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        await self.drill(BrokerLevel(int(event.key[2])))
+
+    @on(LiveTable.Selected, "#bl-failures")
+    def _open_failure(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        self.action_kill()
+        self.query_one("#bl-sections", Sections).choose(WHAT_IF)
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def _under_cursor(self) -> str | None:
+        """The broker or rack under the cursor, as the parameter ``fail`` names it."""
+        top = self.levels[-1] if self.levels else None
+        if isinstance(top, BrokerLevel):
+            return str(top.broker)
+        if len(self.levels) > 1 or not self.query("#bl-sections"):
+            return None
+        section = self.query_one("#bl-sections", Sections).chosen
+        table = {BROKERS: "#bl-brokers", FAILURES: "#bl-failures", WHAT_IF: "#bl-what"}.get(section)
+        row = self.query_one(table, LiveTable).row if table else None
+        if row is None:
+            return None
+        if "failure" in row:
+            kind, _, name = str(row["failure"]).partition(" ")
+            return name if kind == "broker" else f"rack:{name}"
+        if row.get("broker") is not None:
+            return str(row["broker"])
+        if section == BROKERS and self.grouping == "racks":
+            return f"rack:{row['rack']}"
+        return f"host:{row['host']}" if row.get("host") else None
+
+    def _toggle(self, field: str) -> None:
+        word = self._under_cursor()
+        if word is None or self.parameters is None:
+            self.notify("put the cursor on a broker first", timeout=3)
+            return
+        now = getattr(self.parameters, field)
+        self.change(**{field: tuple(w for w in now if w != word) if word in now else (*now, word)})
+
+    def action_kill(self) -> None:
+        """Kill the broker or rack under the cursor, or bring it back."""
+        self._toggle("fail")
+
+    def action_demote(self) -> None:
+        """Demote the broker under the cursor, or undo that."""
+        self._toggle("demote")
+
+    def action_mode(self) -> None:
+        """The next of upstream, corrected, regression."""
+        if self.parameters is not None:
+            self.change(mode=MODES[(MODES.index(self.parameters.mode) + 1) % len(MODES)])
+
+    def action_weights(self) -> None:
+        """Static or fitted weights."""
+        if self.parameters is not None:
+            self.change(weights="static" if self.parameters.weights == "fitted" else "fitted")
+
+    def action_plan(self) -> None:
+        """Apply the reassignment among the inputs, or drop it."""
+        if self.parameters is not None:
+            self.change(apply_plan=not self.parameters.apply_plan)
+
+    def action_add(self) -> None:
+        """One more broker."""
+        if self.parameters is not None:
+            self.change(add_brokers=self.parameters.add_brokers + 1)
+
+    def action_clear(self) -> None:
+        """Drop the what-if."""
+        if self.parameters is not None:
+            self.change(**NEUTRAL)
+
+    def action_group(self) -> None:
+        """Brokers, hosts or racks."""
+        self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
+        if self.result is not None and self.query("#bl-sections"):
+            self.query_one("#bl-sections", Sections).choose(BROKERS)
+            self._draw(BROKERS)
+
+    @on(NumberControl.Changed)
+    def _weight(self, event: NumberControl.Changed) -> None:
+        if event.number.id in ("bl-a", "bl-b", "bl-c"):
+            event.stop()
+            self.change(**{event.number.id[-1]: event.value})
