@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -55,11 +55,12 @@ class Table:
     key: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     title: str = ""
+    schema: pl.Schema = field(init=False, repr=False, compare=False)
+    """Polars schema of the table; not to be changed."""
 
-    @property
-    def schema(self) -> pl.Schema:
-        """Polars schema of the table."""
-        return pl.Schema({column.name: column.dtype for column in self.columns})
+    def __post_init__(self) -> None:
+        """Make the schema once: it is asked for often on the live path."""
+        object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
 
     def column(self, name: str) -> Column:
         """The column called ``name``. Raises KeyError."""
@@ -77,6 +78,8 @@ class Table:
 
         Missing columns become nulls; unknown ones raise ValueError (a programming error, not bad data).
         """
+        if isinstance(rows, pl.DataFrame) and rows.schema == self.schema:
+            return rows
         given = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
         schema = self.schema  # made anew at each access
         unknown = set(given) - set(schema)

@@ -246,7 +246,8 @@ def _fleet(
             recommend.recommendations(part, limits, parameters.headroom),
         )
         if not again and touched is not None:
-            made = tuple(spliced(old, new, touched, model.jobs) for old, new in zip(memo["fleet"], made, strict=True))
+            old = memo["fleet"]
+            made = (spliced(old[0], made[0], touched, model.jobs), spliced(old[1], made[1], touched, model.jobs))
         memo.update(key=key, fleet=made, generation=changes.generation, turn=memo.get("turn", 0) + 1)
     costs, advised = memo["fleet"]
     return costs, advised, None if again else touched
@@ -273,7 +274,8 @@ def _listed(
         found = held[2]
     else:
         wanted = pl.col("job_id").is_in(pl.Series(sorted(touched)).implode())
-        part = _listing(*(frame.filter(wanted) for frame in (jobs, verdicts, avoidable, advised)), names)
+        mine = (frame.filter(wanted) for frame in (jobs, verdicts, avoidable, advised))
+        part = _listing(next(mine), next(mine), next(mine), next(mine), names)
         found = spliced(held[2], part, touched, model.jobs)
     memo["listing"] = (key, memo["turn"], found)
     return found

@@ -42,15 +42,56 @@ def scaled(limits: Limits, by: float) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
+class PerJob:
+    """Details that differ in form from job to job: label → value of job ``j``."""
+
+    of: Callable[[int], Mapping[str, Any]]
+
+    def texts(self, at: Array) -> list[str]:
+        """Details of the jobs ``at`` as JSON objects."""
+        return [_json(self.of(j)) for j in at.tolist()]
+
+
+@dataclass(frozen=True)
+class PerLabel:
+    """Details of the same labels for every job: label → texts of the jobs asked for, plain ones that JSON need not
+    escape."""
+
+    of: Callable[[Array], Mapping[str, list[str]]]
+
+    def texts(self, at: Array) -> list[str]:
+        """Details of the jobs ``at`` as JSON objects."""
+        columns = self.of(at)
+        shape = ",".join(f'"{label}":"%s"' for label in columns).join("{}")
+        return [shape % cells for cells in zip(*columns.values(), strict=True)]
+
+
+def _each(make: Callable[[Any], str], values: Array) -> list[str]:
+    """``make`` of each value, of equal ones once."""
+    known: dict[Any, str] = {}
+    found = []
+    for value in values.tolist():
+        text = known.get(value)
+        if text is None:
+            text = known[value] = make(value)
+        found.append(text)
+    return found
+
+
+def _plain(values: Array) -> list[str]:
+    return list(map(str, values.tolist()))
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """One heuristic over all jobs. ``given``: which jobs get a result; ``details(j)``: label → value of job ``j``;
+    """One heuristic over all jobs. ``given``: which jobs get a result; ``details``: upstream's labels and values;
     ``parts``: the severities that were combined, by name, for "why and how far"."""
 
     rule: Rule
     given: Array
     severity: Array
     score: Array
-    details: Callable[[int], Mapping[str, Any]]
+    details: PerJob | PerLabel
     parts: Mapping[str, Array]
 
 
@@ -111,9 +152,7 @@ class Judge:
         """Severity value x tasks from MODERATE on, else 0."""
         return np.where(severity >= 2, severity * n, 0)
 
-    def verdict(
-        self, rule: Rule, side: int, severity: Array, details: Callable[[int], Mapping[str, Any]], **parts: Array
-    ) -> Verdict:
+    def verdict(self, rule: Rule, side: int, severity: Array, details: PerLabel, **parts: Array) -> Verdict:
         """A verdict whose score is severity x tasks of its side."""
         return Verdict(rule, self.judged, severity, self.score(severity, self.side("n", side)), details, parts)
 
@@ -145,14 +184,18 @@ def _skew(judge: Judge, rule: Rule) -> Verdict:
     time = np.minimum(time_dev, time_count)
     severity = np.maximum(data, time)
 
-    def details(j: int) -> Mapping[str, Any]:
+    def group(count: Array, make: Callable[[int], str], values: Array) -> list[str]:
+        return [f"{k} tasks @ {text} avg" for k, text in zip(count.tolist(), _each(make, values), strict=True)]
+
+    def details(at: Array) -> Mapping[str, list[str]]:
+        tasks = _plain(n[at])
         return {
-            "Data skew (Number of tasks)": f"{n[j]}",
-            "Data skew (Group A)": f"{na[j]} tasks @ {size(int(a[j]))} avg",
-            "Data skew (Group B)": f"{nb[j]} tasks @ {size(int(b[j]))} avg",
-            "Time skew (Number of tasks)": f"{n[j]}",
-            "Time skew (Group A)": f"{ta_n[j]} tasks @ {clock(int(ta[j]))} avg",
-            "Time skew (Group B)": f"{tb_n[j]} tasks @ {clock(int(tb[j]))} avg",
+            "Data skew (Number of tasks)": tasks,
+            "Data skew (Group A)": group(na[at], size, a[at]),
+            "Data skew (Group B)": group(nb[at], size, b[at]),
+            "Time skew (Number of tasks)": tasks,
+            "Time skew (Group A)": group(ta_n[at], clock, ta[at]),
+            "Time skew (Group B)": group(tb_n[at], clock, tb[at]),
         }
 
     score = judge.score(severity if judge.seed else data, n)
@@ -160,7 +203,7 @@ def _skew(judge: Judge, rule: Rule) -> Verdict:
         "data_deviation": data_dev, "data_size": big, "data_tasks": data_count, "time_deviation": time_dev,
         "time_tasks": time_count,
     }  # fmt: skip
-    return Verdict(rule, judge.judged, severity, score, details, parts)
+    return Verdict(rule, judge.judged, severity, score, PerLabel(details), parts)
 
 
 def _deviation(a: Array, b: Array) -> Array:
@@ -183,17 +226,17 @@ def _gc(judge: Judge, rule: Rule) -> Verdict:
     long = asc(runtime, scaled(rule.limits["runtime_severity_in_min"], MINUTE))
     severity = np.where(n == 0, 0, np.minimum(ratio, long))
 
-    def details(j: int) -> Mapping[str, Any]:
-        share = int(gc[j]) / int(cpu[j]) if cpu[j] > 0 else 0.0
+    def details(at: Array) -> Mapping[str, list[str]]:
+        shares = [x / y if y > 0 else 0.0 for x, y in zip(gc[at].tolist(), cpu[at].tolist(), strict=True)]
         return {
-            "Number of tasks": f"{n[j]}",
-            "Avg task runtime (ms)": f"{runtime[j]}",
-            "Avg task CPU time (ms)": f"{cpu[j]}",
-            "Avg task GC time (ms)": f"{gc[j]}",
-            "Task GC/CPU ratio": java_double(share),
+            "Number of tasks": _plain(n[at]),
+            "Avg task runtime (ms)": _plain(runtime[at]),
+            "Avg task CPU time (ms)": _plain(cpu[at]),
+            "Avg task GC time (ms)": _plain(gc[at]),
+            "Task GC/CPU ratio": list(map(java_double, shares)),
         }
 
-    return judge.verdict(rule, side, severity, details, gc_ratio=ratio, runtime=long)
+    return judge.verdict(rule, side, severity, PerLabel(details), gc_ratio=ratio, runtime=long)
 
 
 def _memory(judge: Judge, rule: Rule) -> Verdict:
@@ -208,18 +251,18 @@ def _memory(judge: Judge, rule: Rule) -> Verdict:
     large = asc(container, scaled(rule.limits["container_memory_severity"], float(default) * MB))
     severity = np.where(n == 0, 0, np.minimum(used, large))
 
-    def details(j: int) -> Mapping[str, Any]:
+    def details(at: Array) -> Mapping[str, list[str]]:
         return {
-            "Number of tasks": f"{n[j]}",
-            "Avg task runtime": span(int(runtime[j])),
-            "Avg Physical Memory (MB)": f"{int(physical[j]) // MB}",
-            "Max Physical Memory (MB)": f"{int(high[j]) // MB}",
-            "Min Physical Memory (MB)": f"{int(low[j]) // MB}",
-            "Avg Virtual Memory (MB)": f"{int(virtual[j]) // MB}",
-            "Requested Container Memory": size(int(container[j])),
+            "Number of tasks": _plain(n[at]),
+            "Avg task runtime": _each(span, runtime[at]),
+            "Avg Physical Memory (MB)": _plain(physical[at] // MB),
+            "Max Physical Memory (MB)": _plain(high[at] // MB),
+            "Min Physical Memory (MB)": _plain(low[at] // MB),
+            "Avg Virtual Memory (MB)": _plain(virtual[at] // MB),
+            "Requested Container Memory": _each(lambda value: size(int(value)), container[at]),
         }
 
-    return judge.verdict(rule, side, severity, details, memory_ratio=used, container_memory=large)
+    return judge.verdict(rule, side, severity, PerLabel(details), memory_ratio=used, container_memory=large)
 
 
 def memory_mb(properties: Mapping[str, str], key: str, default: int) -> int:
@@ -240,16 +283,18 @@ def _time(judge: Judge, rule: Rule) -> Verdict:
     many = asc(n, rule.limits["num_tasks_severity"])
     severity = np.maximum(np.minimum(short, many), long)
 
-    def details(j: int) -> Mapping[str, Any]:
-        found = {"Number of tasks": f"{n[j]}"}
-        if side == 0:
-            found["Average task input size"] = size(int(data[j]))
-        found["Average task runtime"] = span(int(average[j]))
-        found["Max task runtime"] = span(int(high[j]))
-        found["Min task runtime"] = span(int(low[j]))
-        return found
+    def details(at: Array) -> Mapping[str, list[str]]:
+        return {
+            "Number of tasks": _plain(n[at]),
+            **({"Average task input size": _each(size, data[at])} if side == 0 else {}),
+            "Average task runtime": _each(span, average[at]),
+            "Max task runtime": _each(span, high[at]),
+            "Min task runtime": _each(span, low[at]),
+        }
 
-    return judge.verdict(rule, side, severity, details, short_runtime=short, num_tasks=many, long_runtime=long)
+    return judge.verdict(
+        rule, side, severity, PerLabel(details), short_runtime=short, num_tasks=many, long_runtime=long
+    )
 
 
 def _speed(judge: Judge, rule: Rule) -> Verdict:
@@ -259,19 +304,19 @@ def _speed(judge: Judge, rule: Rule) -> Verdict:
     long = asc(runtime, scaled(rule.limits["runtime_severity_in_min"], MINUTE))
     severity = np.minimum(slow, long)
 
-    def details(j: int) -> Mapping[str, Any]:
+    def details(at: Array) -> Mapping[str, list[str]]:
         return {
-            "Number of tasks": f"{n[j]}",
-            "Median task input size": size(int(data[j])),
-            "Median task runtime": span(int(runtime[j])),
-            "Median task speed": size(int(speed[j])) + "/s",
-            "Total input size in MB": java_double(int(total[j]) / MB),
+            "Number of tasks": _plain(n[at]),
+            "Median task input size": _each(size, data[at]),
+            "Median task runtime": _each(span, runtime[at]),
+            "Median task speed": _each(lambda value: size(value) + "/s", speed[at]),
+            "Total input size in MB": _each(lambda value: java_double(value / MB), total[at]),
         }
 
-    verdict = judge.verdict(rule, 0, severity, details, disk_speed=slow, runtime=long)
+    verdict = judge.verdict(rule, 0, severity, PerLabel(details), disk_speed=slow, runtime=long)
     # A median of no speeds is not defined: no result, and upstream loses the job.
     given = verdict.given & ((n == 0) | ((timed > 0) & (still < timed)))
-    return Verdict(rule, given, severity, verdict.score, details, verdict.parts)
+    return Verdict(rule, given, severity, verdict.score, verdict.details, verdict.parts)
 
 
 def _spill(judge: Judge, rule: Rule) -> Verdict:
@@ -286,16 +331,17 @@ def _spill(judge: Judge, rule: Rule) -> Verdict:
     many = asc(n, rule.limits["num_tasks_severity"])
     severity = np.minimum(much, many)
 
-    def details(j: int) -> Mapping[str, Any]:
-        tasks = int(n[j])
+    def details(at: Array) -> Mapping[str, list[str]]:
+        tasks = n[at]
+        some = np.maximum(tasks, 1)
         return {
-            "Number of tasks": f"{tasks}",
-            "Avg spilled records per task": f"{int(spilled[j]) // tasks if tasks else 0}",
-            "Avg output records per task": f"{int(output[j]) // tasks if tasks else 0}",
-            "Ratio of spilled records to output records": java_double(float(ratio[j])),
+            "Number of tasks": _plain(tasks),
+            "Avg spilled records per task": _plain(np.where(tasks > 0, spilled[at] // some, 0)),
+            "Avg output records per task": _plain(np.where(tasks > 0, output[at] // some, 0)),
+            "Ratio of spilled records to output records": _each(java_double, ratio[at]),
         }
 
-    return judge.verdict(rule, 0, severity, details, spill=much, num_tasks=many)
+    return judge.verdict(rule, 0, severity, PerLabel(details), spill=much, num_tasks=many)
 
 
 def _shuffle(judge: Judge, rule: Rule) -> Verdict:
@@ -312,16 +358,19 @@ def _shuffle(judge: Judge, rule: Rule) -> Verdict:
         parts[name + "_runtime"], parts[name + "_ratio"] = long, share
         worst = np.maximum(worst, np.where(code > 0, np.minimum(long, share), long))
 
-    def details(j: int) -> Mapping[str, Any]:
-        base = int(code[j])
+    def spent_of(values: Array, base: Array) -> list[str]:
+        both = zip(values.tolist(), base.tolist(), _each(span, values), strict=True)
+        return [f"{text} {factor(value, whole)}" for value, whole, text in both]
+
+    def details(at: Array) -> Mapping[str, list[str]]:
         return {
-            "Number of tasks": f"{n[j]}",
-            "Average code runtime": span(base),
-            "Average shuffle time": f"{span(int(shuffle[j]))} {factor(int(shuffle[j]), base)}",
-            "Average sort time": f"{span(int(sort[j]))} {factor(int(sort[j]), base)}",
+            "Number of tasks": _plain(n[at]),
+            "Average code runtime": _each(span, code[at]),
+            "Average shuffle time": spent_of(shuffle[at], code[at]),
+            "Average sort time": spent_of(sort[at], code[at]),
         }
 
-    return judge.verdict(rule, 1, worst, details, **parts)
+    return judge.verdict(rule, 1, worst, PerLabel(details), **parts)
 
 
 def _exception(judge: Judge, rule: Rule) -> Verdict:
@@ -331,7 +380,7 @@ def _exception(judge: Judge, rule: Rule) -> Verdict:
     def details(j: int) -> Mapping[str, Any]:
         return {"Error": ["Stacktrace", texts[j]]}
 
-    return Verdict(rule, judge.failed, severity, np.zeros(judge.count, dtype=np.int64), details, {})
+    return Verdict(rule, judge.failed, severity, np.zeros(judge.count, dtype=np.int64), PerJob(details), {})
 
 
 def _cache(judge: Judge, rule: Rule) -> Verdict:
@@ -356,7 +405,8 @@ def _cache(judge: Judge, rule: Rule) -> Verdict:
                 if value is not None and value > limit:
                     severity[j] = 4
                     listed[name] = str(value)
-    return Verdict(rule, given & judge.judged, severity, np.zeros(judge.count, dtype=np.int64), found.__getitem__, {})
+    details = PerJob(found.__getitem__)
+    return Verdict(rule, given & judge.judged, severity, np.zeros(judge.count, dtype=np.int64), details, {})
 
 
 def _split(text: str) -> list[str]:
@@ -391,7 +441,7 @@ def _queue(judge: Judge, rule: Rule) -> Verdict:
         return found
 
     known = np.array([q is not None for q in queues], dtype=bool)
-    return Verdict(rule, known, severity, np.zeros(judge.count, dtype=np.int64), details, {})
+    return Verdict(rule, known, severity, np.zeros(judge.count, dtype=np.int64), PerJob(details), {})
 
 
 _KINDS: dict[str, Callable[[Judge, Rule], Verdict]] = {
@@ -413,32 +463,34 @@ _KINDS: dict[str, Callable[[Judge, Rule], Verdict]] = {
 
 NO_DATA = "No Data Received"
 """Name of upstream's pseudo result for a job without tasks."""
+_IDLE = '{"No Data Received":""}'
 
 
 def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
     """HEURISTICS rows: jobs in the order of ``judge.jobs``, heuristics in the order of the rules."""
     idle = judge.empty & (judge.state == "SUCCEEDED")
-    columns: dict[str, list[Any]] = {name: [] for name in HEURISTICS.schema.names()}
-    jobs, names, words, scores, details = (columns[n] for n in HEURISTICS.schema.names())
-    given = [v.given.tolist() for v in verdicts]
-    severities = [v.severity.tolist() for v in verdicts]
-    points = [v.score.tolist() for v in verdicts]
-    for j, job in enumerate(judge.names):
-        if idle[j]:
-            jobs.append(job)
-            names.append(NO_DATA)
-            words.append("LOW")
-            scores.append(0)
-            details.append('{"No Data Received":""}')
-            continue
-        for i, verdict in enumerate(verdicts):
-            if given[i][j]:
-                jobs.append(job)
-                names.append(verdict.rule.name)
-                words.append(SEVERITIES[severities[i][j]])
-                scores.append(points[i][j])
-                details.append(_json(verdict.details(j)))
-    return HEURISTICS.frame(columns)
+    at = np.flatnonzero(idle)
+    found = [(at, NO_DATA, np.ones(len(at), np.int64), np.zeros(len(at), np.int64), [_IDLE] * len(at))]
+    for verdict in verdicts:
+        at = np.flatnonzero(verdict.given & ~idle)
+        made = verdict.details.texts(at) if len(at) else []
+        found.append((at, verdict.rule.name, verdict.severity[at], verdict.score[at], made))
+    job = np.concatenate([each[0] for each in found])
+    order = np.argsort(job, kind="stable")
+    kinds = np.repeat(np.arange(len(found)), [len(each[0]) for each in found])[order]
+    severity = np.concatenate([each[2] for each in found])[order]
+    score = np.concatenate([each[3] for each in found])[order]
+    texts = pl.concat([pl.Series(each[4], dtype=pl.String) for each in found])
+    frame = pl.DataFrame(
+        {
+            "job_id": pl.Series(judge.names, dtype=pl.String).gather(job[order]),
+            "heuristic": pl.Series([each[1] for each in found], dtype=pl.String).gather(kinds),
+            "severity": pl.Series(SEVERITIES, dtype=pl.String).gather(severity),
+            "score": score.astype(np.int64),
+            "details": texts.gather(order),
+        }
+    )
+    return HEURISTICS.frame(frame)
 
 
 def _json(details: Mapping[str, Any]) -> str:
