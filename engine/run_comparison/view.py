@@ -13,19 +13,19 @@ from engine.reading import FileKind
 from engine.result import Level, Result
 from engine.run_comparison import changepoints, design, influence, statistical, upstream
 from engine.run_comparison.chunks import Measurements, measurements
-from engine.run_comparison.detail import Detail
-from engine.run_comparison.junit import junit
-from engine.run_comparison.layout import Place, place_files
-from engine.run_comparison.parameters import ComparisonParameters, parse_now
-from engine.run_comparison.present import (
+from engine.run_comparison.compared import (
     Compared,
-    build_result,
     design_compared,
     prepare,
     statistical_compared,
     upstream_compared,
     usable_margin,
 )
+from engine.run_comparison.detail import Detail
+from engine.run_comparison.junit import junit
+from engine.run_comparison.layout import Place, place_files
+from engine.run_comparison.parameters import ComparisonParameters, parse_now
+from engine.run_comparison.present import build_result
 from engine.run_comparison.readers import READERS
 from engine.run_comparison.runs import Run, Runs, collect_runs, name_problems
 from engine.run_comparison.samples import Pooled, Samples, metric_keys, pool_honest

@@ -1,0 +1,418 @@
+"""The three modes' answers in one shape: columns of the metrics table, samples of its rows, the overall verdict."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.problems import Problem
+from engine.run_comparison import changepoints, design, statistical, units, upstream
+from engine.run_comparison.chunks import Floats, Measurements
+from engine.run_comparison.influence import RunScores
+from engine.run_comparison.kinds import BY_NAME
+from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.runs import Runs
+from engine.run_comparison.samples import MetricKey, Pooled, Samples, Side, metric_keys
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An answer in the shape all modes share: metric columns by name, samples of each row, and the overall numbers."""
+
+    columns: dict[str, Any]
+    samples: Samples
+    counted: NDArray[np.bool_]
+    matched: NDArray[np.bool_]
+    verdict: str
+    passed: bool | None
+    share: float | None
+    interval: tuple[float, float] | None = None
+    scores: tuple[RunScores, RunScores] | None = None
+    axis: changepoints.Axis | None = None
+    changes: tuple[changepoints.Found, ...] = ()
+    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+# --- naming rows -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Names of the honest metrics' rows, and how they hang together with upstream's keys: ``key_of[i]`` is the
+    upstream key a metric goes into (-1: none), ``parts[k]`` the metrics of a key."""
+
+    names: list[tuple[str, str, str, str, str, str]]
+    key_of: NDArray[np.int64]
+    parts: list[list[int]]
+
+
+def name_rows(pooled: Pooled, pool: upstream.Pool, found: Measurements) -> Naming:
+    """Upstream's names where a metric alone makes up an upstream key, else the report's."""
+    numbers = {key: i for i, key in enumerate(pooled.keys)}
+    keys, which, _ = metric_keys(found)
+    key_of = np.full(len(pooled.keys), -1, dtype=np.int64)
+    parts: list[list[int]] = []
+    owners: dict[int, set[int]] = defaultdict(set)
+    for number, codes in enumerate(pool.codes):
+        members = sorted({numbers[keys[which[code]]] for code in codes if keys[which[code]] in numbers})
+        parts.append(members)
+        for member in members:
+            key_of[member] = number
+            owners[member].add(number)
+    names = []
+    for i, key in enumerate(pooled.keys):
+        number = int(key_of[i])
+        if number >= 0 and len(parts[number]) == 1 and len(owners[i]) == 1:
+            names.append(tuple(pool.keys[number]))
+        else:
+            names.append(_own_name(key))
+    return Naming(names, key_of, parts)  # type: ignore[arg-type]
+
+
+def _own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:
+    verb, resource = key.verb, key.resource
+    if key.metric and not resource:
+        resource = key.metric
+    elif key.metric and not verb:
+        verb = key.metric
+    return key.report or key.kind, verb, resource, key.subresource, key.scope, key.bucket
+
+
+def _means(samples: Samples) -> tuple[Floats, Floats]:
+    found = []
+    for side in (samples.left, samples.right):
+        sums = (
+            np.add.reduceat(np.concatenate([side.values, [0.0]]), side.offsets[:-1]) if samples.count else np.zeros(0)
+        )
+        sizes = side.sizes
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found.append(np.where(sizes > 0, sums / sizes, np.nan))
+    return found[0], found[1]
+
+
+def _runs_behind(side: Side) -> NDArray[np.int64]:
+    metrics = side.offsets.size - 1
+    which = np.repeat(np.arange(metrics), side.sizes)
+    flat = np.zeros(metrics * max(side.n_runs, 1), dtype=bool)
+    flat[which * max(side.n_runs, 1) + side.runs] = True
+    found: NDArray[np.int64] = flat.reshape(metrics, -1).sum(axis=1)
+    return found
+
+
+def _directions(keys: Sequence[MetricKey], hints: Sequence[str], rules: Sequence[str]) -> list[str]:
+    told = dict(text.rpartition("=")[::2] for text in hints)
+    parsed = units.parse_rules(rules)
+    found = []
+    for key in keys:
+        kind = BY_NAME.get(key.kind)
+        hint = told.get(key.unit) or told.get(key.bucket) or told.get(key.verb) or (kind.better if kind else "")
+        name = " ".join((key.kind, key.report, key.verb, key.resource, key.metric, key.bucket))
+        found.append(units.direction(name, key.unit, hint, parsed))
+    return found
+
+
+def _base_columns(
+    names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], samples: Samples, directions: list[str]
+) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        name: [row[i] for row in names]
+        for i, name in enumerate(("test", "verb", "resource", "subresource", "scope", "bucket"))
+    }
+    columns["unit"] = [key.unit for key in keys]
+    columns["kind"] = [key.kind for key in keys]
+    columns["metric"] = [key.metric for key in keys]
+    columns["n_left"], columns["n_right"] = samples.left.sizes, samples.right.sizes
+    columns["runs_left"], columns["runs_right"] = _runs_behind(samples.left), _runs_behind(samples.right)
+    columns["direction"] = directions
+    columns["row"] = np.arange(samples.count)
+    columns["pooled"] = np.zeros(samples.count, dtype=bool)
+    return columns
+
+
+# --- the three modes -------------------------------------------------------------------------------------------------
+
+
+def _answer(
+    pool: upstream.Pool, parameters: ComparisonParameters, moments: tuple[upstream.Moments, upstream.Moments]
+) -> upstream.Answer:
+    left, right = moments
+    scheme = upstream.SCHEMES[parameters.scheme]
+    answer = scheme.compare(pool.samples, left, right, parameters.threshold, parameters.min_average)
+    return answer
+
+
+def upstream_compared(pool: upstream.Pool, found: Measurements, parameters: ComparisonParameters) -> Compared:
+    """Upstream's answer, over its own keys; share and PASS are the seed's rule, which upstream does not apply."""
+    left, right = upstream.moments(pool.samples)
+    answer = _answer(pool, parameters, (left, right))
+    samples = pool.samples
+    one = [found.series[min(codes)] for codes in pool.codes]
+    keys = [MetricKey(*series[:8], series.unit) for series in one]
+    columns = _base_columns(pool.keys, keys, samples, _directions(keys, (), parameters.direction))
+    columns["mean_left"], columns["mean_right"] = left.mean, right.mean
+    columns["ratio"], columns["p_value"], columns["matched"] = answer.ratio, answer.p_value, answer.matched
+    columns["upstream_matched"] = answer.matched
+    columns["metric"] = ["" for _ in keys]
+    both = (left.n > 0) & (right.n > 0)
+    columns["verdict"] = [
+        statistical.MISSING if not two else ("equivalent" if ok else "different")
+        for two, ok in zip(both.tolist(), answer.matched.tolist(), strict=True)
+    ]
+    total = samples.count
+    share = float(answer.matched.sum()) / total if total else None
+    passed = None if share is None else share >= parameters.pass_share
+    notes = (
+        "Upstream mode: APIResponsiveness_ and PodStartupLatency_ files only; a metric that one side lacks is matched, "
+        "as upstream has it; the pass rule is the seed design's, upstream computes none.",
+    )
+    return Compared(
+        columns, samples, np.ones(total, dtype=bool), answer.matched, _word(passed), passed, share,
+        notes=notes,
+    )  # fmt: skip
+
+
+def design_compared(
+    pooled: Pooled, pool: upstream.Pool, found: Measurements, part: NDArray[np.bool_], parameters: ComparisonParameters
+) -> Compared:
+    """The seed design's answer over its metric set."""
+    answer = design.compare(
+        pooled.keys, pooled.samples, part, parameters.similarity, parameters.threshold, parameters.upper
+    )
+    naming = name_rows(pooled, pool, found)
+    rows = np.flatnonzero(part)
+    keys = [pooled.keys[i] for i in rows]
+    columns = _base_columns(
+        naming.names, pooled.keys, pooled.samples, _directions(pooled.keys, (), parameters.direction)
+    )
+    columns["mean_left"], columns["mean_right"] = answer.mean_left, answer.mean_right
+    raw_left, raw_right = _means(pooled.samples)
+    lacking = part & ~answer.compared
+    columns["mean_left"] = np.where(lacking, raw_left, answer.mean_left)
+    columns["mean_right"] = np.where(lacking, raw_right, answer.mean_right)
+    columns["ratio"], columns["similarity"], columns["matched"] = answer.ratio, answer.similarity, answer.matched
+    columns["verdict"] = [
+        statistical.MISSING if not two else ("equivalent" if ok else "different")
+        for two, ok in zip(answer.compared.tolist(), answer.matched.tolist(), strict=True)
+    ]
+    chosen = {name: _take(values, rows) for name, values in columns.items()}
+    total = int(answer.compared.sum())
+    share = float(answer.matched.sum()) / total if total else None
+    passed = None if share is None else share >= parameters.pass_share
+    similarity = float(answer.similarity[answer.compared].mean()) if total else None
+    notes = (
+        f"Design mode: percentiles {', '.join(parameters.percentiles)}; values below 50 ms (API) and 1 s (pod startup) "
+        f"count as that; matched from {parameters.threshold:g} to {parameters.upper:g}.",
+    )
+    return Compared(
+        chosen, pooled.samples, answer.compared[rows], answer.matched[rows], _word(passed), passed, share,
+        notes=notes, extra={"similarity": similarity}, problems=_mixed(pooled, keys),
+    )  # fmt: skip
+
+
+def _word(passed: bool | None) -> str:
+    return statistical.NOT_ENOUGH if passed is None else ("PASS" if passed else "FAIL")
+
+
+def _take(values: Any, rows: NDArray[np.int64]) -> Any:
+    return values[rows] if isinstance(values, np.ndarray) else [values[i] for i in rows]
+
+
+def _mixed(pooled: Pooled, keys: Sequence[MetricKey]) -> tuple[Problem, ...]:
+    """One problem per file that writes metrics in another unit than the others."""
+    wanted = set(keys)
+    by_file: dict[str, list[str]] = defaultdict(list)
+    for i, units_written, path in pooled.mixed:
+        key = pooled.keys[i]
+        if key in wanted:
+            name = " ".join(part for part in _own_name(key)[1:] if part)
+            written = " and ".join(unit or "no unit" for unit in units_written)
+            by_file[path].append(f"{name}: written in {written}, converted to {key.unit}")
+    return tuple(
+        Problem.at(path, "mixed-units", "; ".join(reasons[:3]), count=len(reasons)) for path, reasons in by_file.items()
+    )
+
+
+def _joined(first: Side, second: Side) -> Side:
+    return Side(
+        np.concatenate([first.values, second.values]),
+        np.concatenate([first.runs, second.runs]),
+        np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]]),
+        max(first.n_runs, second.n_runs),
+    )
+
+
+def _subset(side: Side, metrics: Sequence[int]) -> Side:
+    pieces = [side.of(i) for i in metrics]
+    places = [side.runs_of(i) for i in metrics]
+    offsets = np.concatenate([[0], np.cumsum([p.size for p in pieces], dtype=np.int64)])
+    return Side(
+        np.concatenate([*pieces, np.zeros(0)]),
+        np.concatenate([*places, np.zeros(0, dtype=np.int32)]),
+        offsets.astype(np.int64),
+        side.n_runs,
+    )
+
+
+def usable_margin(threshold: float) -> float:
+    """A threshold as the lower end of an equivalence margin: between 0 and 1."""
+    margin = max(threshold, 1e-9)
+    return min(margin, 1.0 / margin)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What of statistical mode's answer does not depend on a threshold: names and counts of all rows, upstream's
+    pools of several metrics (``lumps``), their samples and evidence."""
+
+    columns: dict[str, Any]
+    directions: list[str]
+    lumps: list[int]
+    lumped: Samples
+    lump_evidence: statistical.Evidence
+    samples: Samples
+    key_of: NDArray[np.int64]
+    moments: tuple[upstream.Moments, upstream.Moments]
+
+
+def prepare(
+    pooled: Pooled,
+    pool: upstream.Pool,
+    found: Measurements,
+    part: NDArray[np.bool_],
+    runs: Runs,
+    parameters: ComparisonParameters,
+) -> Prepared:
+    """Name all rows and gather the evidence of upstream's pools."""
+    naming = name_rows(pooled, pool, found)
+    lumps = [k for k, members in enumerate(naming.parts) if len(members) > 1 and not parameters.kinds]
+    lumped = Samples(_subset(pool.samples.left, lumps), _subset(pool.samples.right, lumps))
+    samples = Samples(_joined(pooled.samples.left, lumped.left), _joined(pooled.samples.right, lumped.right))
+    lump_keys = [
+        MetricKey(*found.series[min(pool.codes[k])][:6], "", pool.keys[k].bucket, found.series[min(pool.codes[k])].unit)
+        for k in lumps
+    ]
+    keys = [*pooled.keys, *lump_keys]
+    directions = _directions(keys, runs.directions, parameters.direction)
+    columns = _base_columns([*naming.names, *(tuple(pool.keys[k]) for k in lumps)], keys, samples, directions)
+    columns["pooled"][len(pooled.keys) :] = True
+    columns["mean_left"], columns["mean_right"] = _means(samples)
+    evidence = statistical.gather(lumped, parameters.alpha)
+    key_of = np.concatenate([naming.key_of, np.array(lumps, dtype=np.int64)])
+    return Prepared(columns, directions, lumps, lumped, evidence, samples, key_of, upstream.moments(pool.samples))
+
+
+def statistical_compared(
+    prepared: Prepared,
+    pooled: Pooled,
+    pool: upstream.Pool,
+    part: NDArray[np.bool_],
+    evidence: statistical.Evidence,
+    overall: statistical.Overall,
+    scores: tuple[RunScores, RunScores],
+    axis: changepoints.Axis,
+    changes: tuple[list[changepoints.Found], int],
+    parameters: ComparisonParameters,
+) -> Compared:
+    """Verdicts of all metrics; upstream's pools of several metrics as rows of their own that never count."""
+    rows = np.flatnonzero(part)
+    columns, lumps, samples = dict(prepared.columns), prepared.lumps, prepared.samples
+    lump_evidence = prepared.lump_evidence
+    margin = usable_margin(parameters.threshold)
+    verdicts = statistical.decide(evidence, pooled.samples, margin, parameters.alpha, part)
+    lump_verdicts = statistical.decide(
+        lump_evidence, prepared.lumped, margin, parameters.alpha, np.ones(len(lumps), dtype=bool)
+    )
+
+    def both(name: str) -> Any:
+        return np.concatenate([getattr(evidence, name), getattr(lump_evidence, name)])
+
+    def judged(name: str) -> Any:
+        return np.concatenate([getattr(verdicts, name), getattr(lump_verdicts, name)])
+
+    def ratios(name: str) -> Any:
+        return np.concatenate([statistical.as_ratio(e, getattr(e, name)) for e in (evidence, lump_evidence)])
+
+    columns["ratio"] = ratios("shift")
+    columns["ratio_low"], columns["ratio_high"] = ratios("low"), ratios("high")
+    columns["p_value"], columns["spread_p"], columns["cliffs_delta"] = (
+        both("p_value"), both("spread_p"), both("cliffs_delta")
+    )  # fmt: skip
+    columns["q_value"], columns["spread_q"] = judged("q_value"), judged("spread_q")
+    words = judged("words")
+    columns["verdict"] = words.tolist()
+    changed, inside = judged("changed"), judged("inside")
+    columns["changed"] = np.where(both("compared"), changed, False)
+    columns["matched"] = inside
+    columns["runs_needed"] = _needed_runs(judged("runs_needed"), columns)
+    columns["effect"] = _effects(columns["ratio"], words, changed, prepared.directions)
+    answer = _answer(pool, parameters, prepared.moments)
+    says = [None if k < 0 else bool(answer.matched[k]) for k in prepared.key_of.tolist()]
+    columns["upstream_matched"] = says
+    columns["disagree"] = [
+        None
+        if said is None
+        else (said and word == statistical.DIFFERENT) or (not said and word == statistical.EQUIVALENT)
+        for said, word in zip(says, words.tolist(), strict=True)
+    ]
+    shown = np.concatenate([rows, np.arange(len(pooled.keys), samples.count)])
+    chosen = {name: _take(values, shown) for name, values in columns.items()}
+    counted = np.concatenate([(part & evidence.compared)[rows], np.zeros(len(lumps), dtype=bool)])
+    total = int(counted.sum())
+    matched = inside[shown]
+    share = float((matched & counted).sum()) / total if total else None
+    low, high = statistical.share_interval(overall, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
+    verdict, passed = _overall(share, low, high, samples, parameters)
+    points, searched = changes
+    notes = [
+        f"Statistical mode: ratio right/left (Hodges-Lehmann) with its {1 - 2 * parameters.alpha:.0%} interval; "
+        f"equivalent if the interval lies within {margin:g} to {1 / margin:.3g}, different if q ≤ {parameters.alpha:g}.",
+    ]
+    if searched < total:
+        notes.append(f"Change points were looked for in the {searched} metrics that drift most, of {total}.")
+    if lumps:
+        notes.append(f"{len(lumps)} rows are upstream's pools of several metrics: shown for comparison, never counted.")
+    return Compared(
+        chosen, samples, counted, matched, verdict, passed, share, (low, high), scores, axis, tuple(points),
+        tuple(notes), _mixed(pooled, [pooled.keys[i] for i in rows]),
+    )  # fmt: skip
+
+
+def _needed_runs(values: Floats, columns: dict[str, Any]) -> list[int | None]:
+    """Further values as further runs: by how many values a run gives."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_run = np.minimum(
+            columns["n_left"] / np.maximum(columns["runs_left"], 1),
+            columns["n_right"] / np.maximum(columns["runs_right"], 1),
+        )
+        needed = np.ceil(values / np.maximum(per_run, 1.0))
+    return [None if np.isnan(v) else int(v) for v in needed]
+
+
+def _effects(ratio: Floats, words: Any, changed: NDArray[np.bool_], directions: Sequence[str]) -> list[str]:
+    found = []
+    for value, word, moved, better in zip(ratio.tolist(), words.tolist(), changed.tolist(), directions, strict=True):
+        if not (moved or word == statistical.DIFFERENT) or value != value or value == 1.0:
+            found.append("")
+        else:
+            found.append("worse" if (value > 1.0) == (better == "lower") else "better")
+    return found
+
+
+def _overall(
+    share: float | None, low: float, high: float, samples: Samples, parameters: ComparisonParameters
+) -> tuple[str, bool | None]:
+    smallest = min(samples.left.n_runs, samples.right.n_runs)
+    if share is None or smallest < 3 or not np.isfinite([low, high]).all():
+        return statistical.NOT_ENOUGH, None
+    if low >= parameters.pass_share:
+        return "PASS", True
+    if high < parameters.pass_share:
+        return "FAIL", False
+    return statistical.NOT_ENOUGH, None
