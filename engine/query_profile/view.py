@@ -13,6 +13,7 @@ import polars as pl
 from engine.inputs import Inputs
 from engine.parameters import Attachment, Parameters, option
 from engine.problems import Problem
+from engine.query_profile import listing as listed
 from engine.query_profile import profile, sources, tables, upstream, whatif
 from engine.query_profile.breaks import Attribution
 from engine.query_profile.estimate import Recipe
@@ -106,7 +107,21 @@ class Detail:
     total: np.ndarray
     measured: float
     seconds: float
+    listing: pl.DataFrame
+    """The classes as the screen lists them (``listing.LISTING``)."""
     token: object = None
+
+    def drill(self, classes: pl.DataFrame, name: str) -> listed.Drill | None:
+        """One class in full, None if it is gone; ``classes`` is the result's table."""
+        return listed.drill(self, classes, name)
+
+    def fit(self) -> listed.Fit:
+        """Actual against predicted and residuals."""
+        return listed.fit(self)
+
+    def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
+        """What a faster or dropped class would save."""
+        return listed.saving(self, classes, name, faster, drop)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Detail) and self.token == other.token
@@ -376,6 +391,9 @@ class _Computation:
             total=total,
             measured=measured,
             seconds=length,
+            listing=listed.rows(
+                frame, {} if fits.large else listed.trends(by_class, work.x, [info.name for info in work.classes])
+            ),
             token=(self.inputs.version, given, self.context.at_ms),
         )
         return Result(

@@ -1,0 +1,253 @@
+"""What the screen shows of a result beyond its tables: rows in units that people read, and one class in full."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from engine.query_profile import profile, whatif
+from engine.tables import Column, Table
+
+if TYPE_CHECKING:
+    from engine.query_profile.view import Detail
+
+LISTING = Table(
+    "listing",
+    "Query classes by rank.",
+    (
+        Column("class", pl.String, "Name of the class.", priority=0, width=20),
+        Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it.", "%", "percent",
+               "CPU share", width=18, priority=0),
+        Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "s", "CPU", width=8, priority=0),
+        Column("range_s", pl.String, "Interval of its CPU.", "s", "text", "CPU from-to", width=15, priority=2),
+        Column("trend", pl.List(pl.Float64), "Its CPU (its time, where there is none) over the window.", "", "spark",
+               width=16, priority=1),
+        Column("time_s", pl.Float64, "Elapsed time inside the server.", "s", "s", "time", width=8, priority=1),
+        Column("time_share", pl.Float64, "Its share of all elapsed time.", "%", "percent", "time %", width=7, priority=2),
+        Column("calls", pl.Float64, "Executions.", "", "count", width=8, priority=2),
+        Column("latency_ms", pl.Float64, "Elapsed time per call in the window.", "ms", "ms", "latency", width=8, priority=3),
+        Column("disagreement", pl.Float64, "Share of all CPU that WLR and the default give it or not.", "%", "percent",
+               "disagree", width=9, priority=3),
+        Column("query", pl.String, "Normalised query text.", priority=4),
+        Column("rows", pl.Float64, "Rows sent or touched.", "", "count", width=8, priority=5),
+        Column("io_s", pl.Float64, "Time in block reads and writes.", "s", "s", "IO", width=8, priority=6),
+        Column("errors", pl.Float64, "Failed executions.", "", "count", width=7, priority=7),
+        Column("flag", pl.String, "No spread: all times of the class are equal.", width=10, priority=7),
+        Column("cost_per_time", pl.Float64, "CPU per elapsed time.", "", "number", "CPU/time", hidden=True),
+        Column("cost_per_call_ms", pl.Float64, "CPU per call beside it.", "ms", "ms", "CPU/call", hidden=True),
+        Column("lock_s", pl.Float64, "Time waiting for locks.", "s", "s", "locks", hidden=True),
+        Column("verb", pl.String, "First word of the statement.", width=8, hidden=True),
+        Column("user", pl.String, "User or its id.", width=10, hidden=True),
+        Column("database", pl.String, "Database or schema, or its id.", width=10, hidden=True),
+        Column("queryid", pl.String, "The server's id of the query.", "", "id", hidden=True),
+    ),
+    key=("class",),
+    title="Query classes",
+)  # fmt: skip
+
+
+def rows(classes: pl.DataFrame, sparks: dict[str, list[float]]) -> pl.DataFrame:
+    """The ``classes`` table as the screen lists it; ``sparks`` by class name."""
+    us, percent = 1e-6, 100.0
+    low, high = pl.col("y_low") * us, pl.col("y_high") * us
+    frame = classes.select(
+        "class",
+        (pl.col("y_share") * percent).alias("cpu_share"),
+        (pl.col("y_total") * us).alias("cpu_s"),
+        (pl.col("x_total") * us).alias("time_s"),
+        (pl.col("x_share") * percent).alias("time_share"),
+        "calls",
+        (pl.col("latency_us") * 1e-3).alias("latency_ms"),
+        (pl.col("disagreement") * percent).alias("disagreement"),
+        pl.when(low.is_not_null()).then(pl.concat_str(_short(low), pl.lit(" - "), _short(high))).alias("range_s"),
+        "rows",
+        (pl.col("io_us") * us).alias("io_s"),
+        "errors",
+        "flag",
+        "cost_per_time",
+        (pl.col("cost_per_call") * 1e-3).alias("cost_per_call_ms"),
+        (pl.col("lock_us") * us).alias("lock_s"),
+        "verb",
+        "user",
+        "database",
+        "queryid",
+        "query",
+    )
+    trends = [sparks.get(name, []) for name in frame["class"].to_list()]
+    return LISTING.frame(frame.with_columns(pl.Series("trend", trends, dtype=pl.List(pl.Float64))))
+
+
+def _short(value: pl.Expr) -> pl.Expr:
+    """Seconds with three digits or none."""
+    return (
+        pl.when(value >= 100)
+        .then(value.round(0).cast(pl.Int64, strict=False).cast(pl.String))
+        .when(value >= 1)
+        .then(value.round(1).cast(pl.String))
+        .otherwise(value.round(3).cast(pl.String))
+    )
+
+
+def trends(detail_by_class: np.ndarray, x: np.ndarray, names: list[str]) -> dict[str, list[float]]:
+    """CPU of each class over the window in a few points; its time where no CPU is known."""
+    table = detail_by_class if detail_by_class.any() else np.nan_to_num(x)
+    return {name: row.tolist() for name, row in zip(names, profile.sparks(table, 40), strict=True)}
+
+
+@dataclass(frozen=True)
+class Drill:
+    """One class in full. Series are over the intervals of the window: ``at`` their ends (epoch ms, or numbers from 1),
+    ``time_ms`` and ``cpu_ms`` of the class (CPU by the chosen method). ``scatter_x``, ``scatter_z``: WLR's points (ms),
+    ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, unit kind."""
+
+    name: str
+    query: str
+    facts: tuple[tuple[str, Any, str], ...]
+    at: list[float]
+    timed: bool
+    time_ms: list[float]
+    cpu_ms: list[float]
+    calls: list[float]
+    scatter_x: list[float]
+    scatter_z: list[float]
+    slope: float
+    intercept_ms: float
+    by_method: tuple[tuple[str, float], ...]
+    low_s: float
+    high_s: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Actual against predicted in seconds, used intervals only, and residuals in percent of actual."""
+
+    at: list[float]
+    timed: bool
+    actual_s: list[float]
+    predicted_s: list[float]
+    residual: list[float]
+    edges: list[float]
+    counts: list[float]
+    left_out: list[float]
+
+
+def axis(detail: Detail) -> tuple[np.ndarray, bool]:
+    """Ends of the intervals (T,) as epoch ms where known, else their numbers."""
+    timed = bool(len(detail.work.end_ms)) and bool((detail.work.end_ms >= 0).all())
+    return (detail.work.end_ms.astype(float) if timed else np.arange(1.0, len(detail.work.y) + 1)), timed
+
+
+def drill(detail: Detail, classes: pl.DataFrame, name: str) -> Drill | None:
+    """Everything about the class called ``name``; None if it is gone (or is a group)."""
+    found = [j for j, info in enumerate(detail.work.classes) if info.name == name]
+    row = classes.filter(pl.col("class") == name)
+    if not found or not row.height:
+        return None
+    j, values = found[0], row.row(0, named=True)
+    work = detail.work
+    at, timed = axis(detail)
+    x = np.maximum(np.nan_to_num(work.x[:, j]), 0)
+    with np.errstate(all="ignore"):
+        ratio = np.nan_to_num(work.y / work.x.sum(axis=1), posinf=0.0, neginf=0.0)
+    point = detail.used & (x > 0)
+    calls = work.calls
+    us, ms = 1e-6, 1e-3
+    facts: list[tuple[str, Any, str]] = [
+        ("CPU", _scaled(values["y_total"], us), "s"),
+        ("CPU from", _scaled(values["y_low"], us), "s"),
+        ("CPU to", _scaled(values["y_high"], us), "s"),
+        ("share of all CPU", _scaled(values["y_share"], 100), "percent"),
+        ("time", _scaled(values["x_total"], us), "s"),
+        ("share of all time", _scaled(values["x_share"], 100), "percent"),
+        ("calls", values["calls"], "count"),
+        ("latency", _scaled(values["latency_us"], ms), "ms"),
+        ("CPU per time", values["cost_per_time"], "number"),
+        ("CPU per call", _scaled(values["cost_per_call"], ms), "ms"),
+        ("rows", values["rows"], "count"),
+        ("IO", _scaled(values["io_us"], us), "s"),
+        ("locks", _scaled(values["lock_us"], us), "s"),
+        ("errors", values["errors"], "count"),
+        ("measured CPU", _scaled(values["cpu_measured_us"], us), "s"),
+        ("methods disagree by", _scaled(values["disagreement"], 100), "percent"),
+        ("WLR intervals", values["n"], "count"),
+        ("WLR slope", values["slope"], "number"),
+        ("WLR intercept", _scaled(values["intercept"], ms), "ms"),
+        ("WLR R squared", values["r2"], "number"),
+        ("user", values["user"], "text"),
+        ("database", values["database"], "text"),
+        ("query id", values["queryid"], "text"),
+        ("flag", values["flag"], "text"),
+    ]
+    methods = tuple(
+        (method, float(values[f"y_{method}"]) * us)
+        for method in ("default", "wlr", "ols", "nnls", "ratio")
+        if values[f"y_{method}"] is not None
+    )
+    return Drill(
+        name=name,
+        query=work.classes[j].query,
+        facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
+        at=at.tolist(),
+        timed=timed,
+        time_ms=(x * ms).tolist(),
+        cpu_ms=(detail.by_class[:, j] * ms).tolist(),
+        calls=calls[:, j].tolist() if calls is not None else [],
+        scatter_x=(x[point] * ms).tolist(),
+        scatter_z=((ratio * x)[point] * ms).tolist(),
+        slope=float(values["slope"]) if values["slope"] is not None else math.nan,
+        intercept_ms=float(values["intercept"]) * ms if values["intercept"] is not None else math.nan,
+        by_method=methods,
+        low_s=float(values["y_low"]) * us if values["y_low"] is not None else math.nan,
+        high_s=float(values["y_high"]) * us if values["y_high"] is not None else math.nan,
+    )
+
+
+def _scaled(value: float | None, by: float) -> float | None:
+    return None if value is None else value * by
+
+
+def fit(detail: Detail) -> Fit:
+    """Actual, predicted and residuals of the chosen method."""
+    at, timed = axis(detail)
+    use = detail.used & np.isfinite(detail.fitted)
+    actual, predicted = detail.work.y[use], detail.fitted[use]
+    with np.errstate(all="ignore"):
+        residual = np.where(actual > 0, (predicted - actual) / actual * 100, np.nan)
+    fine = residual[np.isfinite(residual)]
+    if len(fine):
+        reach = max(float(np.quantile(np.abs(fine), 0.99)), 1e-6)
+        counts, edges = np.histogram(np.clip(fine, -reach, reach), bins=31, range=(-reach, reach))
+    else:
+        counts, edges = np.zeros(1), np.array([0.0, 1.0])
+    return Fit(
+        at=at[use].tolist(),
+        timed=timed,
+        actual_s=(actual * 1e-6).tolist(),
+        predicted_s=(predicted * 1e-6).tolist(),
+        residual=residual.tolist(),
+        edges=edges.tolist(),
+        counts=counts.astype(float).tolist(),
+        left_out=at[~detail.used].tolist(),
+    )
+
+
+def saving(detail: Detail, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
+    """What a faster or dropped class would save; None where nothing is attributed."""
+    row = classes.filter(pl.col("class") == name)
+    if not row.height or row["y_total"][0] is None:
+        return None
+    low, high = row["y_low"][0], row["y_high"][0]
+    return whatif.saving(
+        float(row["y_total"][0]),
+        math.nan if low is None else float(low),
+        math.nan if high is None else float(high),
+        faster=faster,
+        drop=drop,
+        used_us=detail.measured,
+        seconds=detail.seconds,
+        cores=detail.work.cores,
+    )

@@ -1,0 +1,1 @@
+"""The tab of the query profile."""

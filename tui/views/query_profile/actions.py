@@ -1,0 +1,24 @@
+"""What keys do in the query profile's tab."""
+
+from __future__ import annotations
+
+from tui.actions import Action
+
+
+def _action(name: str, keys: str, title: str, help: str, bar: int = 0) -> Action:
+    return Action(f"query-profile.{name}", tuple(keys.split()), title, help, "query-profile", bar=bar)
+
+
+ACTIONS: tuple[Action, ...] = (
+    _action("method", "m", "Method", "Attribute CPU by the next method: default, WLR, OLS, NNLS, global ratio.", bar=5),
+    _action("resource", "y", "Resource", "Attribute the next resource series: CPU, user, system, I/O wait ...", bar=6),
+    _action(
+        "rank", "v", "Rank by", "Rank classes by the next metric: CPU, time, calls, IO, rows, errors, latency.", bar=7
+    ),
+    _action("group", "b", "Group by", "Make a row per class, verb, user or database.", bar=8),
+    _action("rules", "x", "WLR rules", "Switch WLR between upstream's rules and the safe form."),
+    _action("source", "i", "Source", "Profile the next server or file set that was found."),
+    _action("compare", "z", "Compare halves", "Compare the second half of the window with the first; again: stop."),
+    _action("what-if", "w", "What if", "Go to the what-if slider of the class under the cursor.", bar=9),
+    _action("drop", "t", "Drop class", "In the what-if: take the class away altogether, or put it back."),
+)

@@ -1,0 +1,222 @@
+"""The query profile's tab: ranked classes with share bars and sparklines, the fit, methods, intervals, comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+
+from tui.actions import bindings
+from tui.views.base import DetailPanel, ViewPane
+from tui.views.query_profile import drawing
+from tui.views.query_profile.level import WHAT_IF, ClassLevel
+from tui.widgets.facts import Facts
+from tui.widgets.plot import PlotView
+from tui.widgets.sections import Sections, TitleBar
+from tui.widgets.table import LiveTable
+
+if TYPE_CHECKING:
+    from engine.result import Result
+
+NAME = "query-profile"
+METHODS = ("default", "wlr", "ols", "nnls", "ratio")
+RANKS = ("cpu", "time", "calls", "io", "rows", "errors", "latency")
+GROUPS = ("class", "verb", "user", "database")
+CPU_SERIES = ("", "user_us", "system_us", "iowait_us", "steal_us")
+"""Resources that ``y`` offers first; others that the files have follow."""
+CLASSES, FIT, METHOD_TABLE, INTERVALS, COMPARISON, SOURCES = range(6)
+
+
+class Pane(ViewPane):
+    """Query profile."""
+
+    VIEW = NAME
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
+    DEFAULT_CSS = """
+    #profile-fit PlotView { height: 1fr; }
+    #profile-fit Vertical { width: 1fr; height: 1fr; }
+    #class-panel > Facts { height: 1fr; }
+    """
+
+    def compose_view(self) -> ComposeResult:
+        """Sections."""
+        sections = Sections(id="profile")
+        sections.add(
+            "classes",
+            Horizontal(
+                LiveTable(
+                    name=f"{NAME}/classes",
+                    id="classes",
+                    renderers={
+                        "cpu_share": drawing.share_cell,
+                        "trend": drawing.trend_cell,
+                        "disagreement": drawing.disagree_cell,
+                    },
+                ),
+                DetailPanel(Facts(id="class-summary"), id="class-panel"),
+            ),
+        )
+        sections.add(
+            "fit",
+            Horizontal(
+                Vertical(PlotView(id="actual")),
+                Vertical(PlotView(id="residuals"), PlotView(id="residual-histogram")),
+                id="profile-fit",
+            ),
+        )
+        sections.add("methods", LiveTable(name=f"{NAME}/methods", id="methods"))
+        sections.add("intervals", LiveTable(name=f"{NAME}/intervals", id="intervals"))
+        sections.add("compare", LiveTable(name=f"{NAME}/comparison", id="comparison"))
+        sections.add("sources", LiveTable(name=f"{NAME}/sources", id="sources"))
+        yield sections
+
+    # -- drawing --------------------------------------------------------------------------------------------------------
+
+    def show(self, result: Result) -> None:
+        """Every section."""
+        table = self.query_one("#classes", LiveTable)
+        if result.detail is None:
+            self.show_table("#classes", result, "classes")
+        else:
+            from engine.query_profile.listing import LISTING
+
+            table.show(result.detail.listing, LISTING)
+            found = result.detail.fit()
+            self.query_one("#actual", PlotView).show(partial(drawing.actual, found))
+            self.query_one("#residuals", PlotView).show(partial(drawing.residuals, found))
+            self.query_one("#residual-histogram", PlotView).show(partial(drawing.residual_histogram, found))
+        self.show_table("#methods", result, "methods")
+        self.show_table("#intervals", result, "intervals")
+        self.show_table("#comparison", result, "comparison")
+        self.show_table("#sources", result, "sources")
+        left_out = int(result.summary.get("intervals") or 0) - int(result.summary.get("intervals_used") or 0)
+        titles = self.query_one("#profile", Sections).query_one(TitleBar)
+        titles.mark(INTERVALS, f"{left_out} left out" if left_out else "", "low")
+        self._summary()
+
+    @on(LiveTable.Highlighted, "#classes")
+    def _summary(self) -> None:
+        row = self.query_one("#classes", LiveTable).row
+        self.query_one("#class-summary", Facts).show(drawing.summary_rows(row) if row and "cpu_s" in row else [])
+
+    def steps(self) -> Sequence[int]:
+        """The ends of the intervals."""
+        if self.result is None or self.at_ms is not None:
+            return getattr(self, "_steps", ())
+        ends = self.result.tables["intervals"].get_column("end_ms").drop_nulls().unique().sort()
+        self._steps: list[int] = ends.to_list()
+        return self._steps
+
+    # -- opening ----------------------------------------------------------------------------------------------------------
+
+    @on(LiveTable.Selected, "#classes")
+    async def _open(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        await self._open_class(str(event.key[0]))
+
+    async def _open_class(self, name: str) -> ClassLevel | None:
+        known = self.result is not None and self.result.detail is not None
+        if not known or self.result is None or self.result.detail.drill(self.result.tables["classes"], name) is None:
+            self.notify("a group has no detail: b ungroups", timeout=3)
+            return None
+        level = ClassLevel(name)
+        await self.drill(level)
+        return level
+
+    @on(LiveTable.Selected, "#methods")
+    def _choose_method(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        self.change(method=str(event.key[0]))
+
+    @on(LiveTable.Selected, "#sources")
+    def _choose_source(self, event: LiveTable.Selected) -> None:
+        event.stop()
+        self.change(source=str(event.key[0]))
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def _next(self, field: str, words: Sequence[str]) -> None:
+        if self.parameters is None or not words:
+            return
+        now = getattr(self.parameters, field)
+        index = words.index(now) if now in words else -1
+        self.change(**{field: words[(index + 1) % len(words)]})
+
+    def action_method(self) -> None:
+        """The next method."""
+        self._next("method", METHODS)
+
+    def action_resource(self) -> None:
+        """The next resource series."""
+        detail = self.result.detail if self.result is not None else None
+        series = detail.series if detail is not None else ()
+        words = [name for name in CPU_SERIES if name == "" or name in series]
+        words += [name for name in series if name not in words and name not in ("cpu_us", "idle_us")]
+        if len(words) < 2:
+            self.notify("the files hold one resource only; -o target= names a column", timeout=3, markup=False)
+            return
+        self._next("target", words)
+
+    def action_rank(self) -> None:
+        """The next metric of the ranking."""
+        self._next("metric", RANKS)
+        if self.parameters is not None:
+            self.query_one("#classes", LiveTable).choose(sort="")
+            self.notify(f"ranked by {self.parameters.metric}", timeout=2, markup=False)
+
+    def action_group(self) -> None:
+        """The next grouping."""
+        self._next("group", GROUPS)
+
+    def action_rules(self) -> None:
+        """Upstream's rules or the safe form."""
+        self._next("rules", ("safe", "upstream"))
+
+    def action_source(self) -> None:
+        """The next server or file set."""
+        if self.result is None or "sources" not in self.result.tables:
+            return
+        names: list[str] = self.result.tables["sources"].get_column("source").to_list()
+        if len(names) < 2:
+            self.notify("there is one source only", timeout=3)
+            return
+        now = self.result.summary.get("source")
+        self.change(source=names[(names.index(now) + 1) % len(names)] if now in names else names[0])
+
+    def action_compare(self) -> None:
+        """The second half of the window against the first."""
+        if self.parameters is None or self.result is None:
+            return
+        if self.parameters.compare:
+            self.change(window="", compare="")
+            self.query_one("#profile", Sections).choose(CLASSES)
+            return
+        rows = int(self.result.summary.get("intervals") or 0)
+        if rows < 4:
+            self.notify("too few intervals to compare", timeout=3)
+            return
+        if self.change(window=f"{rows // 2 + 1}..{rows}", compare=f"1..{rows // 2}"):
+            self.query_one("#profile", Sections).choose(COMPARISON)
+
+    async def action_what_if(self) -> None:
+        """To the slider, opening the class under the cursor if none is open."""
+        top: Any = self.levels[-1] if self.levels else None
+        if not isinstance(top, ClassLevel):
+            row = self.query_one("#classes", LiveTable).row if self.query("#classes") else None
+            top = await self._open_class(str(row["class"])) if row is not None else None
+        if isinstance(top, ClassLevel):
+            top.query_one("#class-sections", Sections).choose(WHAT_IF)
+            top.query_one("#faster").focus()
+
+    def action_drop(self) -> None:
+        """Drop the open class, or put it back."""
+        top = self.levels[-1] if self.levels else None
+        if isinstance(top, ClassLevel):
+            top.toggle_drop()
+        else:
+            self.notify("open a class first (w)", timeout=3)
