@@ -19,7 +19,7 @@ LISTING = Table(
     "listing",
     "Query classes by rank.",
     (
-        Column("class", pl.String, "Name of the class.", priority=0, width=20),
+        Column("class", pl.String, "Name of the class.", priority=0, width=19),
         Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it.", "%", "percent",
                "CPU share", width=18, priority=0),
         Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "s", "CPU", width=8, priority=0),
@@ -32,7 +32,7 @@ LISTING = Table(
         Column("latency_ms", pl.Float64, "Elapsed time per call in the window.", "ms", "ms", "latency", width=8, priority=3),
         Column("disagreement", pl.Float64, "Share of all CPU that WLR and the default give it or not.", "%", "percent",
                "disagree", width=9, priority=3),
-        Column("query", pl.String, "Normalised query text.", priority=4),
+        Column("query", pl.String, "Normalised query text.", priority=1),
         Column("rows", pl.Float64, "Rows sent or touched.", "", "count", width=8, priority=5),
         Column("io_s", pl.Float64, "Time in block reads and writes.", "s", "s", "IO", width=8, priority=6),
         Column("errors", pl.Float64, "Failed executions.", "", "count", width=7, priority=7),
@@ -78,7 +78,18 @@ def rows(classes: pl.DataFrame, sparks: dict[str, list[float]]) -> pl.DataFrame:
         "query",
     )
     trends = [sparks.get(name, []) for name in frame["class"].to_list()]
-    return LISTING.frame(frame.with_columns(pl.Series("trend", trends, dtype=pl.List(pl.Float64))))
+    frame = LISTING.frame(frame.with_columns(pl.Series("trend", trends, dtype=pl.List(pl.Float64))))
+    # columns that this source does not fill would only take room
+    bare = [
+        column.name
+        for column in LISTING.columns
+        if column.name not in ("class", "cpu_share", "cpu_s", "time_s")
+        and (
+            frame[column.name].null_count() == frame.height
+            or (column.dtype == pl.String and not (frame[column.name].fill_null("") != "").any())
+        )
+    ]
+    return frame.drop(bare)
 
 
 def _short(value: pl.Expr) -> pl.Expr:

@@ -777,22 +777,26 @@ class _Computation:
         count = int(used.sum())
         left = len(used) - count
         over = f"{count} intervals" + (f", {seconds:.0f} s" if math.isfinite(seconds) else "")
-        items = [Headline("source", work.label)]
+        items = []
         if math.isfinite(measured):
+            share = attributed / measured * 100 if measured > 0 else math.nan
             items += [
-                Headline(work.y_name or "CPU", f"{measured / 1e6:.1f} s", over),
-                Headline("attributed", f"{attributed / measured * 100:.1f} %" if measured > 0 else "-", over),
-                Headline(
-                    "unattributed", f"{(measured - attributed) / measured * 100:.1f} %" if measured > 0 else "-", over
-                ),
+                Headline(NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s", over),
+                Headline("attributed", f"{share:.1f} %" if measured > 0 else "-"),
+                Headline("unattributed", f"{100 - share:.1f} %" if measured > 0 else "-"),
                 Headline(
                     "trust",
-                    f"{gauge.grade} {gauge.score * 100:.0f} %",
+                    f"{gauge.grade} {gauge.score * 100:.0f} %" if gauge.grade != "none" else "none",
                     "; ".join(gauge.reasons[:3]),
                     "ok" if gauge.grade == "good" else "moderate" if gauge.grade == "fair" else "severe",
                 ),
             ]
-        items.append(Headline("intervals", f"{count} used, {left} left out", over, "low" if left else ""))
+        items.append(
+            Headline("intervals", f"{count} of {len(used)}", f"{left} left out" if left else "", "low" if left else "")
+        )
+        if math.isfinite(measured):
+            items.append(Headline("method", self.parameters.method))
+        items.append(Headline("source", work.label))
         return tuple(items)
 
     def _findings(
@@ -821,6 +825,9 @@ class _Computation:
                 )
         return tuple(found)
 
+
+NAMES = {"cpu_us": "CPU", "user_us": "user CPU", "system_us": "system CPU", "iowait_us": "I/O wait"}
+"""Resources as people call them."""
 
 _SUMMARY = (
     "rows_trained", "rows_predicted", "slope", "intercept", "r2", "mape", "background", "unattributed",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container, Vertical
 
 from tui.views.base import Level
 from tui.views.query_profile import drawing
@@ -22,16 +22,25 @@ if TYPE_CHECKING:
 OVERVIEW, SCATTER, WHAT_IF, QUERY = range(4)
 
 
+class Charts(Container, can_focus=True):
+    """Charts that take the focus, so that keys reach the tab."""
+
+    SCOPED_CSS = False
+    DEFAULT_CSS = """
+    Charts { height: 1fr; width: 1fr; layout: horizontal; }
+    Charts PlotView { height: 1fr; }
+    Charts Vertical { width: 1fr; height: 1fr; }
+    """
+
+
 class ClassLevel(Level):
     """A query class; Escape goes back to the ranking."""
 
     SCOPED_CSS = False
     DEFAULT_CSS = """
-    ClassLevel PlotView { height: 1fr; }
-    ClassLevel #class-left { width: 40%; height: 1fr; }
-    ClassLevel #class-right { width: 1fr; height: 1fr; padding: 0 0 0 1; }
+    ClassLevel #class-facts { width: 42%; height: 1fr; }
+    ClassLevel #class-right { padding: 0 0 0 1; }
     ClassLevel #class-methods { height: 6; }
-    .-narrow ClassLevel #class-left { width: 46%; }
     ClassLevel #what-if { height: 1fr; padding: 1 1; }
     ClassLevel #what-if-facts { height: 1fr; padding: 1 0; }
     ClassLevel #class-query { height: 1fr; }
@@ -49,13 +58,13 @@ class ClassLevel(Level):
         sections = Sections(id="class-sections")
         sections.add(
             "overview",
-            Horizontal(
+            Charts(
                 Facts(id="class-facts"),
                 Vertical(PlotView(id="class-series"), PlotView(id="class-methods"), id="class-right"),
                 id="class-overview",
             ),
         )
-        sections.add("scatter", PlotView(id="class-scatter"))
+        sections.add("scatter", Charts(PlotView(id="class-scatter")))
         sections.add(
             "what if",
             Container(
@@ -64,12 +73,8 @@ class ClassLevel(Level):
                 id="what-if",
             ),
         )
-        sections.add("query", TextPanel(id="class-query"))
+        sections.add("query", Charts(TextPanel(id="class-query")))
         yield sections
-
-    def on_mount(self) -> None:
-        """The facts take the left part."""
-        self.query_one("#class-facts").styles.width = "42%"
 
     def show(self, result: Result) -> None:
         """Draw the class, or say that it is gone."""

@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.query_profile import drawing
-from tui.views.query_profile.level import WHAT_IF, ClassLevel
+from tui.views.query_profile.level import WHAT_IF, Charts, ClassLevel
 from tui.widgets.facts import Facts
 from tui.widgets.plot import PlotView
 from tui.widgets.sections import Sections, TitleBar
@@ -38,8 +38,6 @@ class Pane(ViewPane):
     VIEW = NAME
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
     DEFAULT_CSS = """
-    #profile-fit PlotView { height: 1fr; }
-    #profile-fit Vertical { width: 1fr; height: 1fr; }
     #class-panel > Facts { height: 1fr; }
     """
 
@@ -63,7 +61,7 @@ class Pane(ViewPane):
         )
         sections.add(
             "fit",
-            Horizontal(
+            Charts(
                 Vertical(PlotView(id="actual")),
                 Vertical(PlotView(id="residuals"), PlotView(id="residual-histogram")),
                 id="profile-fit",

@@ -1,0 +1,40 @@
+"""Plays the sample as a running PostgreSQL: a snapshot and a CPU sample every step; an index is lost and comes back, and now
+and then somebody resets the statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sample_data.query_profile.make import Server, first
+
+KEEP = 360
+"""Snapshots kept; older ones are deleted, as a rotation would."""
+ROUND = 90
+LOST = range(30, 60)
+"""Steps of each round without the index."""
+RESET = 75
+
+
+def steps(target: Path) -> Iterator[float]:
+    """Write the starting files below ``target``, then make one change per ``next()``; yields seconds to wait. Never ends."""
+    server = Server()
+    first(server, target)
+    yield 1.5
+    turn = 0
+    while True:
+        server.dear = 4.0 if turn % ROUND in LOST else 1.0
+        server.run()
+        if turn % ROUND == RESET:
+            server.reset()
+        for name, line in (("db_process_cpu.csv", server.cpu()), ("pgss_info.csv", server.info())):
+            with (target / name).open("a", encoding="utf-8") as file:
+                file.write(line)
+        path = target / "pgss" / f"pgss-{server.stamp}.csv"
+        partial = path.with_suffix(".tmp")
+        partial.write_text(server.snapshot(), encoding="utf-8")
+        partial.replace(path)
+        for old in sorted((target / "pgss").glob("pgss-*.csv"))[:-KEEP]:
+            old.unlink(missing_ok=True)
+        turn += 1
+        yield 1.2
