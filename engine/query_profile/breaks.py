@@ -234,13 +234,13 @@ def attribute(
         total += sums
         background += float(level_y.sum())
         predicted[here] = fitted
-        if len(costs.draws):
-            draws += np.maximum(sums + widen(costs, y[here], fitted, sums), 0.0)
+        if len(costs.draws) >= recipe.draws:
+            draws += np.maximum(sums + widen(costs, y[here], fitted, sums)[: recipe.draws], 0.0)
         share = (end - begin) / rows if rows else 0.0
         time += costs.time * share
         call += costs.call * share
     low = high = np.full(classes, np.nan)
-    if recipe.draws >= 20 and all(len(part.draws) for part in parts):
+    if recipe.draws >= 20 and all(len(part.draws) >= recipe.draws for part in parts):
         tail = (1 - level) / 2
         low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
         low, high = np.minimum(low, total), np.maximum(high, total)

@@ -25,6 +25,9 @@ SLOW = 0.15
 MOST_BYTES = 100e6
 """Memory for the block sums of the bootstrap."""
 
+FEWEST_FITS = 24
+"""A mean over fewer bootstrap fits still jumps, so as many are made even where no intervals are wanted."""
+
 FEWEST = 4
 """With fewer intervals nothing can be told apart: all classes get the same cost."""
 
@@ -254,8 +257,8 @@ def by_time_and_calls(x: np.ndarray, calls: np.ndarray, y: np.ndarray, seconds: 
     grams, rights = _blocks(a0 * root[:, None], t0 * root)
     count = len(grams)
     random = np.random.default_rng(recipe.seed)
-    fits = np.empty((recipe.draws, a0.shape[1]))
-    for i in range(recipe.draws):
+    fits = np.empty((max(recipe.draws, FEWEST_FITS), a0.shape[1]))
+    for i in range(len(fits)):
         times = random.multinomial(count, np.full(count, 1 / count))
         fits[i] = nonnegative.solve(np.tensordot(times, grams, 1) + ridge, times @ rights, cost)
     fits /= scale

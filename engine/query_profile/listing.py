@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ LISTING = Table(
     "listing",
     "Query classes by rank.",
     (
-        Column("class", pl.String, "Name of the class.", priority=0, width=19),
+        Column("class", pl.String, "Name of the class.", priority=0, width=20),
         Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it.", "%", "percent",
                "CPU share", width=18, priority=0),
         Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "s", "CPU", width=8, priority=0),
@@ -48,6 +49,106 @@ LISTING = Table(
     key=("class",),
     title="Query classes",
 )  # fmt: skip
+
+
+METHODS = Table(
+    "methods_listing",
+    "The methods side by side, in units that people read.",
+    (
+        Column("method", pl.String, "Method; Enter chooses it.", priority=0, width=9),
+        Column("mape", pl.Float64, "Mean error on the intervals it was fitted on.", "%", "percent", "error", width=8,
+               priority=0),
+        Column("attributed_s", pl.Float64, "Given to classes.", "s", "s", "attributed", width=11, priority=0),
+        Column("background_s", pl.Float64, "Used at all times, given to no class.", "s", "s", "background", width=11),
+        Column("unattributed_s", pl.Float64, "Measured less both.", "s", "s", "unattributed", width=13),
+        Column("moved", pl.Float64, "Share that it puts elsewhere than the default.", "%", "percent", "moved", width=8),
+        Column("top_share", pl.Float64, "Share of its top class.", "%", "percent", "top %", width=8, priority=2),
+        Column("top_class", pl.String, "Class with most.", priority=2, title="top class"),
+    ),
+    key=("method",),
+    title="Methods",
+)  # fmt: skip
+
+COMPARED = Table(
+    "comparison_listing",
+    "Two windows, per second where times are known.",
+    (
+        Column("class", pl.String, "Class.", priority=0, width=20),
+        Column("status", pl.String, "new, gone or both.", priority=3, width=6),
+        Column("x_before_ms", pl.Float64, "Time per second before.", "ms", "ms", "time before", width=11, priority=0),
+        Column("x_now_ms", pl.Float64, "Time per second now.", "ms", "ms", "time now", width=9, priority=0),
+        Column("x_factor", pl.Float64, "Now / before.", "", "ratio", "factor", width=8, priority=1),
+        Column("y_before_ms", pl.Float64, "CPU per second before.", "ms", "ms", "CPU before", width=11, priority=1),
+        Column("y_now_ms", pl.Float64, "CPU per second now.", "ms", "ms", "CPU now", width=9, priority=1),
+        Column("calls_before", pl.Float64, "Calls per second before.", "", "number", "calls before", width=12, priority=3),
+        Column("calls_now", pl.Float64, "Calls per second now.", "", "number", "calls now", width=10, priority=3),
+        Column("latency_before_ms", pl.Float64, "Time per call before.", "ms", "ms", "latency before", width=14, priority=2),
+        Column("latency_now_ms", pl.Float64, "Time per call now.", "ms", "ms", "latency now", width=12, priority=2),
+    ),
+    key=("class",),
+    title="Comparison",
+)  # fmt: skip
+
+INTERVALS = Table(
+    "intervals_listing",
+    "Every interval, and whether fits use it.",
+    (
+        Column("row", pl.Int64, "Interval, from 1.", "", "count", "", width=6, priority=0),
+        Column("end_ms", pl.Int64, "End.", "ms", "time_ms", "end", priority=0),
+        Column("seconds", pl.Float64, "Length.", "s", "s", "length", width=8, priority=2),
+        Column("used", pl.Boolean, "Fits use it.", "", "flag", "used", width=5, priority=0),
+        Column("x_s", pl.Float64, "Time of all classes.", "s", "s", "time", width=9, priority=1),
+        Column("y_s", pl.Float64, "Measured resource use.", "s", "s", "CPU", width=9, priority=1),
+        Column("reason", pl.String, "Why it is left out.", priority=0),
+    ),
+    key=("row",),
+    order=("row",),
+    title="Intervals",
+)  # fmt: skip
+
+
+def tables(result_tables: Mapping[str, pl.DataFrame]) -> dict[str, tuple[Table, pl.DataFrame]]:
+    """The other result tables as the screen lists them, by the name of the result table; absent ones empty."""
+    us, ms, percent = 1e-6, 1e-3, 100.0
+    found: dict[str, tuple[Table, pl.DataFrame]] = {
+        "methods": (METHODS, METHODS.empty()),
+        "comparison": (COMPARED, COMPARED.empty()),
+        "intervals": (INTERVALS, INTERVALS.empty()),
+    }
+    if "methods" in result_tables:
+        frame = result_tables["methods"].select(
+            "method",
+            (pl.col("mape") * percent),
+            *((pl.col(name) * us).alias(f"{name}_s") for name in ("attributed", "background", "unattributed")),
+            (pl.col("moved_share") * percent).alias("moved"),
+            (pl.col("top_share") * percent),
+            "top_class",
+        )
+        found["methods"] = (METHODS, METHODS.frame(frame))
+    if "comparison" in result_tables:
+        frame = result_tables["comparison"].select(
+            "class",
+            "status",
+            *((pl.col(name) * ms).alias(f"{name}_ms") for name in ("x_before", "x_now", "y_before", "y_now")),
+            "x_factor",
+            "calls_before",
+            "calls_now",
+            (pl.col("latency_before_us") * ms).alias("latency_before_ms"),
+            (pl.col("latency_now_us") * ms).alias("latency_now_ms"),
+        )
+        found["comparison"] = (COMPARED, COMPARED.frame(frame))
+    if "intervals" in result_tables:
+        frame = result_tables["intervals"].select(
+            "row",
+            "end_ms",
+            "seconds",
+            "used",
+            (pl.col("x") * us).alias("x_s"),
+            (pl.col("y") * us).alias("y_s"),
+            "reason",
+        )
+        found["intervals"] = (INTERVALS, INTERVALS.frame(frame))
+    return found
 
 
 def rows(classes: pl.DataFrame, sparks: dict[str, list[float]]) -> pl.DataFrame:

@@ -336,7 +336,7 @@ class _Computation:
         summary |= {
             "rows_trained": int(trained if method == "wlr" else used.sum()),
             "background": background,
-            "unattributed": measured - attributed - background if y_known else math.nan,
+            "unattributed": _rest(measured, attributed, background) if y_known else math.nan,
             "y_measured": measured,
             "attributed": attributed,
             "unattributed_share": (measured - attributed) / measured if y_known and measured > 0 else math.nan,
@@ -639,7 +639,7 @@ class _Computation:
                     "mape": mape,
                     "attributed": attributed,
                     "background": background,
-                    "unattributed": measured - attributed - background,
+                    "unattributed": _rest(measured, attributed, background),
                     "moved_share": moved,
                     "top_class": work.classes[top].name if top >= 0 else "",
                     "top_share": float(total[top]) / measured if top >= 0 and measured > 0 else math.nan,
@@ -838,6 +838,12 @@ def _sum(values: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         total = values.sum(axis=0)
     return np.asarray(total if np.isfinite(total).all() else np.nan_to_num(values).sum(axis=0))
+
+
+def _rest(measured: float, attributed: float, background: float) -> float:
+    """What is left of the measured; rounding is nothing."""
+    left = measured - attributed - background
+    return 0.0 if abs(left) <= 1e-12 * abs(measured) else left
 
 
 def _plain(value: Any) -> Any:

@@ -113,7 +113,7 @@ class ClassLevel(Level):
         if result is None or result.detail is None:
             return
         saved = result.detail.saving(result.tables["classes"], self.class_name, self.faster, self.drop)
-        resource = str(result.summary.get("target") or "CPU")
+        resource = next((h.label for h in result.headline), "CPU")
         self.query_one("#what-if-facts", Facts).show(
             drawing.saving_lines(saved, self.class_name, self.faster, self.drop, resource, self.pane.glyphs)
         )

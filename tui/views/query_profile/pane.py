@@ -88,9 +88,10 @@ class Pane(ViewPane):
             self.query_one("#actual", PlotView).show(partial(drawing.actual, found))
             self.query_one("#residuals", PlotView).show(partial(drawing.residuals, found))
             self.query_one("#residual-histogram", PlotView).show(partial(drawing.residual_histogram, found))
-        self.show_table("#methods", result, "methods")
-        self.show_table("#intervals", result, "intervals")
-        self.show_table("#comparison", result, "comparison")
+        from engine.query_profile.listing import tables
+
+        for name, (spec, frame) in tables(result.tables).items():
+            self.query_one(f"#{name}", LiveTable).show(frame, spec)
         self.show_table("#sources", result, "sources")
         left_out = int(result.summary.get("intervals") or 0) - int(result.summary.get("intervals_used") or 0)
         titles = self.query_one("#profile", Sections).query_one(TitleBar)

@@ -1,0 +1,304 @@
+"""The query profile's tab, driven by its keys on its sample, and what it looks like."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from engine.live.session import LiveSettings, Session
+from engine.query_profile.view import VIEW
+from engine.views import entry
+from sample_data.query_profile import live
+from sample_data.query_profile.make import KINDS
+from tests.tui.fakes import NOW, Stage, play, screen_lines, stage
+from tests.tui.test_goldens import compare
+from tui.views.query_profile import drawing
+from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
+from tui.views.query_profile.pane import COMPARISON, FIT, Pane
+from tui.widgets.control import NumberControl
+from tui.widgets.facts import Facts
+from tui.widgets.sections import Sections
+from tui.widgets.table import LiveTable
+
+FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-goldens"))
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Any:
+    import time
+
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def age(root: Path) -> None:
+    for path in root.rglob("*"):
+        os.utime(path, (NOW - 60, NOW - 60))
+
+
+@asynccontextmanager
+async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), files: Path = FILES, **ui: Any) -> Any:
+    """The dashboard on a copy of the sample, on this tab, with its first result."""
+    root = tmp_path / "data"
+    shutil.copytree(files, root)
+    age(root)
+    session: Any = Session([root], [VIEW], settings=LiveSettings(), now_ms=lambda: int(NOW * 1000))
+    async with stage(
+        tmp_path, size, session=session, view="query-profile", entries=[entry("query-profile")], **ui
+    ) as s:
+        await s.see("attributed")
+        yield s
+
+
+def classes(s: Stage) -> LiveTable:
+    return s.app.pane.query_one("#classes", LiveTable)
+
+
+def summary(s: Stage) -> Any:
+    return s.app.pane.result.summary
+
+
+async def settle(s: Stage) -> None:
+    await s.until(lambda: not s.app.bridge.busy)
+    s.app.clear_notifications()
+    await s.pilot.pause(0.05)
+    s.app.update_status()
+    await s.pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+def test_looks(tmp_path: Path, size: tuple[int, int], update: bool) -> None:
+    async def story() -> None:
+        async with tab(tmp_path, size) as s:
+            await settle(s)
+            lines = screen_lines(s.app)
+            assert all(cell_len(line) <= size[0] for line in lines)
+            compare(f"query-profile-{size[0]}x{size[1]}", s.text(), update)
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "see"),
+    [
+        ("fit", ["right_square_bracket"], "predicted over actual"),
+        ("methods", ["right_square_bracket"] * 2, "wlr"),
+        ("class", ["enter"], "WLR slope"),
+        ("scatter", ["enter", "right_square_bracket"], "1:1"),
+        ("what-if", ["w"], "utilisation"),
+        ("compare", ["z"], "before"),
+    ],
+)
+def test_sections_look(tmp_path: Path, name: str, keys: list[str], see: str, update: bool) -> None:
+    async def story() -> None:
+        async with tab(tmp_path, (100, 30)) as s:
+            await s.press(*keys)
+            await s.see(see)
+            await settle(s)
+            compare(f"query-profile-{name}", s.text(), update)
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("name", "ui"),
+    [("ascii", {"glyphs": "ascii"}), ("light", {"theme": "textual-light"}), ("ansi", {"theme": "ansi-dark"})],
+)
+def test_other_terminals(tmp_path: Path, name: str, ui: dict[str, Any], update: bool) -> None:
+    async def story() -> None:
+        async with tab(tmp_path, (80, 24)) as s:
+            if "glyphs" in ui:
+                await s.press("f6", "f6")
+                await s.until(lambda: s.app.pane.glyphs.ascii)
+            else:
+                s.app.theme = ui["theme"]
+            await settle(s)
+            text = s.text()
+            if name == "ascii":
+                assert text.isascii()
+            compare(f"query-profile-{name}-80x24", text, update)
+
+    play(story)
+
+
+def test_m_goes_through_the_methods_and_u_takes_it_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            first = summary(s)["attributed"]
+            seen = [summary(s)["method"]]
+            for _ in range(5):
+                await s.press("m")
+                await s.until(lambda: not s.app.bridge.busy and summary(s)["method"] != seen[-1])
+                seen.append(summary(s)["method"])
+            assert seen == ["default", "wlr", "ols", "nnls", "ratio", "default"]
+            await s.press("u")
+            await s.until(lambda: summary(s)["method"] == "ratio")
+            await s.press("R")
+            await s.until(lambda: summary(s)["method"] == "default")
+            assert summary(s)["attributed"] == first
+
+    play(story)
+
+
+def test_wlr_blames_the_class_that_waits_and_the_default_does_not(tmp_path: Path) -> None:
+    waiting = str(KINDS[4].queryid)
+
+    def share(s: Stage) -> float:
+        frame = s.app.pane.result.detail.listing
+        return float(frame.filter(frame["class"] == waiting)["cpu_share"][0])
+
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            assert share(s) < 10
+            await s.press("m")
+            await s.until(lambda: summary(s)["method"] == "wlr")
+            assert share(s) > 40
+
+    play(story)
+
+
+def test_y_changes_the_resource(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            whole = summary(s)["y_measured"]
+            await s.press("y")
+            await s.until(lambda: summary(s)["target"] == "user_us")
+            assert 0 < summary(s)["y_measured"] < whole
+
+    play(story)
+
+
+def test_rank_and_group(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await s.press("v")
+            await s.until(lambda: not s.app.bridge.busy and s.app.pane.parameters.metric == "time")
+            times = s.app.pane.result.detail.listing["time_s"].to_list()
+            assert times == sorted(times, reverse=True)
+            await s.press("b")
+            await s.until(lambda: s.app.pane.result.tables["classes"].height == 3)
+            assert set(s.app.pane.result.tables["classes"]["class"]) == {"SELECT", "UPDATE", "INSERT"}
+            await s.press("enter")
+            await s.see("a group has no detail")
+
+    play(story)
+
+
+def test_filter_is_a_table_filter(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await s.press("slash", *"time_s>100", "enter")
+            await s.until(lambda: "of 8" in classes(s).caption)
+
+    play(story)
+
+
+def test_drill_down_and_the_slider(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await s.press("enter")
+            await s.see("WLR slope")
+            level = s.app.pane.levels[-1]
+            assert isinstance(level, ClassLevel)
+            sections = level.query_one("#class-sections", Sections)
+            await s.press("right_square_bracket")
+            assert sections.chosen == SCATTER
+            await s.press("w")
+            await s.until(lambda: sections.chosen == WHAT_IF)
+            facts = level.query_one("#what-if-facts", Facts)
+            half = {label: value for label, value, _ in facts.facts}["CPU saved"]
+            await s.press("plus")
+            await s.until(lambda: level.faster == 2.5)
+            assert {label: value for label, value, _ in facts.facts}["CPU saved"] != half
+            await s.press("t")
+            await s.until(lambda: level.drop)
+            assert any("dropped" in label for label, _, _ in facts.facts)
+            assert level.query_one("#faster", NumberControl).value == 2.5
+            await s.press("escape")
+            await s.until(lambda: len(s.app.pane.levels) == 1)
+            assert s.app.focused is classes(s)
+
+    play(story)
+
+
+def test_compare_and_fit_sections(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            pane = s.app.pane
+            assert isinstance(pane, Pane)
+            sections = pane.query_one("#profile", Sections)
+            await s.press("right_square_bracket")
+            assert sections.chosen == FIT
+            await s.press("z")
+            await s.until(lambda: "comparison" in pane.result.tables)
+            assert sections.chosen == COMPARISON
+            assert summary(s)["intervals"] < 47
+            await s.press("z")
+            await s.until(lambda: "comparison" not in pane.result.tables)
+            assert summary(s)["intervals"] == 47
+
+    play(story)
+
+
+def test_a_new_snapshot_extends_the_view_and_a_reset_is_left_out(tmp_path: Path) -> None:
+    player = live.steps(tmp_path / "made")
+    next(player)
+
+    async def story() -> None:
+        async with tab(tmp_path, files=tmp_path / "made") as s:
+            assert summary(s)["intervals"] == 47
+            root = tmp_path / "data"
+            next(player)
+            shutil.copytree(tmp_path / "made", root, dirs_exist_ok=True)
+            await s.press("f5")
+            await s.until(lambda: summary(s)["intervals"] == 48)
+            assert summary(s)["intervals_used"] == 48
+            for _ in range(live.RESET + 2):
+                next(player)
+            shutil.copytree(tmp_path / "made", root, dirs_exist_ok=True)
+            await s.press("f5")
+            # the snapshot right after the reset is empty: nothing is known of that moment
+            await s.until(lambda: summary(s)["intervals"] == 48 + live.RESET + 1)
+            intervals = s.app.pane.result.tables["intervals"]
+            doubtful = intervals.filter(~intervals["used"])
+            assert doubtful["reason"].to_list() == ["the statistics were reset"]
+            await s.see("1 left out")
+
+    play(story)
+
+
+def test_time_travel_stops_at_intervals(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            await s.press("left_parenthesis")
+            await s.until(lambda: not s.app.bridge.busy and summary(s)["intervals"] < 47)
+            await s.press("backslash")
+            await s.until(lambda: summary(s)["intervals"] == 47)
+
+    play(story)
+
+
+def test_cells_fill_their_width() -> None:
+    from tui.glyphs import ASCII, BLOCK, BRAILLE
+    from tui.widgets.window import Cell
+
+    for glyphs in (ASCII, BLOCK, BRAILLE):
+        for value in (None, 0.0, 3.0, 99.9):
+            cell = Cell("cpu_share", value, {}, 18, glyphs, lambda name: 99.9)
+            assert sum(cell_len(text) for text, _ in drawing.share_cell(cell)) <= 18
+            cell = Cell("disagreement", value, {}, 9, glyphs, lambda name: 99.9)
+            assert sum(cell_len(text) for text, _ in drawing.disagree_cell(cell)) <= 9
