@@ -332,7 +332,11 @@ def _one(
     shown = detail.job_detail(held[1], mine, *limits, scenario, coming[2], (job_id, memo["turn"], parameters))
     tables[EXPLAINED.name] = _explained(shown)
     tables[PHASES.name] = _phases(shown)
-    runs = _runs(model, jobs, job_id, memo)
+    kept = memo.get("runs")
+    if kept is None or kept[0] is not jobs or kept[1] != (job_id, memo["turn"]):
+        kept = (jobs, (job_id, memo["turn"]), _runs(model, jobs, job_id, memo))
+        memo["runs"] = kept
+    runs = kept[2]
     tables[history.HISTORY.name] = runs
     other = parameters.compare or _previous(runs, job_id)
     tables[CONF_CHANGES.name] = _conf_changes(model, other, job_id)

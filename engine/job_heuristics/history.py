@@ -34,6 +34,9 @@ HISTORY = Table(
     title="history",
 )
 
+MOST = 200
+"""Most runs that are shown and judged, those around the chosen one."""
+
 _PARTS = (
     re.compile(r"\b(?:application|job|attempt|task)_\d+(?:_\w+)*", re.I),
     re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.I),
@@ -121,7 +124,7 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
     """Rows of ``HISTORY``: the runs with the stem, user and ending of ``job_id``'s name; only it where no other is.
 
     ``jobs`` is the jobs result, ``inputs`` has ``job_id`` and ``input_bytes``. Runs without input or that did not
-    succeed are listed but not normalised.
+    succeed are listed but not normalised; at most ``MOST`` runs.
     """
     one = jobs.filter(pl.col("job_id") == job_id)
     if not one.height:
@@ -134,6 +137,9 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
         else known.filter(pl.col("job_id") == job_id)
     )
     runs = runs.join(inputs, "job_id", "left", maintain_order="left").sort("submit_ms", "job_id", nulls_last=False)
+    if runs.height > MOST:
+        near = runs["job_id"].to_list().index(job_id)
+        runs = runs.slice(max(0, min(near - MOST // 2, runs.height - MOST)), MOST)
     good = (pl.col("state") == "SUCCEEDED") & (pl.col("input_bytes") > 0)
     per_gb = 2**30 / pl.col("input_bytes")
     runs = runs.with_columns(

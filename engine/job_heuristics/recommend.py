@@ -196,8 +196,9 @@ def recommendations(
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     fixed = (headroom, tuple(sorted((k, tuple(v)) for k, v in limits.items())))
     frame = stats(model, headroom)
+    names = frame.columns
     for values in frame.iter_rows():
-        row = dict(zip(frame.columns, values, strict=True))
+        row = dict(zip(names, values, strict=True))
         mine = conf.get(row["job_id"], {})
         key = ("advice", row["job_id"])
         stamp = (values, tuple(mine.items()), fixed)
@@ -244,7 +245,11 @@ def advise(row: Mapping[str, Any], conf: Mapping[str, str], limits: gates.Limits
 
 
 def _level(value: float, limits: tuple[float, ...], rising: bool) -> int:
-    return max((k + 1 for k, x in enumerate(limits) if (value >= x if rising else value <= x)), default=0)
+    found = 0
+    for k, limit in enumerate(limits, 1):
+        if value >= limit if rising else value <= limit:
+            found = k
+    return found
 
 
 def _memory_level(word: str, pmem: float, mb: int, limits: gates.Limits) -> int:

@@ -383,49 +383,61 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
     play(story)
 
 
+STATES = {
+    "list": ("", ""), "rollup": ("", ""), "verdicts": (CRAWL, "verdicts"), "what-if": (CRAWL, "what if"),
+    "time": (CRAWL, "time"), "tasks": (HOT, "tasks"), "history": ("daily-sessions", "history"),
+}  # fmt: skip
+"""What is compared with goldens: job and section."""
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-@pytest.mark.parametrize("state", ["list", "rollup", "verdicts", "tasks", "time", "what-if", "history"])
-def test_screen(state: str, size: tuple[int, int], cluster: Path, tmp_path: Path, update: bool) -> None:  # noqa: F811
+def test_screens(size: tuple[int, int], cluster: Path, tmp_path: Path, update: bool) -> None:  # noqa: F811
     async def story() -> None:
         async with screen(cluster, tmp_path, size) as s:
-            if state == "rollup":
-                await s.press("b")
-            elif state != "list":
-                await open_job(s, {"history": "daily-sessions", "tasks": HOT}.get(state, CRAWL))
-                await section(s, state.replace("-", " "))
+            for state, (job, part) in STATES.items():
+                if job:
+                    s.app.pane.query_one("#fleet", Sections).choose(0)
+                    await open_job(s, job)
+                    await section(s, part)
+                elif state == "rollup":
+                    await s.press("b")
                 if state == "verdicts":
                     s.app.pane.query_one("#job-explained", LiveTable).move_to(2)
                 if state == "what-if":
                     s.app.pane.change(map_mb=1536, split_size=200 * 2**20)
                     await s.until(lambda: shown(s).prediction is not None)
-            await settle(s)
-            compare(f"job-heuristics-{state}-{size[0]}x{size[1]}", s.text(), update)
+                await settle(s)
+                compare(f"job-heuristics-{state}-{size[0]}x{size[1]}", s.text(), update)
+                if job:
+                    await s.app.pane.back()
+                    await s.until(lambda: shown(s) is None, 10)
 
     play(story)
 
 
-@pytest.mark.parametrize("state", ["list", "verdicts", "tasks", "time", "cost", "what if"])
-def test_ascii_is_ascii(state: str, cluster: Path, tmp_path: Path) -> None:
+def test_ascii_is_ascii(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path, (100, 30), glyphs_set="ascii") as s:
-            if state != "list":
-                await open_job(s, HOT)
-                await section(s, state)
             await settle(s)
             assert s.text().isascii(), [c for c in s.text() if not c.isascii()]
+            await open_job(s, HOT)
+            for name in SECTIONS:
+                await section(s, name)
+                await settle(s)
+                assert s.text().isascii(), (name, [c for c in s.text() if not c.isascii()])
 
     play(story)
 
 
-@pytest.mark.parametrize("theme", ["loadlens-light", "ansi-dark", "ansi-light"])
-def test_themes_draw_severities_apart(theme: str, cluster: Path, tmp_path: Path) -> None:
+def test_themes_draw_severities_apart(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path, (120, 40)) as s:
-            s.app.theme = theme
-            await settle(s)
-            rows = [k for k, line in enumerate(s.text().splitlines()) if CRAWL in line]
-            line, styles = s.text().splitlines()[rows[0]], screen_styles(s.app)[rows[0]]
-            at = line.index("..M")
-            assert styles[at] != styles[at + 2], "a MODERATE letter looks like a NONE one"
+            for theme in ("loadlens-dark", "loadlens-light", "ansi-dark", "ansi-light"):
+                s.app.theme = theme
+                await settle(s)
+                rows = [k for k, line in enumerate(s.text().splitlines()) if CRAWL in line]
+                line, styles = s.text().splitlines()[rows[0]], screen_styles(s.app)[rows[0]]
+                at = line.index("..M")
+                assert styles[at] != styles[at + 2], f"{theme}: a MODERATE letter looks like a NONE one"
 
     play(story)

@@ -132,3 +132,10 @@ def test_advice_carries_the_jobs_numbers():
     empty = facts.job(model([]))
     assert empty is not None
     assert all(advice.advice(name, 3, empty) for name in names)
+
+
+def test_long_histories_show_the_runs_around_the_chosen_one():
+    jobs, inputs = jobs_of([f"load {k}" for k in range(500)], [100] * 500, [2**30] * 500)
+    for chosen in ("job_1_0000", "job_1_0250", "job_1_0499"):
+        found = history.history(jobs, inputs, chosen)
+        assert found.height == history.MOST and chosen in found["job_id"].to_list()

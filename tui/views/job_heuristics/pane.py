@@ -111,9 +111,18 @@ class Pane(ViewPane):
         return sorted(moments)
 
     def _others(self, result: Result) -> None:
-        rollup = result.tables["rollup"]
-        self.show_table("#rollup", result, "rollup", rollup.filter(rollup["by"] == self.grouping))
-        self.show_table("#recommendations", result, "recommendations")
+        """The roll-up and the recommendations, where they are on screen."""
+        chosen = self.query_one("#fleet", Sections).chosen
+        if chosen == 1:
+            rollup = result.tables["rollup"]
+            self.show_table("#rollup", result, "rollup", rollup.filter(rollup["by"] == self.grouping))
+        elif chosen == 2:
+            self.show_table("#recommendations", result, "recommendations")
+
+    @on(Sections.Shown, "#fleet")
+    def _fleet_section(self) -> None:
+        if self.result is not None:
+            self._others(self.result)
 
     @on(LiveTable.Highlighted, "#jobs")
     def _summary(self) -> None:
