@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 
 import polars as pl
 
 from engine.inputs import FileInfo
 from engine.problems import Problem, fold
-from engine.run_comparison.layout import Place, run_number, short_names
+from engine.run_comparison.layout import Place, path_parts, run_number, short_names
 from engine.text import clean
 
 SUCCESS = "SUCCESS"
@@ -146,7 +145,7 @@ def collect_runs(
 
 def _place_of(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place | None:
     """Where a file belongs that gave no rows: below a job's folder."""
-    parts = PurePosixPath(path).parts
+    parts = path_parts(path)
     for at in range(len(parts) - 2, 0, -1):
         if parts[:at] in jobs:
             return Place(parts[:at], parts[at], "/".join(parts[at + 1 :]))

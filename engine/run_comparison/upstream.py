@@ -85,16 +85,20 @@ def pool_upstream(
                 if table.size < len(measurements.series):
                     table = np.concatenate([table, np.full(len(measurements.series) - table.size, -2, dtype=np.int64)])
                     lookup[test] = table
-                for code in np.unique(chunk.codes[table[chunk.codes] == -2]).tolist():
+                metric = table[chunk.codes]
+                fresh = metric == -2
+                for code in np.unique(chunk.codes[fresh]).tolist() if fresh.any() else ():
                     key = _key(test, measurements, code)
                     if key not in numbers:
                         numbers[key] = len(codes)
                         codes.append(set())
                     codes[numbers[key]].add(code)
                     table[code] = numbers[key]
-                metric = table[chunk.codes]
+                if fresh.any():
+                    metric = table[chunk.codes]
                 metric[chunk.counts < min_count] = -1
-                parts.append((place, metric, np.nan_to_num(chunk.values, nan=0.0)))
+                null = np.isnan(chunk.values)
+                parts.append((place, metric, np.where(null, 0.0, chunk.values) if null.any() else chunk.values))
     total = len(codes)
     samples = Samples(pool(sides[0], total, len(left)), pool(sides[1], total, len(right)))
     filled = np.flatnonzero((samples.left.sizes > 0) | (samples.right.sizes > 0))
