@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import logging.handlers
 from collections import deque
 from collections.abc import Iterator
-from io import TextIOWrapper
 from pathlib import Path
 
 LINES = 500
@@ -41,21 +39,45 @@ class Ring(logging.Handler):
         self.lines.append((record.created, record.levelname, text))
 
 
-class File(logging.handlers.RotatingFileHandler):
-    """The log file. It never complains: what cannot be written is dropped, from then on everything."""
+class File(logging.Handler):
+    """The log file. It never complains: if one line cannot be written, no other is tried."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="replace", delay=True)
-        self.setLevel(logging.INFO)
-        self.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+        super().__init__(logging.INFO)
+        self._path = path
+        self._inner: logging.Handler | None = None
 
-    def _open(self) -> TextIOWrapper:
-        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return super()._open()
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, the first one makes the file."""
+        try:
+            if self._inner is None:
+                self._inner = self._open()
+            self._inner.emit(record)
+        except (OSError, ValueError):
+            self._give_up()
 
-    def handleError(self, record: logging.LogRecord) -> None:
-        """Give up."""
+    def _open(self) -> logging.Handler:
+        from logging.handlers import RotatingFileHandler  # a dozen modules, for a line that seldom comes
+
+        give_up = self._give_up
+
+        class Quiet(RotatingFileHandler):
+            def handleError(self, record: logging.LogRecord) -> None:
+                give_up()
+
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        inner = Quiet(self._path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="replace")
+        inner.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+        return inner
+
+    def _give_up(self) -> None:
         self.setLevel(logging.CRITICAL + 1)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._inner is not None:
+            self._inner.close()
+        super().close()
 
 
 @contextlib.contextmanager

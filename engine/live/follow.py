@@ -152,6 +152,20 @@ class Follower:
         if file.problems != before:
             self.touched.update((feed.view for feed in file.feeds) if file.feeds else self.stores)
 
+    def give_up(self, file: File, error: Exception) -> None:
+        """Note that visiting ``file`` went wrong by a mistake of this program; what was read of it stays, marked stale, and
+        its next change is another try. Raises the error if strict."""
+        if self.strict:
+            raise error
+        log.error("%s: following failed", file.shown, exc_info=error)
+        reason = f"following it failed ({type(error).__name__}: {error}): please report"
+        file.problems = (Problem.at(file.path, "internal-error", reason),)
+        file.stat = None
+        for feed in file.feeds:
+            feed.stale = True
+            self._describe(file, feed, changed=False)
+        self.touched.update((feed.view for feed in file.feeds) if file.feeds else self.stores)
+
     def _visit(self, file: File, content: Content, final: bool, force: bool) -> bool:
         """Read what is new. Returns False if there was nothing to look at: what was due stays due."""
         now = time.monotonic()

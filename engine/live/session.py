@@ -299,7 +299,10 @@ class Session:
         for count, file in enumerate(order):
             if self._closed:
                 return
-            follower.visit(file, final=final, force=todo[file])
+            try:
+                follower.visit(file, final=final, force=todo[file])
+            except Exception as error:  # a mistake of ours with one file must not keep the others from being read
+                follower.give_up(file, error)
             (self._waiting.add if file.due is not None else self._waiting.discard)(file)
             (self._troubled.add if file.problems else self._troubled.discard)(file)
             if count % BATCH_FILES == BATCH_FILES - 1:

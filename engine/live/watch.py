@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import watchfiles
-
 from engine.live.mounts import silent
 from engine.live.options import LiveSettings
 from engine.live.status import Mode, RootStatus
@@ -67,6 +65,8 @@ class Hints(threading.Thread):
     def run(self) -> None:
         """Gather until told to stop."""
         try:
+            import watchfiles  # here: a report watches nothing
+
             for batch in watchfiles.watch(
                 *self.paths,
                 watch_filter=None,

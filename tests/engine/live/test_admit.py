@@ -113,3 +113,27 @@ def test_closing_ends_a_long_scan(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 2
     thread.join(5)
     assert not thread.is_alive() and len(view.log.reads) < 100
+
+
+def test_a_mistake_with_one_file_does_not_keep_others_from_being_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = follow.Follower._visit
+
+    def wrong(self: follow.Follower, file: Any, *rest: Any) -> bool:
+        if file.path.endswith("0.log"):
+            raise RuntimeError("a mistake of ours")
+        return real(self, file, *rest)
+
+    monkeypatch.setattr(follow.Follower, "_visit", wrong)
+    live = Session([root], [FakeView()], settings=settings(settle_s=0.0))
+    live.scan()
+    (problem,) = [p for p in live.inputs("fake").problems if p.kind == "internal-error"]
+    assert problem.path.endswith("0.log") and "a mistake of ours" in problem.reason
+    assert len(live.inputs("fake").files) == len(list(root.iterdir())) - 2
+    monkeypatch.undo()
+    with (root / "0.log").open("ab") as file:
+        file.write(line("new", 1))
+    live.scan()
+    assert not [p for p in live.inputs("fake").problems if p.kind == "internal-error"]
+    assert rows(live) == fresh(root)

@@ -216,7 +216,7 @@ def test_watch_that_dies_is_started_again_and_then_rests(tmp_path: Path, monkeyp
         yield set()
         raise RuntimeError("the kernel says no")
 
-    monkeypatch.setattr(watch.watchfiles, "watch", dying)
+    monkeypatch.setattr("watchfiles.watch", dying)
     live = session(tmp_path)
     with watching(live):
         (tmp_path / "a.log").write_bytes(line("a", 1))
