@@ -252,4 +252,4 @@ def balancedness(found: list[Verdict], priority: float = 1.1, strictness: float 
         for rank, verdict in enumerate(listed)
     ]
     lost = sum(cost for cost, verdict in zip(costs, listed, strict=True) if verdict.violated)
-    return 100.0 - 100.0 * lost / sum(costs) if costs else 100.0
+    return max(100.0 - 100.0 * lost / sum(costs), 0.0) if costs else 100.0

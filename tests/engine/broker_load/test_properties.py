@@ -1,0 +1,178 @@
+"""What must hold for any cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.broker_load import capacity, estimate, failover, goals, topology, windows
+from engine.broker_load.cluster import Cluster, sums
+from engine.broker_load.estimate import LeaderValues, Measured
+from engine.broker_load.samples import Weights
+from engine.broker_load.topology import Broker
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    """A random cluster with loads as upstream has them; leaderless partitions, short ISRs, dead brokers, ELR."""
+    brokers = draw(st.integers(1, 6))
+    count = draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rows = []
+    for number in range(count):
+        replicas = rng.permutation(brokers)[: rng.integers(1, brokers + 1)].tolist()
+        isr = [b for b in replicas if rng.random() < 0.7]
+        leader = int(rng.choice(isr)) if isr and rng.random() < 0.9 else -1
+        elr = [b for b in replicas if b not in isr and rng.random() < 0.5] if rng.random() < 0.5 else None
+        rows.append((f"t{number % 3}", number, leader, replicas, isr, [], elr, int(rng.integers(1, 4)), None))
+    frame = pl.DataFrame(
+        rows,
+        schema={
+            "topic": pl.String, "partition": pl.Int32, "leader": pl.Int32, "replicas": pl.List(pl.Int32),
+            "isr": pl.List(pl.Int32), "offline": pl.List(pl.Int32), "elr": pl.List(pl.Int32), "min_isr": pl.Int32,
+            "unclean": pl.Boolean,
+        },
+        orient="row",
+    ).sort("topic", "partition")  # fmt: skip
+    known = {i: Broker(f"h{i % 3}", f"r{i % 2}", bool(rng.random() < 0.9), True) for i in range(brokers)}
+    made = topology.build(frame, known)
+    entry = {"broker": [-1], "disk_mb": [1e5], "cpu": [100.0], "cores": [8.0], "nw_in_kbs": [1e4], "nw_out_kbs": [1e4],
+             "log_dirs": [None], "doc": [""]}  # fmt: skip
+    capacities = capacity.resolve(pl.DataFrame(entry), made, True)
+    values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
+    loads = estimate.as_upstream(made, values, Weights())
+    return Cluster(made, capacities, loads, sums(made, loads))
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters())
+def test_broker_sums_are_the_sums_of_replicas(cluster: Cluster) -> None:
+    loads = cluster.loads
+    assert cluster.sums.cpu.sum() == pytest.approx(loads.cpu[loads.held].sum())
+    assert cluster.sums.disk.sum() == pytest.approx(loads.disk[loads.held].sum())
+    assert cluster.sums.leaders.sum() == (cluster.topology.leader >= 0).sum()
+    assert (cluster.sums.pnw_out >= cluster.sums.nw_out - 1e-9).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.booleans())
+def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unclean: bool) -> None:
+    rules = failover.Rules(unclean, 2)
+    every = failover.singles(cluster, rules)
+    for down in range(cluster.topology.brokers):
+        if not cluster.topology.alive[down]:
+            continue
+        failed = np.zeros(cluster.topology.brokers, np.bool_)
+        failed[down] = True
+        alone = failover.after(cluster, failed, rules)
+        led = alone.election.moved & (alone.election.old == down)
+        assert every.moved[down] == (led & (alone.election.new >= 0)).sum()
+        assert every.leaderless[down] == (led & (alone.election.new < 0)).sum()
+        for other in range(cluster.topology.brokers):
+            # Partitions led from a broker that is dead already are elected anew only when each is looked at alone.
+            if other != down and cluster.topology.alive[cluster.topology.leader[cluster.topology.leader >= 0]].all():
+                assert cluster.sums.cpu[other] + every.cpu[down, other] == pytest.approx(alone.sums.cpu[other])
+                assert cluster.sums.nw_out[other] + every.out[down, other] == pytest.approx(alone.sums.nw_out[other])
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.data())
+def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> None:
+    """A clean new leader is alive and in sync (or eligible), and stands before every other such replica."""
+    made = cluster.topology
+    failed = np.array(data.draw(st.lists(st.booleans(), min_size=made.brokers, max_size=made.brokers)), np.bool_)
+    found = failover.elect(made, failed, failover.Rules())
+    for place, row in enumerate(found.rows.tolist()):
+        new = int(found.new[place])
+        living = [
+            int(r) for k, r in enumerate(made.replicas[row]) if made.held[row, k] and made.alive[r] and not failed[r]
+        ]
+        left = [int(r) for k, r in enumerate(made.replicas[row]) if made.isr[row, k] and not failed[r]]
+        pool = [r for r in living if r in left]
+        if not left and made.elr_known[row]:
+            pool = [int(r) for k, r in enumerate(made.replicas[row]) if made.elr[row, k] and int(r) in living]
+        if not found.moved[place] and found.old[place] >= 0:
+            assert new == found.old[place] and new in living
+        else:
+            assert new == (pool[0] if pool else -1)
+        assert found.in_sync[place] == len(left)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters())
+def test_loads_after_a_failure_add_up(cluster: Cluster) -> None:
+    """Leadership moves keep the cluster's CPU and network out; physically, network out never grows."""
+    failed = np.zeros(cluster.topology.brokers, np.bool_)
+    failed[0] = True
+    found = failover.after(cluster, failed, failover.Rules())
+    assert found.sums.cpu.sum() == pytest.approx(cluster.sums.cpu.sum())
+    assert found.sums.nw_out.sum() == pytest.approx(cluster.sums.nw_out.sum())
+    assert found.physical.sum() <= found.physical_before.sum() + 1e-6
+    assert (found.physical[failed] == 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.integers(0, 2**32 - 1))
+def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    made = cluster.topology
+    count = made.size
+    values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
+    nan = np.full(made.brokers, np.nan)
+    measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
+    loads = estimate.corrected(made, values, Weights(), measured)
+    total = sums(made, loads)
+    working = np.zeros(made.brokers, np.bool_)
+    active = loads.held & (loads.leads | ~made.offline_replicas)
+    working[np.unique(made.replicas[active])] = True
+    assert total.cpu[working] == pytest.approx(measured.cpu[working])
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters())
+def test_goals_are_decided_for_any_cluster(cluster: Cluster) -> None:
+    from engine.broker_load.balance import Thresholds
+
+    found = goals.verdicts(cluster, Thresholds(), goals.MinLeaders("t0", 1))
+    assert len(found) == 17
+    assert all(isinstance(v.violated, bool) or v.violated is None for v in found)
+    assert 0 <= goals.balancedness(found) <= 100
+    names, index = cluster.topology.racks_index
+    if not cluster.has_offline:
+        rows = [set() for _ in range(cluster.topology.size)]
+        twice = False
+        for p in np.flatnonzero(cluster.topology.leader >= 0).tolist():
+            racks = [index[r] for r in cluster.topology.replicas[p] if r >= 0]
+            twice |= len(set(racks)) < len(racks)
+        assert found[0].violated == twice and rows is not None and names
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=6),
+    st.integers(0, 5),
+)
+def test_extrapolation_states(minimum: int, counts: list[list[int]], allowed: int) -> None:
+    """Each state by its definition, cell by cell."""
+    made = []
+    for number, row in enumerate(counts):
+        window = windows.Window(number, 3, ())
+        window._count = np.array(row, np.int32)
+        made.append(window)
+    found = windows.aggregate(made, 1000, minimum, allowed, np.array([0, 1, 2], np.int32))
+    half = max(1, minimum // 2)
+    for place in range(len(found.windows)):
+        states = found.states[place]
+        for p in range(3):
+            k = counts[place][p]
+            inner = 0 < place < len(found.windows) - 1
+            around = inner and counts[place - 1][p] >= minimum and counts[place + 1][p] >= minimum
+            expected = (
+                "NONE" if k >= minimum else "AVG_AVAILABLE" if k >= half else "AVG_ADJACENT" if around
+                else "FORCED_INSUFFICIENT" if k else "NO_VALID_EXTRAPOLATION"
+            )  # fmt: skip
+            assert windows.EXTRAPOLATIONS[0 if states is None else states[p]] == expected
