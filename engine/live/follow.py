@@ -263,7 +263,9 @@ class Follower:
             feed.held = False
             feeds.append(feed)
         for feed in existing.values():
-            if not feed.kind.append and not quiet and feed.info is not None:
+            # Where files are replaced by renaming, a freed inode soon belongs to another file: those rows are not its own.
+            own = feed.info is not None and feed.info.path == file.shown
+            if not feed.kind.append and not quiet and own:
                 feed.held = True
                 feeds.append(feed)  # being rewritten: its last good rows stay until it has settled
             else:
