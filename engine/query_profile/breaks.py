@@ -234,7 +234,7 @@ def attribute(
         total += sums
         background += float(level_y.sum())
         predicted[here] = fitted
-        if len(costs.draws) >= recipe.draws:
+        if recipe.draws and len(costs.draws) >= recipe.draws:
             draws += np.maximum(sums + widen(costs, y[here], fitted, sums)[: recipe.draws], 0.0)
         share = (end - begin) / rows if rows else 0.0
         time += costs.time * share

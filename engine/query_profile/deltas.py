@@ -111,9 +111,10 @@ def difference(before: Snapshot, after: Snapshot, classes: int) -> Interval:
             kept = after.dealloc == before.dealloc
         else:
             kept = len(gone) == 0  # an eviction takes several classes at once: some would be missing
-        unproven = int((~begun).sum()) if not kept else 0
-        if unproven:
-            reasons.append(f"{_count(unproven, 'class')} appeared while others were evicted")
+        unproven = np.flatnonzero(new)[~begun] if not kept else np.zeros(0, np.int64)
+        if len(unproven):
+            values[unproven] = 0.0  # it may have been there for long: how much of it is new cannot be known
+            reasons.append(f"{_count(len(unproven), 'class')} appeared while others were evicted")
     if not reset and len(gone):
         reasons.append(f"{_count(len(gone), 'class')} vanished with the last part of their work")
     lost = 0.0
@@ -123,6 +124,8 @@ def difference(before: Snapshot, after: Snapshot, classes: int) -> Interval:
         unmatched = float(np.nansum(after.values[new, time])) if new.any() else 0.0
         missing = float(np.nansum(before.values[place[gone], time])) if len(gone) else 0.0
         lost = (unmatched + missing) / 2 / matched
+        if lost > 0 and reasons and not reset:
+            reasons[-1] += f" (unmatched: {lost * 100:.3g} % of the matched time)"
     return Interval(before.at_ms, after.at_ms, after.index, values, reasons, lost)
 
 
@@ -168,8 +171,20 @@ def snapshots(frame: pl.DataFrame, run: Run, info: Callable[[int | None], tuple[
         )
 
 
+ONE = "only one snapshot: totals since the statistics began"
+
+
 def workload(label: str, kind: str, run: Run) -> Workload:
-    """All intervals of a run as one workload; classes in order of first appearance, y not known yet."""
+    """All intervals of a run as one workload; classes in order of first appearance, y not known yet.
+
+    A single snapshot gives one interval without a begin: what was counted since the statistics began.
+    """
+    notes: tuple[str, ...] = ()
+    if not run.intervals and run.last is not None:
+        run.intervals.append(Interval(None, run.last.at_ms, run.last.index, run.last.values, [ONE]))
+        notes = (
+            "there is one snapshot: the totals since the statistics began are shown, and nothing can be attributed",
+        )
     count, classes = len(run.intervals), len(run.infos)
     metrics: dict[str, np.ndarray] = {}
     for m, name in enumerate(NAMES):
@@ -202,4 +217,5 @@ def workload(label: str, kind: str, run: Run) -> Workload:
         end,
         seconds,
         tuple("; ".join(i.reasons) for i in run.intervals),
+        notes=notes,
     )

@@ -17,7 +17,6 @@ _TOKEN = re.compile(
     r"|(?P<other>.)",
     re.DOTALL,
 )
-_LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)*\s*\)")
 _LISTS = re.compile(r"\(\?\+\)(?:\s*,\s*\(\?\+\))+")
 _SIGNED = re.compile(r"[\w`)?]\s*$")
 _VERB = re.compile(r"[a-z]+", re.IGNORECASE)
@@ -47,7 +46,7 @@ def fingerprint(query: str) -> str:
     flat = re.sub(r" +", " ", "".join(out)).strip().rstrip(";").rstrip()
     flat = re.sub(r"\bis (not )?\?", lambda m: f"is {m.group(1) or ''}null", flat)
     flat = re.sub(r"\b(in|values|value)\s*(?=\()", r"\1 ", flat)
-    flat = re.sub(r"(?<=[ ])\(\s*\?(?:\s*,\s*\?)*\s*\)", "(?+)", flat)
+    flat = re.sub(r"(?<=[ ,])\(\s*\?(?:\s*,\s*\?)*\s*\)", "(?+)", flat)
     flat = _LISTS.sub("(?+)", flat)
     return re.sub(r"\blimit \?(?:\s*,\s*\?| offset \?)?", "limit ?", flat)
 

@@ -21,7 +21,7 @@ from engine.query_profile.fingerprint import verb
 from engine.query_profile.fits import Fits
 from engine.query_profile.readers import KINDS
 from engine.query_profile.trust import NO_TRUST, Trust
-from engine.query_profile.wlr import Lines, Moments, Quality, Sums, quality
+from engine.query_profile.wlr import BLOCK, Lines, Moments, Quality, Sums, quality
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import Workload
 from engine.reading import Source
@@ -277,10 +277,12 @@ class _Computation:
         done, sums = 0, start
         if kept is not None and kept[0] == identity and kept[1] <= len(work.y):
             done, sums = kept[1], kept[2]
-        if done < len(work.y):
-            sums = sums.add(work.x[done:], work.y[done:])
-            self.context.memo[name] = (identity, len(work.y), sums)
-        return sums
+        # whole blocks are kept, so that rounding is the same whether rows came at once or one by one
+        whole = len(work.y) // BLOCK * BLOCK
+        if done < whole:
+            sums = sums.add(work.x[done:whole], work.y[done:whole])
+            self.context.memo[name] = (identity, whole, sums)
+        return sums.add(work.x[whole:], work.y[whole:])
 
     def _profile(self, gathered: sources.Gathered, whole: Workload) -> Result:
         given = self.parameters
