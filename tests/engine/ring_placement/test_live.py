@@ -26,8 +26,8 @@ def test_a_reused_inode_does_not_keep_another_files_rows(tmp_path: Path) -> None
     session.scan()
     files = session.inputs("ring-placement").files.values()
     assert {(f.label, f.kind, f.stale) for f in files} == {
-        ("x.yaml", "overrides", False),
-        ("y.yaml", "ring-page", False),
+        ("x.yaml", "ring-page", False),
+        ("y.yaml", "overrides", False),
     }
     session.close()
 
