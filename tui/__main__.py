@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine import __version__
 
@@ -204,12 +204,34 @@ def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
     if refusal:
         _say(refusal)
         return USAGE
-    if demo:
-        from sample_data.feed import playing
+    try:
+        if demo:
+            from sample_data.feed import playing
 
-        with playing(arguments.speed) as feeder:
-            return _show([feeder.target], arguments, feeder)
-    return _show([Path(path) for path in arguments.paths or ["."]], arguments)
+            with playing(arguments.speed) as feeder:
+                code = _show([feeder.target], arguments, feeder)
+        else:
+            code = _show([Path(path) for path in arguments.paths or ["."]], arguments)
+    except SystemExit as end:  # a signal that came before the screen
+        if not isinstance(end.code, int):
+            raise
+        code = end.code
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process here and now. Everything is saved and the terminal restored, but threads may still be importing or
+    computing: taking the interpreter down under native code takes time and can crash."""
+    import logging
+    import os
+
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass
+    os._exit(code)
 
 
 def _not_a_terminal() -> str:
