@@ -14,6 +14,7 @@ GENERIC = frozenset(
 )
 """Folder names that say nothing: a run's own folder lies above them."""
 
+_ENDING = re.compile(r"\.(?:json|txt|csv|tsv|log|out|stdout|bench|xml)$", re.IGNORECASE)
 _NUMBER = re.compile(r"[0-9]+")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FOLDER_KINDS = frozenset({"clusterloader-report", "run-metadata", "build-log"})
@@ -35,6 +36,11 @@ def path_parts(path: str) -> tuple[str, ...]:
     if path.startswith("/"):
         return ("/", *path[1:].split("/"))
     return tuple(path.split("/"))
+
+
+def stem_of(name: str) -> str:
+    """A file's name without the ending that tells its format; other dots (versions, times) stay."""
+    return _ENDING.sub("", name.removesuffix(".zst").removesuffix(".gz")) or name
 
 
 def run_number(name: str) -> int | None:
@@ -80,8 +86,7 @@ def place_files(files: Mapping[int, FileInfo]) -> dict[int, Place]:
         if files[i].kind in _FOLDER_KINDS or len(twins[folder[:-1], parts[i][-1]]) > 1:
             places[i] = Place(folder[:-1], folder[-1], "/".join(parts[i][len(folder) :]))
         else:
-            stem = parts[i][-1].removesuffix(".zst").removesuffix(".gz").partition(".")[0] or parts[i][-1]
-            places[i] = Place(folder, stem, parts[i][-1])
+            places[i] = Place(folder, stem_of(parts[i][-1]), parts[i][-1])
     return places
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from engine.inputs import FileInfo
 from engine.problems import Problem, fold
-from engine.run_comparison.layout import Place, path_parts, run_number, short_names
+from engine.run_comparison.layout import Place, path_parts, run_number, short_names, stem_of
 from engine.text import clean
 
 SUCCESS = "SUCCESS"
@@ -101,7 +101,7 @@ def collect_runs(
             run = run_at(place.job, place.run)
         else:
             inner.add(file)
-            stem = place.rest.rpartition("/")[2].partition(".")[0]
+            stem = stem_of(place.rest.rpartition("/")[2])
             job = (*place.job, stem) if stem == place.run else (*place.job, place.run, stem)
             run = run_at(job, name)
             run.report_ms = stamp

@@ -49,6 +49,8 @@ def canonical(written: str) -> Unit:
             return Unit("B/s", _BYTES[head.lower()])
         if head in ("ns", "us", "µs", "μs", "ms", "s", "sec"):
             return Unit("sec/" + rest, _TIME[head] * 1e-3)
+        if head.endswith("-ns"):
+            return Unit(head[:-2] + "sec/" + rest, 1e-9)
         if rest in ("s", "sec", "second"):
             return Unit(head + "/s", 1.0)
         if head in ("ops", "op") and rest in _TIME:

@@ -20,7 +20,7 @@ _BLOCK = 200_000
 EXACT_PAIRS = 2_500
 """Largest n1 * n2 for which Mann-Whitney's null distribution is counted exactly (50 against 50)."""
 
-EXACT_TIED = 24
+EXACT_TIED = 30
 """Largest n1 + n2 for which the distribution given the ties is counted exactly."""
 
 

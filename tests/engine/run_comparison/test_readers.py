@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -324,7 +326,8 @@ def test_go_durations() -> None:
     [
         ("s", "ms", 1000.0), ("ns", "ms", 1e-6), ("ms", "ms", 1.0), ("MiB", "bytes", 1048576.0), ("ns/op", "sec/op", 1e-9),
         ("MB/s", "B/s", 1e6), ("us/op", "sec/op", 1e-6), ("ops/us", "ops/s", 1e6), ("percentage", "%", 1.0), ("", "", 1.0),
-        ("widgets", "widgets", 1.0), ("p99-ns", "p99-sec", 1e-9), ("kbytes/sec", "B/s", 1e3),
+        ("widgets", "widgets", 1.0), ("p99-ns", "p99-sec", 1e-9), ("build-real-ns/op", "build-real-sec/op", 1e-9),
+        ("kbytes/sec", "B/s", 1e3),
     ],
 )  # fmt: skip
 def test_units(written: str, name: str, factor: float) -> None:
@@ -417,3 +420,39 @@ def test_benchstat_p_values_of_measured_benchmarks() -> None:
             assert rows[cells[0], unit]["p_value"] == pytest.approx(wanted, abs=6e-4)
             checked += 1
     assert checked == 5
+
+
+def test_benchstat_p_values_of_a_month_of_benchmarks(tmp_path: Path) -> None:
+    folder = reference("run-comparison")
+    with tarfile.open(folder / "real" / "go-benchseries-even.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    result = compute(
+        tmp_path, left=("Go1.17-*",), right=("*-opt.*", "!Go1.17-*"), select="all", draws=0, change_limit=0
+    )
+    assert (result.summary["runs_left"], result.summary["runs_right"]) == (13, 13)
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in result.tables["metrics"].iter_rows(named=True):
+        rows.setdefault((row["verb"], row["bucket"]), []).append(row)
+    unit, checked = "", 0
+    with (folder / "real-expected-benchstat-benchseries-even.csv").open(newline="") as lines:
+        for cells in csv.reader(lines):
+            if cells and cells[-1] == "P":
+                unit = cells[1]
+            elif cells and "p=" in cells[-1]:
+                found = [
+                    row
+                    for (name, bucket), same in rows.items()
+                    if bucket == unit and cells[0] in (name, name.rpartition("-")[0])
+                    for row in same
+                ]
+                assert len(found) == 1, cells
+                assert found[0]["p_value"] == pytest.approx(float(cells[-1].split()[0][2:]), abs=6e-4), cells
+                checked += 1
+    assert checked > 400
+
+
+def test_names_with_dots_are_runs_of_their_own(tmp_path: Path) -> None:
+    for name in ("Go1.17-a", "Go1.17-b", "tip.1.txt", "tip.2.txt"):
+        (tmp_path / name).write_text("BenchmarkA 1 5 ns/op\nBenchmarkA 1 6 ns/op\n")
+    result = compute(tmp_path, left=("Go1.17-*",), right=("tip.*",), draws=0)
+    assert set(result.tables["runs"]["run"]) == {"Go1.17-a", "Go1.17-b", "tip.1", "tip.2"}
