@@ -46,9 +46,9 @@ def label(info: FileInfo) -> str:
     return info.label if info.label not in ("", ".") else PurePath(info.path).name
 
 
-def gather(inputs: Inputs, target: str, context: Context, without: str = "") -> Gathered:
+def gather(inputs: Inputs, target: str, context: Context, without: tuple[str, int] = ("", 0)) -> Gathered:
     """Everything that ``inputs`` holds. ``target``: the column or series that is y (empty: the usual one);
-    ``without``: base name of an upstream-style file that is to be predicted and so is not trained on."""
+    ``without``: base name and size of an upstream-style file that is to be predicted and so is not trained on."""
     problems: list[Problem] = []
     found = matrices(inputs, target, context, problems, without)
     host = inputs.table("host")
@@ -107,7 +107,7 @@ class Growing:
 
 
 def matrices(
-    inputs: Inputs, target: str, context: Context, problems: list[Problem], without: str = ""
+    inputs: Inputs, target: str, context: Context, problems: list[Problem], without: tuple[str, int] = ("", 0)
 ) -> list[Workload]:
     """Workloads of the upstream-style tables: files of one folder are parts of one, in order of their names; a file
     of calls beside one of times (same header, same y) gives its call counts."""
@@ -137,7 +137,7 @@ def matrices(
                 )
             )
             continue
-        if without and PurePath(info.path).name == without:
+        if without == (PurePath(info.path).name, info.size):
             continue
         parts.setdefault(folder(info), []).append((name, info.id, rows))
     for gone in set(cache) - set(inputs.files):

@@ -21,7 +21,7 @@ from engine.query_profile.fingerprint import verb
 from engine.query_profile.fits import Fits
 from engine.query_profile.readers import KINDS
 from engine.query_profile.trust import NO_TRUST, Trust
-from engine.query_profile.wlr import BLOCK, Lines, Moments, Quality, Sums, quality
+from engine.query_profile.wlr import BLOCK, HUGE, Lines, Moments, Quality, Sums, quality
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import Workload
 from engine.reading import Source
@@ -177,13 +177,15 @@ class _Computation:
         given, context = self.parameters, self.context
         if not self.inputs.files:
             raise NoInput("no query tables, snapshots or logs")
-        without = given.predict.name.rsplit("/", 1)[-1] if given.predict is not None else ""
+        without = ("", 0)
+        if given.predict is not None:
+            without = (given.predict.name.rsplit("/", 1)[-1], len(given.predict.data))
         key = (self.inputs.version, given.target, without)
         kept = context.memo.get("gathered")
         if kept is None or kept[0] != key:
             context.progress(0.1, "joining snapshots")
             found = sources.gather(self.inputs, given.target, context, without)
-            if not found.workloads and without:
+            if not found.workloads and without[0]:
                 found = sources.gather(self.inputs, given.target, context)
             kept = context.memo["gathered"] = (key, found)
         gathered: sources.Gathered = kept[1]
@@ -414,7 +416,7 @@ class _Computation:
     # --- pieces ------------------------------------------------------------------------------------------------------
 
     def _by_class(self, fits: Fits, work: Workload, method: str) -> np.ndarray:
-        x = np.maximum(np.nan_to_num(work.x), 0)
+        x = np.where((work.x > 0) & (work.x < HUGE), work.x, 0.0)
         if method == "wlr":
             lines, _ = fits.lines(fits.rules)
             use = lines.usable() & np.isfinite(lines.slope)
@@ -454,11 +456,11 @@ class _Computation:
             row = np.arange(1, len(y) + 1)
         upstream_rules = given.method == "wlr" and given.rules == "upstream"
         keep = np.ones(len(y), bool)
-        if upstream_rules:
+        if given.rules == "upstream":
             keep = y != 0
-        else:
+        if not upstream_rules:
             with np.errstate(invalid="ignore", over="ignore"):
-                keep = np.isfinite(x.sum(axis=1))
+                keep &= np.abs(x).sum(axis=1) < HUGE
         if not keep.all():
             x, y, row, seconds = x[keep], y[keep], row[keep], seconds[keep]
             calls = calls[keep] if calls is not None else None
