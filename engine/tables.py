@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import polars as pl
@@ -16,7 +16,20 @@ Kind = Literal[
 """How a value is shown: ``ms``/``s`` durations, ``time_ms`` an epoch, ``percent`` 0-100, ``level`` a severity word,
 ``json`` a JSON text that exports as an object, ``spark`` a list of floats, ``mb_s`` megabyte-seconds."""
 
-Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame
+
+class Bulk(Protocol):
+    """Rows of one file that are not columns yet: they become a frame together with those of many files, at once."""
+
+    height: int
+    columns: frozenset[str]
+
+    def glue(self, table: Table, pieces: Sequence[Any]) -> pl.DataFrame:
+        """One frame of the rows of ``pieces`` (of this class, one of them this one), piece by piece, of exactly the
+        columns that ``table`` declares."""
+        ...
+
+
+Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame | Bulk
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +70,12 @@ class Table:
     title: str = ""
     schema: pl.Schema = field(init=False, repr=False, compare=False)
     """Polars schema of the table; not to be changed."""
+    _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make the schema once: it is asked for often on the live path."""
         object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
+        object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
 
     def column(self, name: str) -> Column:
         """The column called ``name``. Raises KeyError."""
@@ -71,7 +86,7 @@ class Table:
 
     def empty(self) -> pl.DataFrame:
         """A frame of the declared schema without rows."""
-        return pl.DataFrame(schema=self.schema)
+        return self._empty.clone()
 
     def frame(self, rows: Rows) -> pl.DataFrame:
         """``rows`` as a frame of exactly the declared columns and dtypes.
@@ -80,6 +95,8 @@ class Table:
         """
         if isinstance(rows, pl.DataFrame) and rows.schema == self.schema:
             return rows
+        if not isinstance(rows, (pl.DataFrame, Mapping)):
+            rows = rows.glue(self, [rows])
         given = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
         schema = self.schema  # made anew at each access
         unknown = set(given) - set(schema)

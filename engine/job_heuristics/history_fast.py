@@ -8,10 +8,13 @@ counters of an attempt are not read (the task repeats them) but compared with th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from engine.job_heuristics.events import ANYWHERE, OFFICIAL, Collector, Counters
@@ -26,7 +29,7 @@ from engine.reading import Reading
 from engine.tables import Table
 
 FROM_BYTES = 2**20
-"""Smaller pieces are read by the decoder alone: their rows go to the store as lists, many files at a time."""
+"""A read of so much may learn patterns anew."""
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|\[[\d,]*\]|-?\d+')
 _TEXT = rb"([^\"\\\x00-\x1f\x7f-\xff]{0,4000})"
@@ -35,6 +38,8 @@ _VALUE = rb"-?\d{1,18}"
 _ARRAY = rb"(\[[\d,]*\])"
 _COUNTERS = b',"counters":'
 _MOST_PATTERNS = 8
+_EARN = 64
+"""Lines that must be taken for one more pattern to be learned."""
 
 _ENDS = {"taskid": "task_id", "taskType": "type", "finishTime": "finish_ms"}
 _FIELDS: dict[bytes, tuple[Table, dict[str, str], bytes]] = {
@@ -82,22 +87,36 @@ class _Pattern:
     counted: bool
     attempt: int = -1
     """Place of the attempt id among the values: the counters of an attempt are compared under it."""
-    seqs: list[int] = field(default_factory=list)
-    values: list[bytes] = field(default_factory=list)
+    key: bytes = b""
+    table: str = ""
+
+
+@dataclass
+class Known:
+    """Patterns that any file may use; they only make reading faster. ``credit``: how many more may be learned of a
+    type; lines taken earn it, so that odd files cannot make a thousand patterns."""
+
+    patterns: dict[bytes, list[_Pattern]] = field(default_factory=dict)
+    credit: dict[bytes, float] = field(default_factory=dict)
 
 
 class FastLines:
-    """Patterns of one read, and the values they have gathered."""
+    """One read of a file by known patterns, and the values they have taken out."""
 
-    def __init__(self) -> None:
-        self.patterns: dict[bytes, list[_Pattern]] = {}
-        self.tried: dict[bytes, int] = {}
+    def __init__(self, known: Known | None = None, size: int = 0) -> None:
+        """``size``: bytes to be read; much of it is worth learning patterns for."""
+        self.known = Known() if known is None else known
         self.pending: dict[bytes, tuple[int, bytes]] = {}
         self.bad: list[int] = []
+        self.found: dict[int, tuple[_Pattern, list[int], list[bytes]]] = {}
+        if size >= FROM_BYTES:
+            self.known.credit.clear()
 
     def take(self, key: bytes, line: bytes, number: int) -> bool:
         """Whether a pattern of event type ``key`` took the whole line."""
-        for pattern in self.patterns.get(key, ()):
+        patterns = self.known.patterns.get(key) or []
+        for pattern in patterns:
+            groups: tuple[bytes, ...]
             if pattern.second is None:
                 match = pattern.first(line)
                 if match is None:
@@ -117,8 +136,14 @@ class FastLines:
                     continue
                 groups = one.groups() + two.groups()
                 self.pending[groups[pattern.attempt]] = (number, line[at:end])
-            pattern.seqs.append(number)
-            pattern.values += groups
+            held = self.found.get(id(pattern))
+            if held is None:
+                self.found[id(pattern)] = (pattern, [number], list(groups))
+                if pattern is not patterns[0]:
+                    self.known.patterns[key] = [pattern, *(p for p in patterns if p is not pattern)]
+            else:
+                held[1].append(number)
+                held[2].extend(groups)
             return True
         return False
 
@@ -131,12 +156,15 @@ class FastLines:
 
     def learn(self, key: bytes, line: bytes) -> None:
         """Make a pattern of a line the decoder has accepted."""
-        if key not in _FIELDS or self.tried.get(key, 0) >= _MOST_PATTERNS:
+        if key not in _FIELDS:
             return
-        self.tried[key] = self.tried.get(key, 0) + 1
+        credit = self.known.credit.get(key, float(_MOST_PATTERNS))
+        if credit < 1:
+            return
+        self.known.credit[key] = credit - 1
         made = _learn(key, line)
         if made is not None:
-            self.patterns.setdefault(key, []).insert(0, made)
+            self.known.patterns[key] = [made, *self.known.patterns.get(key, ())][:_MOST_PATTERNS]
 
     def finish(self, to: Collector, reading: Reading) -> None:
         """Add what was gathered to ``reading``, in the order of lines."""
@@ -144,27 +172,77 @@ class FastLines:
             self._check(number, counters)
         for number in sorted(self.bad):
             to.problem("bad-record", "the counters of an attempt cannot be read", line=number)
-        parts: dict[str, list[pl.DataFrame]] = {}
-        tables: dict[str, Table] = {}
-        for key, patterns in self.patterns.items():
-            table = _FIELDS[key][0]
-            tables[table.name] = table
-            for pattern in patterns:
-                if pattern.seqs:
-                    parts.setdefault(table.name, []).append(table.frame(_frame(table, pattern, to)))
-        for name, frames in parts.items():
-            if name in reading.rows:
-                frames.append(tables[name].frame(reading.rows[name]))
-            reading.rows[name] = (pl.concat(frames) if len(frames) > 1 else frames[0]).sort("seq", maintain_order=True)
+        tables: dict[str, list[_Taken]] = {}
+        credit = self.known.credit
+        for pattern, seqs, values in self.found.values():
+            left = credit.get(pattern.key)
+            if left is not None:
+                credit[pattern.key] = min(float(_MOST_PATTERNS), left + len(seqs) / _EARN)
+            tables.setdefault(pattern.table, []).append((pattern, seqs, values))
+        for name, taken in tables.items():
+            slow = reading.rows.get(name)
+            reading.rows[name] = Lines(taken, dict(slow) if isinstance(slow, Mapping) else {}, to.job)
 
 
-def _frame(table: Table, pattern: _Pattern, to: Collector) -> pl.DataFrame:
+_Taken = tuple[_Pattern, list[int], list[bytes]]
+"""A pattern, the numbers of the lines it took, and their values one after the other."""
+_ALL = {table.name: frozenset(table.schema) for table, _, _ in _FIELDS.values()}
+
+
+class Lines:
+    """Rows of one table from one read: what patterns took, and ready columns of the lines that fitted none."""
+
+    def __init__(self, taken: list[_Taken], slow: dict[str, Any], job: str | None) -> None:
+        self.taken = taken
+        self.slow = slow
+        self.job = job
+        self.columns = _ALL[taken[0][0].table]
+        self.height = sum(len(seqs) for _, seqs, _ in taken) + (len(slow["seq"]) if slow else 0)
+
+    def glue(self, table: Table, pieces: Sequence[Lines]) -> pl.DataFrame:
+        """All rows as one frame: piece by piece, by line within each."""
+        by_pattern: dict[int, tuple[_Pattern, list[int], list[bytes], list[int]]] = {}
+        frames = []
+        for place, piece in enumerate(pieces):
+            for pattern, seqs, values in piece.taken:
+                found = by_pattern.get(id(pattern))
+                if found is None:
+                    found = by_pattern[id(pattern)] = (pattern, [], [], [])
+                found[1].extend(seqs)
+                found[2].extend(values)
+                found[3].extend(repeat(place, len(seqs)))
+        jobs = pl.Series([piece.job for piece in pieces], dtype=pl.String)
+        for pattern, seqs, values, places in by_pattern.values():
+            at = pl.Series("place", places, dtype=pl.UInt32)
+            frames.append(table.frame(_frame(table, pattern, seqs, values, jobs.gather(at))).with_columns(at))
+        slow = [(place, piece.slow) for place, piece in enumerate(pieces) if piece.slow]
+        if slow:
+            names = set().union(*(rows for _, rows in slow))
+            counts = [len(rows["seq"]) for _, rows in slow]
+            columns = {
+                name: list(
+                    chain.from_iterable(
+                        rows.get(name) or repeat(None, n) for (_, rows), n in zip(slow, counts, strict=True)
+                    )
+                )
+                for name in names
+            }
+            at = pl.Series("place", np.repeat(np.array([place for place, _ in slow], dtype=np.uint32), counts))
+            frames.append(table.frame(columns).with_columns(at))
+        whole = frames[0] if len(frames) == 1 else pl.concat(frames)
+        return whole.sort("place", "seq", maintain_order=True).drop("place")
+
+
+_JOB = r"^(?:task|attempt|job|application|appattempt)_((?:local)?[0-9]+)_([0-9]+)(?:_|$)"
+
+
+def _frame(table: Table, pattern: _Pattern, seqs: list[int], values: list[bytes], jobs: pl.Series) -> pl.DataFrame:
+    """Rows of one pattern; ``jobs``: the job of each row's file, for ids that do not tell theirs."""
     width = len(pattern.columns)
-    columns: dict[str, pl.Series] = {"seq": pl.Series("seq", pattern.seqs, dtype=pl.Int64)}
+    columns: dict[str, pl.Series] = {"seq": pl.Series("seq", seqs, dtype=pl.Int64)}
     for index, name in enumerate(pattern.columns):
         if name:
-            found = pl.Series(name, pattern.values[index::width], dtype=pl.Binary)
-            columns[name] = found
+            columns[name] = pl.Series(name, values[index::width], dtype=pl.Binary)
     frame = pl.DataFrame(columns)
     numbers = [c for c in frame.columns if c in _TIMES or c in COUNTER_COLUMNS]
     raw = {"seq", "clock", "cpu", "virtual", "physical"}
@@ -180,10 +258,16 @@ def _frame(table: Table, pattern: _Pattern, to: Collector) -> pl.DataFrame:
             parts = [pl.col(c).cast(pl.String) for c in ("clock", "cpu", "virtual", "physical") if c in columns]
             frame = frame.with_columns(progress=pl.concat_str(parts, separator=";").cast(pl.Binary))
             frame = frame.drop([c for c in raw if c != "seq" and c in frame.columns])
-    head = None if to.job is None else "task_" + to.job[4:] + "_"
-    if head is not None and frame["task_id"].str.starts_with(head).all():
-        return frame.with_columns(job_id=pl.lit(to.job))
-    return frame.with_columns(pl.Series("job_id", to.jobs_of(frame["task_id"].to_list()), dtype=pl.String))
+    frame = frame.with_columns(jobs.alias("job_id"))
+    own = pl.concat_str(pl.lit("task_"), pl.col("job_id").str.slice(4), pl.lit("_"))
+    if frame.select(pl.col("task_id").str.starts_with(own).fill_null(False).all()).item():
+        return frame
+    told = pl.concat_str(
+        pl.lit("job_"), pl.col("task_id").str.extract(_JOB, 1), pl.lit("_"), pl.col("task_id").str.extract(_JOB, 2)
+    )
+    # An id that begins as the job of its file does belongs to it, whatever it looks like.
+    mine = pl.col("task_id").str.starts_with(own)
+    return frame.with_columns(job_id=pl.when(mine).then("job_id").otherwise(pl.coalesce(told, "job_id")))
 
 
 def _learn(key: bytes, line: bytes) -> _Pattern | None:
@@ -193,7 +277,7 @@ def _learn(key: bytes, line: bytes) -> _Pattern | None:
     at, end = line.find(_COUNTERS), line.rfind(behind) if behind else -1
     if not behind:
         body, columns = _plain(line, names)
-        return _made(body + rb"\s*", None, behind, columns, False)
+        return _made(key, body + rb"\s*", None, behind, columns, False)
     if not 0 < at < end:
         return None
     head, columns = _plain(line[:at], names)
@@ -201,20 +285,22 @@ def _learn(key: bytes, line: bytes) -> _Pattern | None:
     if key != b"TASK_FINISHED":
         if "attempt_id" not in columns:
             return None
-        return _made(head, tail + rb"\s*", behind, columns + more, False)
+        return _made(key, head, tail + rb"\s*", behind, columns + more, False)
     counters = _counters(line[at:end])
     if counters is None or more != ["chosen_id"]:
         return None
-    return _made(head + counters[0] + tail + rb"\s*", None, behind, columns + counters[1] + more, True)
+    return _made(key, head + counters[0] + tail + rb"\s*", None, behind, columns + counters[1] + more, True)
 
 
-def _made(first: bytes, second: bytes | None, behind: bytes, columns: list[str], counted: bool) -> _Pattern | None:
+def _made(
+    key: bytes, first: bytes, second: bytes | None, behind: bytes, columns: list[str], counted: bool
+) -> _Pattern | None:
     wanted = [c for c in columns if c]
     if len(wanted) != len(set(wanted)) or columns[:1] != ["task_id"]:
         return None
     two = None if second is None else re.compile(second).fullmatch
     attempt = columns.index("attempt_id") if "attempt_id" in columns else -1
-    return _Pattern(re.compile(first).fullmatch, two, behind, columns, counted, attempt)
+    return _Pattern(re.compile(first).fullmatch, two, behind, columns, counted, attempt, key, _FIELDS[key][0].name)
 
 
 def _plain(part: bytes, names: dict[str, str]) -> tuple[bytes, list[str]]:

@@ -10,7 +10,7 @@ from engine.formats.avro_binary import BadSchema
 from engine.job_heuristics import history_binary, history_text
 from engine.job_heuristics.conf import JobConf
 from engine.job_heuristics.events import Collector
-from engine.job_heuristics.history_fast import FROM_BYTES, FastLines
+from engine.job_heuristics.history_fast import FastLines, Known
 from engine.job_heuristics.rest import RestAnswer
 from engine.job_heuristics.rumen import RumenTrace, Summary
 from engine.job_heuristics.tables import (
@@ -27,6 +27,11 @@ from engine.text import decode
 _HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
 _LONGEST_PREFACE = 2**20
 """Bytes of foreign text in front of the header that are looked through."""
+
+
+PATTERNS = True
+"""Whether text is read by patterns where they fit; without them, the same rows come later."""
+_KNOWN = Known()
 
 
 class History:
@@ -53,7 +58,7 @@ class History:
             if at < 0:
                 return to.reading(0, None)
         if state["form"] == "json":
-            patterns = FastLines() if len(data) - at >= FROM_BYTES else None
+            patterns = FastLines(_KNOWN, len(data) - at) if PATTERNS else None
             at = self._text(data, at, state, final, to, patterns)
             if patterns is not None:
                 state["job"] = to.job

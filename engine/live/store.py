@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -62,7 +62,7 @@ class Store:
             declared = self._names.get(name)
             if declared is None:
                 raise BadRows(f"rows of an undeclared table {name!r}")
-            if isinstance(given, pl.DataFrame):
+            if not isinstance(given, Mapping):
                 unknown = set(given.columns) - declared
                 height = given.height
             else:
@@ -215,7 +215,7 @@ def _packed(chunks: list[Chunk], limit: int) -> list[Chunk]:
 
 
 def _height(rows: Rows) -> int:
-    if isinstance(rows, pl.DataFrame):
+    if not isinstance(rows, Mapping):
         return rows.height
     return next((len(column) for column in rows.values()), 0)
 
@@ -234,27 +234,34 @@ def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, Excep
 
 
 def _glue(table: Table, pieces: list[tuple[int, Rows]]) -> pl.DataFrame:
-    frames = []
-    # Runs of the same form keep reading order: columns of many files become one list each, frames are stacked.
-    for ready, group in itertools.groupby(pieces, key=lambda piece: isinstance(piece[1], pl.DataFrame)):
-        run = list(group)
-        if ready:
-            frames += [_with_file(table.frame(rows), file) for file, rows in run]
-            continue
-        heights = [_height(rows) for _, rows in run]
-        columns: dict[str, Any] = {}
-        given: set[str] = set()
-        for _, rows in run:
-            given.update(cast(Mapping[str, Any], rows))
-        for column in table.columns:
-            if column.name in given:
-                columns[column.name] = _column([rows for _, rows in run], heights, column.name)
-        frame = table.frame(columns)
+    """Pieces of the same form become one frame each; where there are several forms, rows are put back into order."""
+    forms: dict[type, list[int]] = {}
+    for place, (_, rows) in enumerate(pieces):
+        forms.setdefault(dict if isinstance(rows, Mapping) else type(rows), []).append(place)
+    frames, order = [], []
+    for form, places in forms.items():
+        parts: list[Any] = [pieces[place][1] for place in places]
+        heights = [_height(rows) for rows in parts]
+        if form is dict:
+            frame = _columns(table, parts, heights)
+        elif form is pl.DataFrame:
+            made = [table.frame(rows) for rows in parts]
+            frame = made[0] if len(made) == 1 else pl.concat(made, rechunk=True)
+        else:
+            frame = parts[0].glue(table, parts)
         if frame.height != sum(heights):
             raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
-        files = np.repeat(np.array([file for file, _ in run], dtype=np.uint32), heights)
+        files = np.repeat(np.array([pieces[place][0] for place in places], dtype=np.uint32), heights)
         frames.append(frame.with_columns(pl.Series(FILE, files)))
-    return frames[0] if len(frames) == 1 else pl.concat(frames, rechunk=True)
+        order.append(np.repeat(np.array(places), heights))
+    if len(frames) == 1:
+        return frames[0]
+    return pl.concat(frames, rechunk=True)[np.argsort(np.concatenate(order), kind="stable")]
+
+
+def _columns(table: Table, parts: list[Any], heights: list[int]) -> pl.DataFrame:
+    given: set[str] = set().union(*parts)
+    return table.frame({c.name: _column(parts, heights, c.name) for c in table.columns if c.name in given})
 
 
 def _column(runs: list[Any], heights: list[int], name: str) -> Any:

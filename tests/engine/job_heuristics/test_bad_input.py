@@ -55,8 +55,8 @@ def kinds(problems: tuple[Problem, ...] | list[Problem]) -> set[str]:
 
 
 def ends(reading: Reading) -> list[str]:
-    rows: Any = reading.rows.get("task_ends", {"task_id": []})
-    return list(rows["task_id"])
+    table = next(t for t in HISTORY.tables if t.name == "task_ends")
+    return table.frame(reading.rows.get("task_ends", {}))["task_id"].to_list()
 
 
 @pytest.mark.parametrize("form", ["text", "binary"])

@@ -7,7 +7,9 @@ from functools import cache
 import pytest
 
 from engine.job_heuristics import readers
+from engine.job_heuristics.history_fast import Known
 from engine.job_heuristics.readers import HISTORY
+from engine.live.store import Store
 from engine.reading import Reading, Source
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import Shape, make
@@ -18,13 +20,13 @@ def text() -> bytes:
     return writer.text(make(Shape("m", "ann", "etl", maps=12, reduces=4, failing=0.3), 1, 1_760_000_000_000, 5))
 
 
-def read(data: bytes, limit: int, monkeypatch: pytest.MonkeyPatch) -> Reading:
-    monkeypatch.setattr(readers, "FROM_BYTES", limit)
+def read(data: bytes, patterns: bool, monkeypatch: pytest.MonkeyPatch) -> Reading:
+    monkeypatch.setattr(readers, "PATTERNS", patterns)
     return HISTORY.read(Source("/d/x.jhist", "x.jhist", 0, len(data)), data, None, True)
 
 
 def same(data: bytes, monkeypatch: pytest.MonkeyPatch, *, problems: bool = True) -> None:
-    slow, fast = read(data, 2**60, monkeypatch), read(data, 0, monkeypatch)
+    slow, fast = read(data, False, monkeypatch), read(data, True, monkeypatch)
     tables = {t.name: t for t in HISTORY.tables}
     assert slow.rows.keys() == fast.rows.keys()
     for name, rows in slow.rows.items():
@@ -38,7 +40,7 @@ def same(data: bytes, monkeypatch: pytest.MonkeyPatch, *, problems: bool = True)
 
 def test_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     same(text(), monkeypatch)
-    fast = read(text(), 0, monkeypatch)
+    fast = read(text(), True, monkeypatch)
     assert not isinstance(fast.rows["task_ends"], dict), "the patterns were not used"
 
 
@@ -73,5 +75,31 @@ def test_damage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         for at in (40, len(line) // 2, len(line) - 60):
             # A quotation mark in a place breaks any JSON line.
             damaged = [*lines[:number], line[:at] + b'"' + line[at:], *lines[number + 1 :]]
-            found = read(b"\n".join(damaged), 0, monkeypatch)
+            found = read(b"\n".join(damaged), True, monkeypatch)
             assert [p.line for p in found.problems] == [number + 1], (number, at)
+
+
+def test_many_files_share_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store makes one frame of lines that patterns took, lines they did not, and files without any."""
+    other = text().replace(b"_1760000000000_0001", b"_1760000000000_0002").replace(b"/default-rack", b"/r\xc3\xa4ck")
+    odd = b"\n".join(line for line in text().split(b"\n") if b"TASK_FINISHED" not in line)
+    frames = {}
+    for patterns in (False, True):
+        store = Store(HISTORY.tables)
+        for number, data in enumerate((text(), other, odd, other[: len(other) // 2], text()), 1):
+            rows = read(data, patterns, monkeypatch).rows
+            store.put(number, rows, store.check(rows))
+        assert not store.flush()
+        frames[patterns] = {table.name: store.snapshot()(table.name) for table in HISTORY.tables}
+    for name, frame in frames[False].items():
+        assert frame.height, name
+        assert frame.equals(frames[True][name]), name
+
+
+def test_odd_files_do_not_teach_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Known()
+    monkeypatch.setattr(readers, "_KNOWN", known)
+    for number in range(40):
+        read(text().replace(b'"displayName"', b'"display%d"' % number), True, monkeypatch)
+    assert all(len(patterns) <= 8 for patterns in known.patterns.values())
+    assert all(credit <= 8 for credit in known.credit.values())

@@ -1,0 +1,53 @@
+"""Frames of all jobs that take the new rows of a few, and what is known to have changed."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.job_heuristics.changes import Changes, spliced
+
+NAMES = [f"job_{n}" for n in range(24)]
+
+
+def rows(counts: dict[str, int], mark: str, order: list[str]) -> pl.DataFrame:
+    names = [job for job in order for _ in range(counts.get(job, 0))]
+    return pl.DataFrame(
+        {"job_id": names, "value": [f"{mark}{n}" for n in range(len(names))]},
+        schema={"job_id": pl.String, "value": pl.String},
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.permutations(NAMES),
+    st.dictionaries(st.sampled_from(NAMES), st.integers(0, 3)),
+    st.dictionaries(st.sampled_from(NAMES), st.integers(0, 3)),
+)
+def test_spliced_is_a_plain_replacement(order: list[str], before: dict[str, int], after: dict[str, int]) -> None:
+    old, new = rows(before, "old", order), rows(after, "new", order)
+    made = spliced(old, new, frozenset(after), pl.DataFrame({"job_id": order}))
+    parts = [(new if job in after else old).filter(pl.col("job_id") == job) for job in order]
+    assert made.equals(pl.concat(parts))
+
+
+def test_many_splices_keep_few_chunks() -> None:
+    order = NAMES[:3]
+    held = rows(dict.fromkeys(order, 2), "old", order)
+    for turn in range(100):
+        one = rows({order[1]: 2}, f"{turn}-", order)
+        held = spliced(held, one, frozenset({order[1]}), pl.DataFrame({"job_id": order}))
+    assert held.n_chunks() <= 30
+    assert held["value"].to_list() == ["old0", "old1", "99-0", "99-1", "old4", "old5"]
+
+
+def test_changes_since() -> None:
+    changes = Changes(7, {5: None, 6: frozenset({"a"}), 7: frozenset({"b"})})
+    assert changes.since(7) == frozenset()
+    assert changes.since(6) == {"b"}
+    assert changes.since(5) == {"a", "b"}
+    assert changes.since(4) is None, "with generation 5 everything changed"
+    assert changes.since(2) is None, "no longer known"
+    assert changes.since(None) is None
+    assert changes.since(8) is None
