@@ -11,7 +11,7 @@ import polars as pl
 from engine import units
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
-from engine.result import Finding, Headline, Level, Result
+from engine.result import Headline, Level, Result
 from engine.ring_placement import tables
 from engine.ring_placement.alternatives import compare
 from engine.ring_placement.balancing import decide
@@ -19,6 +19,7 @@ from engine.ring_placement.distribution import integer_mean, integer_std_dev
 from engine.ring_placement.drift import observed
 from engine.ring_placement.explain import BadKey, Explanation, explain, parse_key
 from engine.ring_placement.failover import Outcome, departed, left, mask, relaid, transient
+from engine.ring_placement.findings import capacity_array, findings_of, minimum_capacity, whole, zones_of
 from engine.ring_placement.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN
 from engine.ring_placement.listing import placements
 from engine.ring_placement.parameters import RingParameters
@@ -31,15 +32,11 @@ from engine.ring_placement.sweep import (
     every_pair,
     random_sets,
     scenarios,
-    taking,
-    worst_case,
 )
 from engine.view import Context, NoInput
 
 _TIMELINE_GROUPS = 20_000
 """Up to this many groups all three regimes are computed for the time axis, beyond it only the chosen one."""
-_NAMED = 50
-"""Most findings of one kind that are named one by one."""
 
 
 def compute(inputs: Inputs, p: RingParameters, context: Context) -> Result:
@@ -72,7 +69,7 @@ def compute(inputs: Inputs, p: RingParameters, context: Context) -> Result:
             problems.append(Problem.at("-o explain", "bad-option", error))
     if p.compare:
         shown["comparison"] = _comparison(s, p, context)
-    findings = _findings(s, p, shown["observed"], context)
+    findings = findings_of(s, p, shown["observed"], context)
     summary = _summary(s, p, shown["observed"], sweep, context)
     ordered = {t.name: shown[t.name] for t in tables.RESULTS if t.name in shown}
     return Result(
@@ -92,11 +89,6 @@ def compute(inputs: Inputs, p: RingParameters, context: Context) -> Result:
 def _whole(values: np.ndarray) -> list[int]:
     """Loads as whole bytes per second."""
     whole: list[int] = (np.rint(values).astype(np.int64) if values.dtype.kind == "f" else values).tolist()
-    return whole
-
-
-def _int(value: Any) -> int:
-    whole: int = round(value)
     return whole
 
 
@@ -303,22 +295,9 @@ def _strategy(state: Live) -> pl.DataFrame:
 # ------------------------------------------------------------------------------------------------------------ sweeps
 
 
-def _capacity_array(s: Scenario) -> np.ndarray | None:
-    if not s.capacity or not s.comparable:
-        return None
-    return np.array([s.capacity.get(i, np.inf) for i in s.mid.ring.ids], dtype=np.float64)
-
-
-def _zones(s: Scenario) -> dict[str, list[str]]:
-    zones: dict[str, list[str]] = {}
-    for m in s.mid.ring.members:
-        zones.setdefault(m.zone, []).append(m.id)
-    return dict(sorted(zones.items()))
-
-
 def _sweep(s: Scenario, p: RingParameters, context: Context) -> Sweep:
     regime = "left" if p.regime != "transient" and p.sweep != "leaving" else "transient"
-    capacity = _capacity_array(s)
+    capacity = capacity_array(s)
     key = (s.mid_key, p.sweep, regime, p.capacity, p.cores, p.random_size, p.draws, p.seed)
 
     def step(fraction: float) -> None:
@@ -334,7 +313,7 @@ def _sweep(s: Scenario, p: RingParameters, context: Context) -> Sweep:
             return every_pair(s.mid, regime, capacity, step)
         if p.sweep == "zones":
             index = {name: i for i, name in enumerate(s.mid.ring.ids)}
-            downs = [tuple(index[i] for i in ids) for ids in _zones(s).values()]
+            downs = [tuple(index[i] for i in ids) for ids in zones_of(s).values()]
             return scenarios(s.mid, downs, regime, capacity, step)
         return scenarios(
             s.mid, list(random_sets(n, p.random_size, p.draws, p.seed)) if n else [], regime, capacity, step
@@ -356,10 +335,10 @@ def _sweep_table(s: Scenario, p: RingParameters, sweep: Sweep) -> pl.DataFrame:
         "rank": np.arange(1, len(order) + 1),
         "down": down,
         "zone": [zone_of.get(d[0]) if p.sweep == "zones" and d else None for d in down],
-        "rejected_bytes": [_int(v) for v in picked(sweep.rejected)],
-        "rerouted_bytes": [_int(v) for v in picked(sweep.rerouted)],
-        "moved_bytes": [_int(v) for v in picked(sweep.moved)],
-        "needless_moved_bytes": [_int(v) for v in picked(sweep.needless)],
+        "rejected_bytes": [whole(v) for v in picked(sweep.rejected)],
+        "rerouted_bytes": [whole(v) for v in picked(sweep.rerouted)],
+        "moved_bytes": [whole(v) for v in picked(sweep.moved)],
+        "needless_moved_bytes": [whole(v) for v in picked(sweep.needless)],
         "shards_with_changed_owner": picked(sweep.owners_changed),
         "datasets_with_changed_shard_set": picked(sweep.sets_changed),
         "datasets_touched": picked(sweep.datasets),
@@ -368,7 +347,7 @@ def _sweep_table(s: Scenario, p: RingParameters, sweep: Sweep) -> pl.DataFrame:
         "max_over_mean": picked(sweep.max_over_mean),
         "coefficient_of_variation": picked(sweep.variation),
         "worst_instance": [ids[i] if i >= 0 else None for i in picked(sweep.worst)],
-        "worst_load": [_int(v) for v in picked(sweep.worst_load)],
+        "worst_load": [whole(v) for v in picked(sweep.worst_load)],
         "nodes_over_capacity": [v if v >= 0 else None for v in picked(sweep.over)],
     }
     return tables.SWEEP.frame(frame)
@@ -431,9 +410,9 @@ def _comparison(s: Scenario, p: RingParameters, context: Context) -> pl.DataFram
         ]
         frame: dict[str, Any] = {
             "algorithm": [r[0] for r in rows],
-            "moved_bytes": [_int(r[1]) for r in rows],
+            "moved_bytes": [whole(r[1]) for r in rows],
             "moved_share": [float(r[1]) / total if total else 0.0 for r in rows],
-            "needless_moved_bytes": [_int(r[2]) for r in rows],
+            "needless_moved_bytes": [whole(r[2]) for r in rows],
             "max_over_mean": [r[3] for r in rows],
             "coefficient_of_variation": [r[4] for r in rows],
         }
@@ -452,28 +431,6 @@ def _alive_loads(s: Scenario, outcome: Outcome) -> np.ndarray:
     return outcome.after[[n in takes for n in outcome.nodes]]
 
 
-def _singles(s: Scenario, p: RingParameters, context: Context) -> tuple[Sweep, Sweep | None]:
-    """Every node, and every zone if there are several, failing in regime A on the ring as the scenario lays it out."""
-    capacity = _capacity_array(s)
-
-    def step(fraction: float) -> None:
-        context.check()
-
-    def make() -> tuple[Sweep, Sweep | None]:
-        index = {name: i for i, name in enumerate(s.mid.ring.ids)}
-        zones = [tuple(index[i] for i in ids) for ids in _zones(s).values()]
-        nodes = every_node(s.mid, "transient", capacity, step)
-        return nodes, scenarios(s.mid, zones, "transient", capacity, step) if len(zones) > 1 else None
-
-    return remember(context.memo, "singles", (s.mid_key, p.capacity, p.cores), make)
-
-
-def _min_capacity(s: Scenario, p: RingParameters, context: Context) -> tuple[float | None, float | None]:
-    nodes, zones = _singles(s, p, context)
-    takes = taking(s.mid)
-    return worst_case(nodes, takes), worst_case(zones, takes) if zones is not None else None
-
-
 def _summary(
     s: Scenario, p: RingParameters, seen: pl.DataFrame, sweep: Sweep | None, context: Context
 ) -> dict[str, Any]:
@@ -481,17 +438,17 @@ def _summary(
     alive = _alive_loads(s, o)
     ratio, variation = spread(alive)
     ring = s.live.placement.ring
-    node, zone = _min_capacity(s, p, context)
+    node, zone = minimum_capacity(s, p, context)
     over = None
     if s.capacity and s.comparable:
         over = sum(
             1 for name, load in zip(o.nodes, o.after, strict=True) if name in s.capacity and load > s.capacity[name]
         )
     summary: dict[str, Any] = {
-        "rejected_bytes": _int(o.rejected_bytes),
-        "rerouted_bytes": _int(o.rerouted_bytes),
-        "moved_bytes": _int(o.moved_bytes),
-        "needless_moved_bytes": _int(o.needless_moved_bytes),
+        "rejected_bytes": whole(o.rejected_bytes),
+        "rerouted_bytes": whole(o.rerouted_bytes),
+        "moved_bytes": whole(o.moved_bytes),
+        "needless_moved_bytes": whole(o.needless_moved_bytes),
         "shards_with_changed_owner": o.shards_with_changed_owner,
         "datasets_with_changed_shard_set": o.datasets_with_changed_shard_set,
         "datasets_touched": o.datasets_touched,
@@ -500,8 +457,8 @@ def _summary(
         "max_over_mean": ratio,
         "coefficient_of_variation": variation,
         "mean_tries": o.mean_tries,
-        "rejected_before_bytes": _int(o.rejected_before),
-        "load_total": _int(s.live.keys.row_weight.sum().item() if len(s.live.keys.row_weight) else 0),
+        "rejected_before_bytes": whole(o.rejected_before),
+        "load_total": whole(s.live.keys.row_weight.sum().item() if len(s.live.keys.row_weight) else 0),
         "load_source": s.live.cluster.load_source,
         "load_unit": s.live.cluster.unit,
         "regime": p.regime,
@@ -514,8 +471,8 @@ def _summary(
         "datasets": s.live.keys.size,
         "tenants": len(s.live.keys.tenants),
         "nodes_over_capacity": over,
-        "min_capacity_any_node": None if node is None else _int(node),
-        "min_capacity_any_zone": None if zone is None else _int(zone),
+        "min_capacity_any_node": None if node is None else whole(node),
+        "min_capacity_any_zone": None if zone is None else whole(zone),
         "drift_pairs": int((seen["drift"] != "").sum()),
         "now_ms": s.live.now_ns // 1_000_000,
     }
@@ -543,77 +500,6 @@ def _summary(
         summary["sweep_scenarios"] = len(worst)
         summary["sweep_with_rejects"] = int((lost > 0).sum())
     return summary
-
-
-def _findings(s: Scenario, p: RingParameters, seen: pl.DataFrame, context: Context) -> list[Finding]:
-    found: list[Finding] = []
-    ring = s.live.placement.ring
-    if s.live.cluster.ring is not None and not ring.members:
-        found.append(Finding("critical", "ring", "empty ring: no healthy instance, upstream answers UNAVAILABLE"))
-    elif s.live.cluster.ring is not None and not ring.active.any():
-        found.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
-    found += remember(context.memo, "survival", (s.mid_key, p.capacity, p.cores), lambda: _survival(s, p, context))
-    drifted = seen.filter(pl.col("drift") != "")
-    for row in drifted.head(_NAMED).iter_rows(named=True):
-        of = "/".join(part for part in (row["tenant"], row["dataset"]) if part)
-        where = f"shard {row['shard']}" + (f" of {of}" if of else "")
-        text = {
-            "owner": f"{where} is written by {row['instance']}, the ring says {row['computed']}",
-            "no-such-shard": f"{where} is written by {row['instance']}, the ring has {ring.total} shards only",
-            "unknown-instance": f"{where} is written by {row['instance']}, which is no healthy member",
-        }[row["drift"]]
-        found.append(Finding("severe", f"drift {row['source']}", text))
-    if drifted.height > _NAMED:
-        found.append(Finding("severe", "drift", f"{drifted.height - _NAMED} more pairs differ from the ring"))
-    if p.fail and s.capacity and s.comparable:
-        for name, load in zip(s.outcome.nodes, s.outcome.after, strict=True):
-            if name in s.capacity and load > s.capacity[name]:
-                text = f"carries {_int(load)} B/s in the scenario, its capacity is {s.capacity[name]} B/s"
-                found.append(Finding("moderate", name, text))
-    return found
-
-
-def _survival(s: Scenario, p: RingParameters, context: Context) -> list[Finding]:
-    """Which single failures (regime A) of the ring as configured would not be survived."""
-    mid = s.mid
-    if not len(mid.groups.rows) or len(mid.ring.members) < 2:
-        return []
-    capacity = _capacity_array(s)
-    nodes, zones = _singles(s, p, context)
-    takes = taking(mid)
-    found: list[Finding] = []
-    zone_names = list(_zones(s))
-    for sweep, kind in ((nodes, "node"), (zones, "zone")):
-        if sweep is None:
-            continue
-        named = 0
-        for k in sweep.order():
-            down = sweep.down[k]
-            others = takes.copy()
-            others[list(down)] = False
-            if not takes[list(down)].any() or not others.any():
-                continue
-            subject = mid.ring.ids[down[0]] if kind == "node" else f"zone:{zone_names[k]}"
-            reasons = []
-            lost = sweep.rejected[k] - mid.rejected
-            if lost > 0:
-                reasons.append(f"{_int(lost)} B/s rejected although other nodes are alive")
-            if capacity is not None and sweep.over[k] > 0:
-                limit = capacity[sweep.worst[k]]
-                reasons.append(
-                    f"{sweep.over[k]} node{'s' if sweep.over[k] > 1 else ''} over capacity, hottest "
-                    f"{mid.ring.ids[sweep.worst[k]]} with {_int(sweep.worst_load[k])} B/s of {limit:.0f}"
-                )
-            if not reasons:
-                continue
-            level: Level = "severe" if kind == "node" and capacity is not None else "moderate"
-            named += 1
-            if named <= _NAMED:
-                found.append(Finding(level, subject, f"if {subject} fails (first minute): {'; '.join(reasons)}"))
-        if named > _NAMED:
-            level = "severe" if kind == "node" and capacity is not None else "moderate"
-            found.append(Finding(level, kind, f"{named - _NAMED} more single {kind} failures would not be survived"))
-    return found
 
 
 def _rate(value: float) -> str:
