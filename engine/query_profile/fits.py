@@ -10,7 +10,7 @@ import numpy as np
 from engine.query_profile import breaks, estimate, trust
 from engine.query_profile.breaks import Attribution
 from engine.query_profile.estimate import Costs, Recipe
-from engine.query_profile.wlr import NO_SPREAD, Lines, Moments, Sums
+from engine.query_profile.wlr import HUGE, NO_SPREAD, Lines, Moments, Sums
 from engine.query_profile.workload import Workload
 from engine.view import Context
 
@@ -142,6 +142,33 @@ class Fits:
         if self.calls is not None:
             total = total + np.maximum(self.calls, 0).sum(axis=0) * costs.call
         return np.asarray(total)
+
+    def by_class(self, method: str) -> np.ndarray:
+        """CPU of each class in each interval (T, J), doubtful ones included; totals over the used ones are ``total``'s."""
+        work = self.work
+        x = np.where((work.x > 0) & (work.x < HUGE), work.x, 0.0)
+        if method == "wlr":
+            lines, _ = self.lines(self.rules)
+            use = lines.usable() & np.isfinite(lines.slope)
+            slope = np.where(use, lines.slope, 0.0)
+            with np.errstate(invalid="ignore"):
+                intercept = np.where(use & (lines.intercept > 0), lines.intercept, 0.0)
+            return np.asarray(x * slope + (x > 0) * intercept)
+        if method == "default":
+            found = self.attribution()
+            time, call = found.time, found.call
+        else:
+            costs = self.costs(method)
+            time, call = costs.time, costs.call
+        table = x * time
+        if work.calls is not None:
+            table = table + np.maximum(np.nan_to_num(work.calls), 0) * call
+        # what was scaled to the measured use keeps its totals
+        sums = table[self.used].sum(axis=0)
+        wanted = self.total(method)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(sums > 0, wanted / sums, 1.0)
+        return np.asarray(table * factor)
 
     def background(self, method: str) -> float:
         """CPU in all that the method gives to no class."""

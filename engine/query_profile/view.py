@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from engine.inputs import Inputs
-from engine.parameters import Attachment, Parameters, option
+from engine.parameters import Attachment
 from engine.problems import Problem
 from engine.query_profile import listing as listed
-from engine.query_profile import profile, sources, tables, upstream, whatif
+from engine.query_profile import profile, results, sources, tables, upstream, whatif, words
 from engine.query_profile.breaks import Attribution
+from engine.query_profile.choices import QueryProfileParameters
 from engine.query_profile.estimate import Recipe
-from engine.query_profile.fingerprint import verb
 from engine.query_profile.fits import Fits
 from engine.query_profile.readers import KINDS
 from engine.query_profile.trust import NO_TRUST, Trust
@@ -25,64 +25,8 @@ from engine.query_profile.wlr import BLOCK, HUGE, Lines, Moments, Quality, Sums,
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import Workload
 from engine.reading import Source
-from engine.result import Finding, Headline, Result
+from engine.result import Headline, Result
 from engine.view import Context, NoInput
-
-RANKS = ("cpu", "time", "calls", "io", "rows", "errors", "latency")
-
-
-class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
-    """Every choice of the query profile."""
-
-    method: Annotated[
-        str,
-        option(
-            "Method of attribution: default is the non-negative model on time and calls, wlr is VividCortex' weighted "
-            "linear regression.",
-            choices=("default", "wlr", "ols", "nnls", "ratio"),
-        ),
-    ] = "default"
-    rules: Annotated[
-        str,
-        option(
-            "Rules of wlr: upstream reproduces the original program with its traps, safe centres the sums and knows "
-            "classes without spread.",
-            choices=("safe", "upstream"),
-        ),
-    ] = "safe"
-    target: Annotated[
-        str,
-        option(
-            "Column or resource series to attribute (user_us, system_us, cpu_us, iowait_us or any other there is); "
-            "empty takes user_us of a table and user + system of a host."
-        ),
-    ] = ""
-    predict: Annotated[
-        Attachment | None, option("An upstream-style table to predict with what was learned from the others.")
-    ] = None
-    top: Annotated[int, option("Show so many classes and join the rest into Others; 0 shows all.", low=0)] = 0
-    max_share: Annotated[
-        float,
-        option(
-            "A class that surely takes more than this share of the CPU is a finding; 0 asks nothing.", low=0, high=1
-        ),
-    ] = 0.0
-    metric: Annotated[str, option("What classes are ranked by.", choices=RANKS)] = "cpu"
-    group: Annotated[str, option("What makes a row.", choices=("class", "verb", "user", "database"))] = "class"
-    filter: Annotated[str, option("Only classes whose name, query, user or database contains all these words.")] = ""
-    source: Annotated[
-        str, option("Which server or file set to profile, by a part of its name; empty takes the best.")
-    ] = ""
-    window: Annotated[
-        str, option("Intervals to look at: rows 10..120 or two times joined by two dots; empty is all.")
-    ] = ""
-    compare: Annotated[str, option("A second window, like window, to compare with.")] = ""
-    what_if: Annotated[str, option("Class to make faster or drop.")] = ""
-    faster: Annotated[float, option("How many times faster the class becomes.", unit="times", low=1, high=1e6)] = 2.0
-    drop: Annotated[bool, option("Drop the class instead.")] = False
-    level: Annotated[float, option("Nominal coverage of intervals.", low=0.5, high=0.99)] = 0.9
-    draws: Annotated[int, option("Bootstrap replicates behind the intervals; 0 gives none.", low=0, high=2000)] = 100
-    seed: Annotated[int, option("Seed of the bootstrap.", low=0)] = 1
 
 
 @dataclass(frozen=True)
@@ -320,7 +264,7 @@ class _Computation:
                 low, high = attribution.low, attribution.high
             fitted[used] = fits.fitted(method)
             if not fits.large:
-                by_class = self._by_class(fits, work, method)
+                by_class = fits.by_class(method)
         lines, trained = fits.lines(given.rules) if y_known or work.plain else (None, 0)
         if not y_known:
             lines, trained = None, 0
@@ -329,10 +273,10 @@ class _Computation:
         if y_known and not fits.large:
             self.context.progress(0.8, "testing the fit")
             gauge = fits.trust()
-        self._explain(fits, work, method, gauge, attribution, measured, lines)
+        self.notes += words.notes_on(fits, work, method, gauge, attribution, measured, lines)
 
-        frame, order = self._classes(
-            work, shown, x_total, total, low, high, totals, lines, fits, measured, attribution, y_known
+        frame, order = results.classes(
+            given, work, shown, x_total, total, low, high, totals, lines, fits, measured, attribution, y_known
         )
         seconds = work.seconds[shown]
         length = float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else math.nan
@@ -340,7 +284,7 @@ class _Computation:
         summary |= {
             "rows_trained": int(trained if method == "wlr" else used.sum()),
             "background": background,
-            "unattributed": _rest(measured, attributed, background) if y_known else math.nan,
+            "unattributed": results.rest(measured, attributed, background) if y_known else math.nan,
             "y_measured": measured,
             "attributed": attributed,
             "unattributed_share": (measured - attributed) / measured if y_known and measured > 0 else math.nan,
@@ -369,11 +313,11 @@ class _Computation:
         result_tables = {
             "classes": frame,
             "predictions": predictions,
-            "intervals": _intervals(work, used),
-            "sources": _sources(gathered, whole),
+            "intervals": results.intervals(work, used),
+            "sources": results.sources_found(gathered, whole),
         }
         if y_known:
-            result_tables["methods"] = self._methods(fits, work, methods, totals, measured)
+            result_tables["methods"] = results.methods_side_by_side(fits, work, methods, totals, measured)
         if given.compare:
             comparison = self._comparison(whole, work, shown, by_class, method)
             if comparison is not None:
@@ -404,8 +348,8 @@ class _Computation:
             view=VIEW.name,
             summary={name: _plain(value) for name, value in ordered.items()},
             tables=result_tables,
-            headline=self._headline(work, used, measured, attributed, gauge, length),
-            findings=self._findings(work, total, low, measured, y_known, method, high),
+            headline=words.headline(work, used, measured, attributed, gauge, length, method),
+            findings=words.findings(given.max_share, work, total, low, measured, y_known, method, high),
             notes=tuple(self.notes),
             problems=(*self.inputs.problems, *self.problems),
             newest_ms=self.inputs.newest_ms,
@@ -414,31 +358,6 @@ class _Computation:
         )
 
     # --- pieces ------------------------------------------------------------------------------------------------------
-
-    def _by_class(self, fits: Fits, work: Workload, method: str) -> np.ndarray:
-        x = np.where((work.x > 0) & (work.x < HUGE), work.x, 0.0)
-        if method == "wlr":
-            lines, _ = fits.lines(fits.rules)
-            use = lines.usable() & np.isfinite(lines.slope)
-            slope = np.where(use, lines.slope, 0.0)
-            with np.errstate(invalid="ignore"):
-                intercept = np.where(use & (lines.intercept > 0), lines.intercept, 0.0)
-            return np.asarray(x * slope + (x > 0) * intercept)
-        if method == "default":
-            found = fits.attribution()
-            time, call = found.time, found.call
-        else:
-            costs = fits.costs(method)
-            time, call = costs.time, costs.call
-        table = x * time
-        if work.calls is not None:
-            table = table + np.maximum(np.nan_to_num(work.calls), 0) * call
-        # what was scaled to the measured use keeps its totals
-        sums = table[fits.used].sum(axis=0)
-        wanted = fits.total(method)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(sums > 0, wanted / sums, 1.0)
-        return np.asarray(table * factor)
 
     def _predictions(
         self, fits: Fits, work: Workload, y_known: bool
@@ -522,136 +441,6 @@ class _Computation:
                 self.problems.append(problem)
         return x, y, None
 
-    def _classes(
-        self,
-        work: Workload,
-        shown: np.ndarray,
-        x_total: np.ndarray,
-        total: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        totals: dict[str, np.ndarray],
-        lines: Lines | None,
-        fits: Fits,
-        measured: float,
-        attribution: Attribution | None,
-        y_known: bool,
-    ) -> tuple[pl.DataFrame, np.ndarray]:
-        given = self.parameters
-        count = len(work.classes)
-        none = np.full(count, np.nan)
-        metric = {
-            name: values[shown].sum(axis=0) if not shown.all() else values.sum(axis=0)
-            for name, values in work.metrics.items()
-            if name != "time_us"
-        }
-        time, call = none, none
-        if y_known:
-            if given.method == "default" and attribution is not None:
-                time, call = attribution.time, attribution.call
-            elif given.method != "wlr":
-                costs = fits.costs(given.method)
-                time, call = costs.time, costs.call
-            elif lines is not None:
-                time, call = np.where(lines.usable(), lines.slope, 0.0), none
-            if work.calls is None:
-                call = none
-        spread = none
-        if len(totals) > 1 and measured > 0:
-            stack = np.stack([totals["default"], totals["wlr"]])
-            spread = (stack.max(axis=0) - stack.min(axis=0)) / measured
-        infos = work.classes
-        columns: dict[str, Any] = {
-            "class": [i.name for i in infos],
-            "queryid": [i.queryid for i in infos],
-            "y_total": total,
-            "y_low": low,
-            "y_high": high,
-            "x_total": x_total,
-            "calls": metric.get("calls", none),
-            "cost_per_time": time,
-            "cost_per_call": call,
-            "disagreement": spread,
-            "rows": metric.get("rows", none),
-            "errors": metric.get("errors", none),
-            "io_us": metric.get("io_us", none),
-            "lock_us": metric.get("lock_us", none),
-            "cpu_measured_us": metric.get("cpu_us", none),
-            "flag": [""] * count,
-            "verb": [verb(i.query) if i.query else "" for i in infos],
-            "user": [i.user for i in infos],
-            "database": [i.database for i in infos],
-            "query": [i.query for i in infos],
-            "members": np.ones(count, np.int64),
-            **{f"y_{name}": totals.get(name, none) for name in tables.METHODS},
-        }
-        if lines is not None:
-            columns |= {
-                "n": lines.n.astype(np.int64),
-                "r2": lines.r2,
-                "slope": lines.slope,
-                "slope_stderr": lines.slope_stderr,
-                "intercept": lines.intercept,
-                "intercept_stderr": lines.intercept_stderr,
-                "intercept_stderr_correct": lines.intercept_stderr_correct,
-                "flag": ["no spread" if flat else "" for flat in fits.flat()],
-            }
-        frame = tables.CLASSES.frame(columns)
-        keep = np.ones(count, bool)
-        if given.filter:
-            keep = np.array([profile.matches(info, given.filter) for info in infos], bool)
-            frame = frame.filter(pl.Series(keep))
-        if given.group != "class":
-            place, names = profile.group(work, given.group)
-            frame = _grouped(frame, [names[p] for p in place[keep]], given.group)
-        whole_x = float(np.nansum(x_total))
-        frame = _shares(frame, whole_x, measured if y_known else math.nan)
-        rank = {"cpu": "y_total", "time": "x_total", "io": "io_us", "latency": "latency_us"}.get(
-            given.metric, given.metric
-        )
-        frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
-        frame = frame.sort(
-            [rank, "x_total", "class"], descending=[True, True, False], nulls_last=True, maintain_order=True
-        )
-        position = {info.name: j for j, info in enumerate(infos)}
-        order = np.array([position[n] for n in frame["class"].to_list() if n in position], np.int64)
-        if given.top and frame.height > given.top:
-            rest = frame.slice(given.top)
-            joined = _grouped(rest, [f"{profile.OTHERS} - {rest.height} items"] * rest.height, "class")
-            frame = pl.concat([frame.head(given.top), _shares(joined, whole_x, measured if y_known else math.nan)])
-            frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
-        return frame.select(tables.CLASSES.schema.names()), order
-
-    def _methods(
-        self, fits: Fits, work: Workload, methods: list[str], totals: dict[str, np.ndarray], measured: float
-    ) -> pl.DataFrame:
-        rows: list[dict[str, Any]] = []
-        for name in methods:
-            fitted = fits.fitted(name)
-            fine = fits.y > 0
-            with np.errstate(invalid="ignore", over="ignore"):
-                mape = float(np.mean(np.abs(fitted[fine] / fits.y[fine] - 1))) if fine.any() else math.nan
-            total = totals[name]
-            attributed, background = float(total.sum()), fits.background(name)
-            top = int(np.argmax(total)) if len(total) else -1
-            moved = math.nan
-            if "default" in totals and measured > 0:
-                moved = float(np.abs(total - totals["default"]).sum()) / 2 / measured
-            rows.append(
-                {
-                    "method": name,
-                    "mape": mape,
-                    "attributed": attributed,
-                    "background": background,
-                    "unattributed": _rest(measured, attributed, background),
-                    "moved_share": moved,
-                    "top_class": work.classes[top].name if top >= 0 else "",
-                    "top_share": float(total[top]) / measured if top >= 0 and measured > 0 else math.nan,
-                }
-            )
-        frame = pl.DataFrame(rows, schema=tables.METHODS_SIDE_BY_SIDE.schema)
-        return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
-
     def _comparison(
         self, whole: Workload, work: Workload, shown: np.ndarray, by_class: np.ndarray, method: str
     ) -> pl.DataFrame | None:
@@ -666,7 +455,7 @@ class _Computation:
         clear = np.array([not r for r in other.reasons], bool)
         if other_used.any():
             fits = Fits(other, other_used, self.parameters.rules, Recipe(draws=0), self.parameters.level, self.context)
-            other_by = self._by_class(fits, other, method)
+            other_by = fits.by_class(method)
             clear = other_used
         now = profile.side(work, shown, by_class if work.used.any() else None)
         before = profile.side(other, clear if clear.any() else np.ones(len(other.y), bool), other_by)
@@ -727,111 +516,6 @@ class _Computation:
             }
         ).with_columns(pl.col(pl.Float64).fill_nan(None))
 
-    def _explain(
-        self,
-        fits: Fits,
-        work: Workload,
-        method: str,
-        gauge: Trust,
-        attribution: Attribution | None,
-        measured: float,
-        lines: Lines | None,
-    ) -> None:
-        notes = self.notes
-        if not work.used.any():
-            if np.isfinite(work.y).any():
-                notes.append("no interval is free of doubt: nothing can be attributed")
-            else:
-                notes.append("no CPU series goes with these queries: they are ranked by time only")
-            return
-        if method == "wlr":
-            notes.append(
-                "WLR shares every interval's CPU by time before it fits: its small standard errors describe its own "
-                "shares, not the CPU"
-            )
-            if lines is not None and not fits.large:
-                safe, exact = fits.lines("safe")[0], fits.lines("upstream")[0]
-                flat = int(safe.no_spread.sum())
-                with np.errstate(invalid="ignore"):
-                    differ = np.abs(safe.slope - exact.slope) > 1e-6 * np.maximum(np.abs(safe.slope), 1e-12)
-                    differ |= np.isnan(exact.slope) != np.isnan(safe.slope)
-                if flat or differ.any():
-                    notes.append(
-                        f"upstream's and safe rules differ in {int(differ.sum())} classes; {flat} have no spread "
-                        "(all their times are equal, so there is no line)"
-                    )
-        if attribution is not None and attribution.elbow is not None and attribution.elbow.found:
-            notes.append(
-                f"past the queueing elbow (bend {attribution.elbow.bend:.2f}, t {attribution.elbow.t:.0f}): waiting is taken "
-                f"out of the times by a queue that is full at {attribution.elbow.capacity / 1e6:.1f} s per interval"
-            )
-        if attribution is not None and attribution.broken is not None and attribution.broken.row > 0:
-            notes.append(
-                f"costs changed at interval {attribution.broken.row + 1}: two fits lower the error by "
-                f"{attribution.broken.gain * 100:.0f} %, so each side is fitted alone"
-            )
-        if gauge.reasons and gauge.grade != "none":
-            notes.append(f"trust {gauge.grade} ({gauge.score * 100:.0f} %): {'; '.join(gauge.reasons[:3])}")
-        if len(work.classes) and "calls" not in work.metrics:
-            notes.append("no call counts: costs per call cannot be told from costs per time")
-
-    def _headline(
-        self, work: Workload, used: np.ndarray, measured: float, attributed: float, gauge: Trust, seconds: float
-    ) -> tuple[Headline, ...]:
-        count = int(used.sum())
-        left = len(used) - count
-        over = f"{count} intervals" + (f", {seconds:.0f} s" if math.isfinite(seconds) else "")
-        items = []
-        if math.isfinite(measured):
-            share = attributed / measured * 100 if measured > 0 else math.nan
-            items += [
-                Headline(NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s", over),
-                Headline("attributed", f"{share:.1f} %" if measured > 0 else "-"),
-                Headline("unattributed", f"{100 - share:.1f} %" if measured > 0 else "-"),
-                Headline(
-                    "trust",
-                    f"{gauge.grade} {gauge.score * 100:.0f} %" if gauge.grade != "none" else "none",
-                    "; ".join(gauge.reasons[:3]),
-                    "ok" if gauge.grade == "good" else "moderate" if gauge.grade == "fair" else "severe",
-                ),
-            ]
-        items.append(
-            Headline("intervals", f"{count} of {len(used)}", f"{left} left out" if left else "", "low" if left else "")
-        )
-        if math.isfinite(measured):
-            items.append(Headline("method", self.parameters.method))
-        items.append(Headline("source", work.label))
-        return tuple(items)
-
-    def _findings(
-        self, work: Workload, total: np.ndarray, low: np.ndarray, measured: float, y_known: bool, method: str,
-        high: np.ndarray,
-    ) -> tuple[Finding, ...]:  # fmt: skip
-        limit = self.parameters.max_share
-        if not limit or not y_known or measured <= 0:
-            return ()
-        found = []
-        for j in np.argsort(-np.nan_to_num(total), kind="stable"):
-            surely = low[j] if math.isfinite(low[j]) else total[j]
-            if surely / measured > limit:
-                interval = (
-                    f" ({low[j] / measured * 100:.1f} to {high[j] / measured * 100:.1f} %)"
-                    if math.isfinite(low[j])
-                    else ""
-                )
-                found.append(
-                    Finding(
-                        "severe",
-                        work.classes[j].name,
-                        f"takes {total[j] / measured * 100:.1f} %{interval} of {measured / 1e6:.1f} s {work.y_name}, "
-                        f"more than {limit * 100:g} %, by method {method}",
-                    )
-                )
-        return tuple(found)
-
-
-NAMES = {"cpu_us": "CPU", "user_us": "user CPU", "system_us": "system CPU", "iowait_us": "I/O wait"}
-"""Resources as people call them."""
 
 _SUMMARY = (
     "rows_trained", "rows_predicted", "slope", "intercept", "r2", "mape", "background", "unattributed",
@@ -844,89 +528,8 @@ def _sum(values: np.ndarray) -> np.ndarray:
     return np.asarray(total if np.isfinite(total).all() else np.nan_to_num(values).sum(axis=0))
 
 
-def _rest(measured: float, attributed: float, background: float) -> float:
-    """What is left of the measured; rounding is nothing."""
-    left = measured - attributed - background
-    return 0.0 if abs(left) <= 1e-12 * abs(measured) else left
-
-
 def _plain(value: Any) -> Any:
     """Numbers as JSON knows them: not finite becomes None."""
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value
-
-
-def _shares(frame: pl.DataFrame, whole_x: float, measured: float) -> pl.DataFrame:
-    return frame.with_columns(
-        (pl.col("x_total") / whole_x if whole_x > 0 else pl.lit(None, dtype=pl.Float64)).alias("x_share"),
-        (pl.col("y_total") / measured if measured > 0 else pl.lit(None, dtype=pl.Float64)).alias("y_share"),
-        pl.when(pl.col("calls") > 0).then(pl.col("x_total") / pl.col("calls")).alias("latency_us"),
-    )
-
-
-def _grouped(frame: pl.DataFrame, names: list[str], by: str) -> pl.DataFrame:
-    """Rows of one group as one: sums; intervals add as if classes erred together (never too narrow)."""
-    frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
-    summed = (
-        "y_total", "y_low", "y_high", "x_total", "calls", "rows", "errors", "io_us", "lock_us", "cpu_measured_us",
-        *(f"y_{name}" for name in tables.METHODS),
-    )  # fmt: skip
-    out = (
-        frame.with_columns(pl.Series("group", names, dtype=pl.String))
-        .group_by("group", maintain_order=True)
-        .agg(
-            *(
-                pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).first().alias(name)
-                for name in summed
-            ),
-            pl.col("members").sum(),
-            pl.col("disagreement").sum(),
-        )
-        .rename({"group": "class"})
-    )
-    if by in ("verb", "user", "database"):
-        out = out.with_columns(pl.col("class").alias(by))
-    return tables.CLASSES.frame(out)
-
-
-def _intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
-    reasons = [
-        reason or ("" if finite else "no CPU sample") for reason, finite in zip(work.reasons, np.isfinite(work.y), strict=True)
-    ]  # fmt: skip
-    with np.errstate(invalid="ignore"):
-        x = work.x.sum(axis=1)
-    frame = tables.INTERVALS.frame(
-        {
-            "row": np.arange(1, len(work.y) + 1),
-            "start_ms": work.start_ms,
-            "end_ms": work.end_ms,
-            "seconds": work.seconds,
-            "used": used,
-            "reason": reasons,
-            "x": x,
-            "y": work.y,
-        }
-    )
-    known = pl.col("end_ms") >= 0
-    return frame.with_columns(
-        pl.when(pl.col("start_ms") >= 0).then(pl.col("start_ms")).alias("start_ms"),
-        pl.when(known).then(pl.col("end_ms")).alias("end_ms"),
-        pl.col(pl.Float64).fill_nan(None),
-    )
-
-
-def _sources(gathered: sources.Gathered, chosen: Workload) -> pl.DataFrame:
-    rows = [
-        {
-            "source": w.label,
-            "kind": w.kind,
-            "classes": len(w.classes),
-            "intervals": len(w.y),
-            "usable": int(w.used.sum()),
-            "resource": f"{w.y_name} ({w.y_source})" if w.y_name else "none",
-            "chosen": w is chosen,
-        }
-        for w in gathered.workloads
-    ]
-    return pl.DataFrame(rows, schema=tables.SOURCES.schema)

@@ -1,0 +1,122 @@
+"""What is said about a result: headline numbers, notes on modes and assumptions, findings of ``check``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from engine.query_profile.breaks import Attribution
+from engine.query_profile.fits import Fits
+from engine.query_profile.trust import Trust
+from engine.query_profile.wlr import Lines
+from engine.query_profile.workload import Workload
+from engine.result import Finding, Headline
+
+NAMES = {"cpu_us": "CPU", "user_us": "user CPU", "system_us": "system CPU", "iowait_us": "I/O wait"}
+"""Resources as people call them."""
+
+
+def notes_on(
+    fits: Fits,
+    work: Workload,
+    method: str,
+    gauge: Trust,
+    attribution: Attribution | None,
+    measured: float,
+    lines: Lines | None,
+) -> list[str]:
+    """Modes and assumptions in force, as sentences."""
+    notes: list[str] = []
+    if not work.used.any():
+        if np.isfinite(work.y).any():
+            notes.append("no interval is free of doubt: nothing can be attributed")
+        else:
+            notes.append("no CPU series goes with these queries: they are ranked by time only")
+        return notes
+    if method == "wlr":
+        notes.append(
+            "WLR shares every interval's CPU by time before it fits: its small standard errors describe its own "
+            "shares, not the CPU"
+        )
+        if lines is not None and not fits.large:
+            safe, exact = fits.lines("safe")[0], fits.lines("upstream")[0]
+            flat = int(safe.no_spread.sum())
+            with np.errstate(invalid="ignore"):
+                differ = np.abs(safe.slope - exact.slope) > 1e-6 * np.maximum(np.abs(safe.slope), 1e-12)
+                differ |= np.isnan(exact.slope) != np.isnan(safe.slope)
+            if flat or differ.any():
+                notes.append(
+                    f"upstream's and safe rules differ in {int(differ.sum())} classes; {flat} have no spread "
+                    "(all their times are equal, so there is no line)"
+                )
+    if attribution is not None and attribution.elbow is not None and attribution.elbow.found:
+        notes.append(
+            f"past the queueing elbow (bend {attribution.elbow.bend:.2f}, t {attribution.elbow.t:.0f}): waiting is taken "
+            f"out of the times by a queue that is full at {attribution.elbow.capacity / 1e6:.1f} s per interval"
+        )
+    if attribution is not None and attribution.broken is not None and attribution.broken.row > 0:
+        notes.append(
+            f"costs changed at interval {attribution.broken.row + 1}: two fits lower the error by "
+            f"{attribution.broken.gain * 100:.0f} %, so each side is fitted alone"
+        )
+    if gauge.reasons and gauge.grade != "none":
+        notes.append(f"trust {gauge.grade} ({gauge.score * 100:.0f} %): {'; '.join(gauge.reasons[:3])}")
+    if len(work.classes) and "calls" not in work.metrics:
+        notes.append("no call counts: costs per call cannot be told from costs per time")
+    return notes
+
+
+def headline(
+    work: Workload, used: np.ndarray, measured: float, attributed: float, gauge: Trust, seconds: float, method: str
+) -> tuple[Headline, ...]:
+    """The numbers of the tab's header line."""
+    count = int(used.sum())
+    left = len(used) - count
+    over = f"{count} intervals" + (f", {seconds:.0f} s" if math.isfinite(seconds) else "")
+    items = []
+    if math.isfinite(measured):
+        share = attributed / measured * 100 if measured > 0 else math.nan
+        items += [
+            Headline(NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s", over),
+            Headline("attributed", f"{share:.1f} %" if measured > 0 else "-"),
+            Headline("unattributed", f"{100 - share:.1f} %" if measured > 0 else "-"),
+            Headline(
+                "trust",
+                f"{gauge.grade} {gauge.score * 100:.0f} %" if gauge.grade != "none" else "none",
+                "; ".join(gauge.reasons[:3]),
+                "ok" if gauge.grade == "good" else "moderate" if gauge.grade == "fair" else "severe",
+            ),
+        ]
+    items.append(
+        Headline("intervals", f"{count} of {len(used)}", f"{left} left out" if left else "", "low" if left else "")
+    )
+    if math.isfinite(measured):
+        items.append(Headline("method", method))
+    items.append(Headline("source", work.label))
+    return tuple(items)
+
+
+def findings(
+    limit: float, work: Workload, total: np.ndarray, low: np.ndarray, measured: float, y_known: bool, method: str,
+    high: np.ndarray,
+) -> tuple[Finding, ...]:  # fmt: skip
+    """Classes that surely take more than the share ``limit`` of everything measured."""
+    if not limit or not y_known or measured <= 0:
+        return ()
+    found = []
+    for j in np.argsort(-np.nan_to_num(total), kind="stable"):
+        surely = low[j] if math.isfinite(low[j]) else total[j]
+        if surely / measured > limit:
+            interval = (
+                f" ({low[j] / measured * 100:.1f} to {high[j] / measured * 100:.1f} %)" if math.isfinite(low[j]) else ""
+            )
+            found.append(
+                Finding(
+                    "severe",
+                    work.classes[j].name,
+                    f"takes {total[j] / measured * 100:.1f} %{interval} of {measured / 1e6:.1f} s {work.y_name}, "
+                    f"more than {limit * 100:g} %, by method {method}",
+                )
+            )
+    return tuple(found)
