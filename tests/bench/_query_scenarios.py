@@ -106,5 +106,4 @@ def plain_methods(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
         "ols": estimate.ordinary(x, y, unknown).time * time,
         "nnls+bg": estimate.plain_nonnegative(x, None, y, unknown).time * time,
         "em100": multiplicative(x, y) * time,
-        "eb": estimate.by_time(x, y, unknown, estimate.Recipe(draws=1)).time * time,
     }
