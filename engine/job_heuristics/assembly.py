@@ -38,7 +38,9 @@ class Events:
     """The input rows of some files."""
 
     def __init__(self, inputs: Inputs, files: Iterable[int] | None, at_ms: int | None) -> None:
-        self.infos: Mapping[int, FileInfo] = inputs.files
+        self.infos: Mapping[int, FileInfo] = (
+            inputs.files if files is None else {i: inputs.files[i] for i in files if i in inputs.files}
+        )
         wanted = None if files is None else pl.Series(sorted(files), dtype=pl.UInt32).implode()
         frames = {}
         for name in (*_EVENT_TABLES, "conf"):
