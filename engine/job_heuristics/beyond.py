@@ -208,8 +208,7 @@ def extend(
     is the chosen job. Pure; ``context.memo`` only makes it faster."""
     memo: dict[str, Any] = context.memo.setdefault(("job-beyond", context.at_ms is None), {})
     limits = limits_of(rules, parameters.block_size)
-    costs, advised, touched = _fleet(model, limits, parameters, changes, memo)
-    avoidable = cost.waste(costs)
+    costs, avoidable, advised, touched = _fleet(model, limits, parameters, changes, memo)
     names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
     listing = _listed(model, verdicts, jobs, (avoidable, advised, touched), names, parameters, memo)
     context.check()
@@ -229,8 +228,9 @@ def extend(
 
 def _fleet(
     model: Model, limits: gates.Limits, parameters: JobParameters, changes: Changes, memo: dict[str, Any]
-) -> tuple[pl.DataFrame, pl.DataFrame, frozenset[str] | None]:
-    """Costs and recommendations of all jobs, only those of changed jobs made anew; and which those are (None: all)."""
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, frozenset[str] | None]:
+    """Costs, waste and recommendations of all jobs, only those of changed jobs made anew; and which those are (None:
+    all)."""
     key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, tuple(sorted(limits.items())))
     touched = changes.since(memo.get("generation")) if "fleet" in memo else None
     if touched is None or 2 * len(touched) > model.jobs.height:
@@ -241,16 +241,15 @@ def _fleet(
     again = touched is None or memo.get("key") != key
     if again or touched:
         part = model if again or touched is None else model.only(touched)
-        made = (
-            cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h),
-            recommend.recommendations(part, limits, parameters.headroom),
-        )
+        costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
+        made = (costs, cost.waste(costs), recommend.recommendations(part, limits, parameters.headroom))
         if not again and touched is not None:
             old = memo["fleet"]
-            made = (spliced(old[0], made[0], touched, model.jobs), spliced(old[1], made[1], touched, model.jobs))
+            a, b, c = (spliced(was, now, touched, model.jobs) for was, now in zip(old, made, strict=True))
+            made = (a, b, c)
         memo.update(key=key, fleet=made, generation=changes.generation, turn=memo.get("turn", 0) + 1)
-    costs, advised = memo["fleet"]
-    return costs, advised, None if again else touched
+    costs, avoidable, advised = memo["fleet"]
+    return costs, avoidable, advised, None if again else touched
 
 
 def _listed(

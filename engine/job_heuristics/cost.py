@@ -55,16 +55,16 @@ def _settings(conf: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     known = conf.filter(pl.col("key").is_in([key for key, _ in _KEYS.values()])).with_columns(
         pl.col("value").str.strip_chars().cast(pl.Int64, strict=False)
     )
-    found = jobs.select("job_id")
-    for name, (key, default) in _KEYS.items():
-        one = known.filter((pl.col("key") == key) & pl.col("value").is_between(1, 2**31)).select(
-            "job_id", pl.col("value").alias(name)
-        )
-        found = found.join(
-            one.unique("job_id", keep="first", maintain_order=True), "job_id", "left", maintain_order="left"
-        )
-        found = found.with_columns(pl.col(name).fill_null(default))
-    return found
+    given = (
+        known.filter(pl.col("value").is_between(1, 2**31))
+        .group_by("job_id")
+        .agg(pl.col("value").filter(pl.col("key") == key).first().alias(name) for name, (key, _) in _KEYS.items())
+    )
+    return (
+        jobs.select("job_id")
+        .join(given, "job_id", "left", maintain_order="left")
+        .with_columns(pl.col(name).fill_null(default) for name, (_, default) in _KEYS.items())
+    )
 
 
 def parts(model: Model, headroom: float = 1.5) -> pl.DataFrame:

@@ -86,12 +86,22 @@ ROLLUP = Table(
 )
 
 
+_SUMMED = (
+    "jobs", "running", "failed", "used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s", "wait_ms",
+    *(word.lower() for word in SEVERITIES),
+)  # fmt: skip
+
+
 def rollup(jobs: pl.DataFrame, costs: pl.DataFrame, recommendations: pl.DataFrame) -> pl.DataFrame:
     """Rows of ``ROLLUP`` from the ``jobs`` result, ``cost.waste`` and the recommendations."""
     saved = recommendations.group_by("job_id", maintain_order=True).agg(pl.col("saving_mb_s").clip(0).sum())
     base = (
         jobs.select(
             "job_id", "user", "queue", "job_type", "state", "severity", "used_mb_s", "wasted_mb_s", "wait_ms",
+            jobs=pl.lit(1, pl.Int64),
+            running=(pl.col("state") == "RUNNING").fill_null(False).cast(pl.Int64),
+            failed=pl.col("state").is_in(["FAILED", "KILLED", "ERROR"]).fill_null(False).cast(pl.Int64),
+            **{w.lower(): (pl.col("severity") == w).fill_null(False).cast(pl.Int64) for w in SEVERITIES},
             hour=pl.from_epoch(pl.coalesce("finish_ms", "submit_ms"), "ms").dt.strftime("%Y-%m-%d %H:00"),
         )
         .join(costs, "job_id", "left", maintain_order="left")
@@ -101,18 +111,7 @@ def rollup(jobs: pl.DataFrame, costs: pl.DataFrame, recommendations: pl.DataFram
     for by in GROUPS:
         grouped = (
             base.group_by(pl.col(by).fill_null("?").alias("group"), maintain_order=True)
-            .agg(
-                pl.len().cast(pl.Int64).alias("jobs"),
-                (pl.col("state") == "RUNNING").sum().cast(pl.Int64).alias("running"),
-                pl.col("state").is_in(["FAILED", "KILLED", "ERROR"]).sum().cast(pl.Int64).alias("failed"),
-                pl.col("used_mb_s").sum(),
-                pl.col("wasted_mb_s").sum(),
-                pl.col("cost_mb_s").sum(),
-                pl.col("avoidable_mb_s").sum(),
-                pl.col("saving_mb_s").sum(),
-                pl.col("wait_ms").sum(),
-                *((pl.col("severity") == w).sum().cast(pl.Int64).alias(w.lower()) for w in SEVERITIES),
-            )
+            .agg(pl.col(*_SUMMED).sum())
             .sort(["wasted_mb_s", "used_mb_s", "group"], descending=[True, True, False])
         )
         waste = pl.col("wasted_mb_s")
