@@ -1,0 +1,173 @@
+"""What holds for each of the five views, checked on its own sample data."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from engine import report
+from engine.parameters import options
+from engine.result import LEVELS, Result
+from engine.text import clean
+from engine.view import Context, NoInput
+from tests.contract.samples import FED, opened, play, view
+
+NOW = 1_800_000_000_000
+
+
+def computed(name: str, folder: Path) -> Result:
+    session = opened(name, folder)
+    chosen = view(name)
+    try:
+        return session.compute(name, chosen.parameters(), now_ms=NOW)
+    finally:
+        session.close()
+
+
+@pytest.fixture(scope="module", params=FED)
+def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    return request.param, play(request.param, tmp_path_factory.mktemp(request.param), changes=2)
+
+
+def test_result_has_the_declared_shape(played: tuple[str, Path]) -> None:
+    name, folder = played
+    chosen, result = view(name), computed(name, folder)
+    declared = {table.name: table for table in chosen.tables}
+    assert result.view == name and result.headline and set(result.tables) <= set(declared)
+    assert chosen.tables[0].name in result.tables
+    for table_name, frame in result.tables.items():
+        assert frame.schema == declared[table_name].schema, table_name
+        key = declared[table_name].key
+        if key:
+            assert not frame.select(key).is_duplicated().any(), table_name
+    for finding in result.findings:
+        assert finding.level in LEVELS and finding.subject and finding.text
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", key) for key in result.summary)
+    json.loads(report.to_json(chosen, result, chosen.parameters(), NOW))
+
+
+def test_sample_data_are_read_and_something_shows(played: tuple[str, Path]) -> None:
+    name, folder = played
+    result = computed(name, folder)
+    assert not {p.kind for p in result.problems} & {"reader-error", "unreadable"}
+    assert any(frame.height for frame in result.tables.values())
+
+
+def test_compute_is_pure(played: tuple[str, Path]) -> None:
+    """A second session, a used memo and an empty one all give an equal result."""
+    name, folder = played
+    chosen = view(name)
+    session = opened(name, folder)
+    inputs = session.inputs(name)
+    parameters = chosen.parameters()
+    memo: dict[object, object] = {}
+    first = chosen.compute(inputs, parameters, Context(NOW, memo=memo))
+    again = chosen.compute(inputs, parameters, Context(NOW, memo=memo))
+    fresh = chosen.compute(inputs, parameters, Context(NOW))
+    other = computed(name, folder)
+    session.close()
+    for result in (again, fresh, other):
+        assert first.same_as(result)
+
+
+@pytest.mark.parametrize("name", FED)
+def test_live_steps_give_what_a_fresh_start_gives(name: str, tmp_path: Path) -> None:
+    """Deltas are merged, never guessed: after every change the kept state equals a new reading of all files."""
+    steps = importlib.import_module(f"sample_data.{name.replace('-', '_')}.live").steps(tmp_path)
+    next(steps)
+    session = opened(name, tmp_path)
+    parameters = view(name).parameters()
+    for _ in range(8):
+        session.compute(name, parameters, now_ms=NOW)
+        next(steps)
+        session.scan(final=True)
+        kept = session.compute(name, parameters, now_ms=NOW)
+        fresh = computed(name, tmp_path)
+        assert kept.summary == fresh.summary
+        for table, frame in fresh.tables.items():
+            assert frame.equals(kept.tables[table]), table
+    session.close()
+
+
+def test_parameters_are_documented() -> None:
+    for name in FED:
+        for found in options(view(name).parameters):
+            assert len(found.sentence) > 10, (name, found.key)
+
+
+_DIRTY = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def texts_of(result: Result) -> list[str]:
+    found = [p.path + p.reason for p in result.problems] + [h.value + h.basis for h in result.headline]
+    found += [f.subject + f.text for f in result.findings] + list(result.notes)
+    for frame in result.tables.values():
+        for series in frame.select(pl.col(pl.String)).iter_columns():
+            found += list(series.drop_nulls().to_list())
+    return found
+
+
+def damages(data: bytes, rng: random.Random) -> list[tuple[str, bytes]]:
+    """Ways a file gets damaged: cut, bits flipped, zeroed, doubled, foreign bytes, hostile text in its words."""
+    if not data:
+        return []
+    cut = rng.randrange(len(data))
+    flipped = bytearray(data)
+    for _ in range(max(3, len(data) // 2000)):
+        flipped[rng.randrange(len(data))] = rng.randrange(256)
+    start = rng.randrange(len(data))
+    words = re.sub(
+        rb"[a-z]{4,}", lambda m: m[0] + b"\x1b]0;x\x07[/b]\xe2\x80\xae" if rng.random() < 0.05 else m[0], data
+    )
+    digits = re.sub(rb"\d+", lambda m: b"9" * 40 if rng.random() < 0.02 else m[0], data)
+    return [
+        ("cut", data[:cut]),
+        ("flipped", bytes(flipped)),
+        ("zeroed", data[:start] + bytes(min(512, len(data) - start)) + data[start + 512 :]),
+        ("doubled", data[:cut] + data),
+        ("foreign", b"\xff\xfe\x00" + data),
+        ("hostile", words),
+        ("huge numbers", digits),
+    ]
+
+
+@pytest.mark.parametrize("name", FED)
+def test_damaged_files_never_crash_and_nothing_hostile_comes_out(name: str, tmp_path: Path) -> None:
+    folder = play(name, tmp_path / "good", changes=1)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    rng = random.Random(7)
+    # One file of each ending, and of each recognised kind, is enough to meet every reader.
+    session = opened(name, folder)
+    kinds = {Path(info.path): info.kind for info in session.inputs(name).files.values()}
+    session.close()
+    chosen: dict[object, Path] = {}
+    for path in files:
+        chosen.setdefault(kinds.get(path, path.suffix), path)
+    good = {path: path.read_bytes() for path in chosen.values() if path.stat().st_size}
+    bad = {path: dict(damages(data, rng)) for path, data in good.items()}
+    for what in next(iter(bad.values())):
+        # Half of the kinds at a time, so that the damaged meet the whole.
+        order = rng.sample(sorted(good), len(good))
+        for half in (order[::2], order[1::2]):
+            for path in half:
+                path.write_bytes(bad[path][what])
+            session = opened(name, folder)
+            try:
+                result = session.compute(name, view(name).parameters(), now_ms=NOW)
+            except NoInput as error:
+                assert clean(str(error)) == str(error)
+                continue
+            finally:
+                session.close()
+                for path in half:
+                    path.write_bytes(good[path])
+            broken = [p for p in result.problems if p.kind in ("reader-error", "internal-error")]
+            assert not broken, (what, broken)
+            dirty = [text for text in texts_of(result) if _DIRTY.search(text)]
+            assert not dirty, (what, dirty[:3])

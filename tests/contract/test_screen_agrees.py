@@ -1,0 +1,59 @@
+"""The dashboard and ``report`` show the same result: for every view, on its own sample data."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import report
+from engine.settings import Settings, State
+from tests.contract.samples import FED, QUIET, opened, play, view
+from tests.tui.fakes import screen_lines
+from tui.shell import Shell
+from tui.widgets.table import LiveTable
+
+NOW_S = 1_800_000_000.0
+
+
+async def _shown(name: str, folder: Path, state: Path) -> tuple[Any, Any, list[str]]:
+    settings = Settings(state / "config.toml", live=QUIET)
+    app = Shell([folder], settings, view=name, state=State(state / "state.toml"), clock=lambda: NOW_S)
+    async with app.run_test(size=(200, 50)) as pilot:
+        for _ in range(600):
+            await pilot.pause(0.05)
+            pane = app.pane
+            if pane is not None and pane.result is not None and app.scanned:
+                break
+        else:
+            raise AssertionError("no result on screen within 30 s")
+        await pilot.pause(0.3)
+        assert pane.result is not None
+        screen = screen_lines(app)
+        tables = [str(table.name) for table in app.screen.query(LiveTable)]
+        assert tables, "no table on screen"
+        return pane.result, pane.parameters, screen
+
+
+@pytest.mark.parametrize("name", FED)
+def test_the_screen_shows_what_report_prints(name: str, tmp_path: Path) -> None:
+    folder = play(name, tmp_path / "data", changes=1)
+    result, parameters, screen = asyncio.run(_shown(name, folder, tmp_path))
+    session = opened(name, folder)
+    printed = session.compute(name, parameters, now_ms=int(NOW_S * 1000))
+    session.close()
+    now = int(NOW_S * 1000)
+    ours = json.loads(report.to_json(view(name), result, parameters, now))
+    theirs = json.loads(report.to_json(view(name), printed, parameters, now))
+    assert ours["summary"] == theirs["summary"]
+    assert ours["problems"] == theirs["problems"]
+    for table, rows in theirs["tables"].items():
+        if table in ours["tables"]:
+            assert ours["tables"][table] == rows, table
+    assert view(name).tables[0].name in ours["tables"]
+    # What the header line shows is the result's own text.
+    text = "\n".join(screen)
+    assert any(line.value.split(" ")[0] in text for line in printed.headline)
