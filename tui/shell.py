@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import events, on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal
+from textual.filter import Monochrome, NoColor
+from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from engine import units
@@ -21,9 +22,11 @@ from engine.views import VIEWS, Entry
 from tui import actions, glyphs, keymap, lifecycle, logs
 from tui.bridge import Bridge, Opener, open_session
 from tui.messages import Changed, Computed, Opened, Progress, Scanning, WatchFailed
+from tui.screens.box import MainScreen
 from tui.screens.prompt import Prompt
 from tui.themes import CYCLE, THEMES
 from tui.views.base import ViewPane, make_pane
+from tui.widgets.canvas import Frame
 from tui.widgets.sections import TitleBar
 from tui.widgets.status import KeyBar, StatusFacts, StatusLine
 from tui.widgets.table import LiveTable
@@ -104,6 +107,7 @@ class Shell(App[None]):
         fps = settings.ui.frames_per_second or (4 if lifecycle.over_ssh() else 15)
         self.bridge = Bridge(self._post, roots, settings, opener=opener, prepare=prepare, fps=fps)
         self._apply_theme()
+        self._apply_no_color()
         self._apply_keys()
 
     # -- start --------------------------------------------------------------------------------------------------
@@ -122,6 +126,13 @@ class Shell(App[None]):
             self.complaints.append(complaint)
         self.theme = name
 
+    def _apply_no_color(self) -> None:
+        """With NO_COLOR Textual chose its filter before our theme was set: greys as 24-bit colours. Take the one that
+        leaves colours out; the cursor is then shown in reverse (app.tcss)."""
+        if self.no_color and self.native_ansi_color:
+            self._filters = [NoColor() if isinstance(one, Monochrome) else one for one in self._filters]
+            self.add_class("-no-color")
+
     def _apply_keys(self) -> None:
         taken, complaints = keymap.check(self.settings.keys, actions.registry())
         self.complaints += complaints
@@ -137,12 +148,27 @@ class Shell(App[None]):
             self._state = State(folders()["state"])
         return self._state
 
+    def get_default_screen(self) -> MainScreen:
+        """The screen of the tabs."""
+        return MainScreen(id="_default")
+
+    def _first_tab(self) -> int:
+        """The tab that was asked for, is set, or was left; else the first."""
+        names = [entry.name for entry in self.entries]
+        for wanted in (self._wanted, self.settings.ui.tab, self.state.get("tab", default="")):
+            if wanted in names:
+                return names.index(wanted)
+        return 0
+
     def compose(self) -> ComposeResult:
         """Its widgets."""
-        with Horizontal(id="top"):
-            yield TitleBar([entry.title for entry in self.entries], numbered=True, id="tabs")
-        yield Container(id="panes")
-        with Container(id="bottom"):
+        yield TitleBar([entry.title for entry in self.entries], numbered=True, id="tabs")
+        # The first pane is here from the start: what is mounted later costs a repaint of the screen.
+        entry = self.entries[self._first_tab()]
+        pane = make_pane(entry, id=f"pane-{entry.name}")
+        self._panes[entry.name] = pane
+        yield Frame(pane, id="panes")
+        with Frame(id="bottom"):
             yield StatusLine(id="status")
             yield KeyBar(id="keys")
 
@@ -153,12 +179,9 @@ class Shell(App[None]):
             lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.last_words)
             self._watchdog = lifecycle.Watchdog(self.last_words)
             self._watchdog.start()
-        names = [entry.name for entry in self.entries]
-        wanted = self._wanted or self.settings.ui.tab or str(self.state.get("tab", default="") or "")
-        self._chose_tab = self._chose_tab or bool(self.settings.ui.tab and self.settings.ui.tab in names)
-        await self.show_tab(names.index(wanted) if wanted in names else 0, chosen=False)
+        await self.show_tab(self._first_tab(), chosen=bool(self.settings.ui.tab))
         self._use_glyphs()
-        shown = names[self._active]
+        shown = self.entries[self._active].name
         others = [entry.name for entry in self.entries if entry.ready and entry.name != shown]
         self.call_after_refresh(self.bridge.start, [shown, *others])
         self.set_interval(1.0, self.update_status)
@@ -177,6 +200,11 @@ class Shell(App[None]):
     # -- tabs ---------------------------------------------------------------------------------------------------
 
     @property
+    def main(self) -> Screen[Any]:
+        """The screen of the tabs, whatever box is over it."""
+        return self.screen_stack[0]
+
+    @property
     def pane(self) -> ViewPane | None:
         """The pane on screen."""
         return self._panes.get(self.entries[self._active].name)
@@ -192,7 +220,7 @@ class Shell(App[None]):
             return
         self._chose_tab = self._chose_tab or chosen
         entry = self.entries[index]
-        holder = self.query_one("#panes")
+        holder = self.main.query_one("#panes")
         self._active = index
         pane = self._panes.get(entry.name)
         for other in self._panes.values():
@@ -206,7 +234,7 @@ class Shell(App[None]):
             elif entry.name in self._failed:
                 pane.error = self._failed[entry.name]
                 pane.placeholder()
-        self.query_one("#tabs", TitleBar).choose(index)
+        self.main.query_one("#tabs", TitleBar).choose(index)
         if pane.dirty:
             self.request(pane, urgent=True)
         pane.focus_content()
@@ -406,7 +434,7 @@ class Shell(App[None]):
             error=self._watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else ""),
             caption=table.caption if table is not None else "",
         )
-        for line in self.query(StatusLine):  # none while the screen is being taken down
+        for line in self.main.query(StatusLine):  # none while the program ends
             line.show(facts)
 
     def update_keys(self) -> None:
@@ -418,7 +446,7 @@ class Shell(App[None]):
             action = self.actions_by_id.get(active.binding.id or "")
             if action is not None and active.enabled and key == next(iter(action.keys), ""):
                 shown.append((action, key))
-        for bar in self.query(KeyBar):
+        for bar in self.main.query(KeyBar):
             bar.show(shown)
 
     @on(LiveTable.Highlighted)
@@ -487,7 +515,6 @@ class Shell(App[None]):
         self.glyphs = glyphs.SETS[names[(names.index(self.glyphs.name) + 1) % len(names)]]
         self._use_glyphs()
         for widget in self.screen.walk_children():
-            widget.notify_style_update()
             redo = getattr(widget, "redraw", None)
             if callable(redo):
                 redo()

@@ -457,3 +457,17 @@ def test_glyphs_and_themes_switch(tmp_path: Path) -> None:
             assert s.app.theme == "loadlens-dark"
 
     play(story)
+
+
+def test_data_go_on_under_a_box(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            await s.press("question_mark")
+            await s.see("Tables")
+            s.session.views["fake-view"].rows = 5
+            s.session.change()
+            await s.until(lambda: nodes(s.app).window.height == 5)
+            await s.press("escape")
+            await s.see("1/5")
+
+    play(story)

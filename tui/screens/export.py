@@ -30,7 +30,7 @@ class ExportScreen(Box[None]):
     heading = "Export the table as shown"
     keys = "Up/Down format   Tab file name   Enter write   c copy to clipboard   Esc leave"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "copy", show=False)]
-    DEFAULT_CSS = "ExportScreen > Container { height: 12; } ExportScreen PickList { height: 4; }"
+    DEFAULT_CSS = "ExportScreen > .box { height: 12; } ExportScreen PickList { height: 4; }"
 
     def __init__(self, window: Window) -> None:
         super().__init__()

@@ -83,13 +83,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container
 from textual.css.query import NoMatches
 from textual.widget import Widget
 
 from tui.actions import bindings
 from tui.glyphs import Glyphs
-from tui.widgets.canvas import glyphs_of
+from tui.widgets.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
 from tui.widgets.table import LiveTable
@@ -108,7 +107,7 @@ UNDO_LIMIT = 200
 """Steps of undo that are kept."""
 
 
-class Level(Container):
+class Level(Frame):
     """One step of drilling down: covers what is below it in the pane until Escape.
 
     ``crumb`` is its name in the header line. ``show(result)`` is called at once and for every new result; where what it
@@ -142,7 +141,7 @@ class _Root(Level):
         yield from self._pane.compose_view()
 
 
-class DetailPanel(Container):
+class DetailPanel(Frame):
     """A panel beside the main content: a column on the right from 100 columns on, below that an overlay that the key
     ``d`` opens and closes. From 100 columns on ``d`` hides and shows it."""
 
@@ -158,7 +157,7 @@ class DetailPanel(Container):
     """
 
 
-class ViewPane(Container):
+class ViewPane(Frame):
     """One tab. See the module's docstring for how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
@@ -296,13 +295,13 @@ class ViewPane(Container):
         """Its widgets."""
         yield HeadlineBar(id="headline")
         yield NotesBar(id="notes")
-        yield Container(id="levels")
+        yield Frame(id="levels")
         yield TextPanel(id="placeholder")
 
     def on_mount(self) -> None:
         """Say what will be here."""
         self.query_one("#levels").display = False
-        self.query_one(NotesBar).add_class("-none")
+        self.query_one(NotesBar).display = False
         self.placeholder()
 
     def loaded(self, view: View, parameters: Any) -> None:
@@ -336,12 +335,16 @@ class ViewPane(Container):
 
     async def receive(self, result: Result) -> None:
         """Draw a new result: header, levels from the bottom up."""
+        with self.app.batch_update():  # one repaint, whatever is mounted and shown here
+            await self._receive(result)
+
+    async def _receive(self, result: Result) -> None:
         self.result = result
         self.error = self.empty = ""
         self.query_one(HeadlineBar).show(result.headline)
         notes = self.query_one(NotesBar)
         notes.show(result.notes)
-        notes.set_class(not result.notes, "-none")
+        self._place_notes()
         if not self.levels:
             root = _Root(self)
             self.levels.append(root)
@@ -372,9 +375,18 @@ class ViewPane(Container):
             self.query_one("#levels").display = False
             self.query_one("#placeholder").display = True
             self.query_one(HeadlineBar).show(())
-            self.query_one(NotesBar).add_class("-none")
+            self._place_notes()
             self._crumbs()
         self.placeholder()
+
+    def _place_notes(self) -> None:
+        """The notes have their line where there are any and the screen is not tiny. Set at once, not by a class: a class
+        takes effect one repaint later."""
+        self.query_one(NotesBar).display = bool(self.result and self.result.notes) and self.app.size.height >= 16
+
+    def on_resize(self) -> None:
+        """The screen may have become tiny."""
+        self._place_notes()
 
     def _ask(self, urgent: bool = True) -> None:
         self.shell.request(self, urgent=urgent)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Container
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.widgets.canvas import Canvas
+from tui.widgets.canvas import Canvas, Frame
 from tui.widgets.fragments import Line, cells, harmless
 
 
@@ -96,7 +95,7 @@ class TitleBar(Canvas):
             x += size + 1
 
 
-class Sections(Container):
+class Sections(Frame):
     """A title bar over contents of which one is shown. Keys ``[`` and ``]`` of the pane step through them.
 
     ``add`` before mounting. ``Shown`` is posted when another content is shown; only shown contents need drawing.

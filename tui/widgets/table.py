@@ -48,8 +48,10 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)  # Textual collects them along the first base only
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
     DEFAULT_CSS = (
-        "LiveTable { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }"
-        + CSS_BY_COMPONENT.format(name="LiveTable")
+        "LiveTable { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; "
+        "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
+        "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
+        "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="LiveTable")
     )
 
     class Highlighted(Message):
@@ -180,7 +182,13 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
     def _take(self, window: Window) -> None:
         """Show a window: keep the cursor on its row, send only what changed."""
         old, self.window, self.building = self.window, window, False
-        if not self.is_mounted:
+        if not self.is_attached or not self.size.height:
+            # Not laid out or hidden: on_resize draws it. The cursor is put on its row now, so that panes can ask.
+            self.cursor = window.locate(self.cursor_key) or 0
+            self.cursor_key = window.key(self.cursor)
+            self._cache.clear()
+            self._width = -1
+            self.post_message(self.Highlighted(self, self.cursor_key))
             return
         before_layout, before_header = self._layout, self._header
         self._arrange()
@@ -249,36 +257,47 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
     def _resize(self) -> bool:
         """Tell Textual how many lines there are; True if the size changed."""
         height = (self.window.height if self.window is not None else 0) + 1
-        size = Size(max(self._width, 1), height)
-        if size == self.virtual_size:
-            return False
-        self.virtual_size = size
-        return True
+        return self.set_virtual(Size(max(self._width, 1), height))
 
     def on_resize(self) -> None:
-        """Fit columns anew."""
+        """Fit columns anew. Textual repaints what was resized."""
+        if self.scrollable_content_region.width != self._width:
+            self._cache.clear()
+            self._arrange()
+        self._resize()
+        self._into_view()
+
+    def on_show(self) -> None:
+        """What came while it was hidden is shown now."""
+        self.on_resize()
+
+    def redraw(self) -> None:
+        """Everything anew: the glyphs changed."""
         self._redo()
 
     def _redo(self) -> None:
-        """Everything anew: width, glyphs, theme or columns changed."""
+        """Everything anew: width, glyphs or columns changed."""
         self._cache.clear()
         self._arrange()
         self._resize()
         self.refresh()
         self._into_view()
 
+    def _refresh_row(self, row: int) -> None:
+        """Draw one row anew, if it is on screen."""
+        y = row - self.scroll_offset.y
+        if 0 <= y < self._page:
+            self.refresh(Region(0, y + 1, max(self._width, 1), 1))
+
     def on_focus(self) -> None:
         """The cursor is drawn stronger with the focus."""
-        self._redo()
+        self._redo_header()
+        self._refresh_row(self.cursor)
 
     def on_blur(self) -> None:
         """The cursor is drawn weaker without the focus."""
-        self._redo()
-
-    def notify_style_update(self) -> None:
-        """Colours changed."""
-        super().notify_style_update()
-        self._cache.clear()
+        self._redo_header()
+        self._refresh_row(self.cursor)
 
     # -- drawing ------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,71 @@
+"""The dashboard on a fake session whose data change at a steady rate: ``python -m tests.tui.program HZ ROWS SHARE``.
+
+A change moves the CPU of SHARE (0 to 1) of the rows. It goes through everything the real program has but the engine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from tests.tui.terminal import ROOT  # noqa: F401  (the folder must be importable)
+
+
+def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> int:
+    from tui import lifecycle
+
+    if ignore_hangup:
+        import signal
+
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    lifecycle.prepare(os.environ)
+    import polars as pl
+
+    from engine.settings import Settings
+    from tests.tui.fakes import FakeSession, FakeView, frame
+    from tui.shell import Shell
+
+    view = FakeView()
+    view.frame = frame(rows)
+    session = FakeSession([view])
+    count = [0]
+
+    def change() -> None:
+        session.watching.wait()
+        while True:
+            time.sleep(1 / hz)
+            count[0] += 1
+            step = count[0]
+            every = max(round(1 / share), 1) if share else 0
+            if every:
+                moved = (pl.int_range(pl.len()) + step) % every == 0
+                view.frame = view.frame.with_columns(
+                    pl.when(moved).then((pl.col("cpu") * 7 + step) % 80).otherwise(pl.col("cpu")).alias("cpu"),
+                    pl.when(moved).then(pl.col("size") + step * 1000).otherwise(pl.col("size")).alias("size"),
+                )
+            session.change()
+
+    if hz:
+        threading.Thread(target=change, daemon=True).start()
+    from tests.tui.fakes import ENTRIES
+
+    lifecycle.tolerate_bad_bytes()
+    with lifecycle.restored_terminal():
+        app = Shell(
+            [Path("/data")],
+            Settings(Path("/nowhere")),
+            view="fake-view",
+            guards=True,
+            opener=lambda roots, settings: (session, session.views, {}),
+            entries=ENTRIES,
+            clock=lambda: 1_767_225_600.0,
+        )
+        app.run(mouse=False)
+    return lifecycle.finish(app.return_code or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), "nohup" in sys.argv))

@@ -1,0 +1,167 @@
+"""The real program on a real (pseudo) terminal: start, leave, signals, a lost terminal, bytes on the wire."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tui.terminal import ROOT, Terminal
+
+FAKE = ["-m", "tests.tui.program"]
+
+
+def program(hz: float = 0, rows: int = 200, share: float = 0.12, *more: str) -> list[str]:
+    return [*FAKE, str(hz), str(rows), str(share), *more]
+
+
+def test_real_program_starts_and_quits(tmp_path: Path) -> None:
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    with Terminal(["-m", "tui", str(folder)], tmp_path) as t:
+        t.see("Broker load")
+        t.see("files", 30)
+        t.quiet()
+        t.send(b"q")
+        assert t.ended() == 0
+        assert t.restored
+    assert (tmp_path / "state" / "loadlens" / "state.toml").exists()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_signals_restore_the_terminal(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with Terminal(program(), tmp_path) as t:
+        t.see("node-000")
+        t.signal(number)
+        assert t.ended() == code
+        assert t.restored
+
+
+@pytest.mark.parametrize("how", ["", "nohup"])
+def test_lost_terminal_ends_the_program(tmp_path: Path, how: str) -> None:
+    with Terminal(program(1, 200, 0.12, *([how] if how else [])), tmp_path) as t:
+        t.see("node-000")
+        t.quiet(0.1)
+        t.hang_up()
+        assert t.ended(8) in (129, -signal.SIGHUP)
+
+
+def test_bytes_that_are_not_utf8_do_no_harm(tmp_path: Path) -> None:
+    with Terminal(program(), tmp_path) as t:
+        t.see("node-000")
+        t.send(b"\xff\xfe\xff")
+        t.quiet(0.3)
+        t.send(b"\x1b[M \xf5\xf5")
+        t.quiet(0.3)
+        assert t.process.poll() is None
+        t.send(b"!")
+        t.see("Problems")
+        t.send(b"\x1b")
+        t.quiet(0.4)
+        t.send(b"q")
+        assert t.ended() == 0 and t.restored
+
+
+def test_ctrl_c_quits(tmp_path: Path) -> None:
+    with Terminal(program(), tmp_path) as t:
+        t.see("node-000")
+        t.send(b"\x03")
+        assert t.ended() == 0 and t.restored
+
+
+def test_refuses_where_there_is_no_terminal(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tui", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=30,
+    )
+    assert done.returncode == 2 and b"loadlens report" in done.stderr and not done.stdout
+
+
+def test_refuses_a_dumb_terminal(tmp_path: Path) -> None:
+    with Terminal(["-m", "tui", str(tmp_path)], tmp_path, env={"TERM": "dumb"}) as t:
+        assert t.ended() == 2
+        t.see("loadlens report")
+        assert b"\x1b" not in t.output
+
+
+@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "xterm", "COLORTERM": ""}], ids=["no-color", "16"])
+def test_few_colours_are_respected(tmp_path: Path, env: dict[str, str]) -> None:
+    with Terminal(program(), tmp_path, env=env) as t:
+        t.see("node-000")
+        t.quiet()
+        assert b"[38;2;" not in t.output and b";38;2;" not in t.output and b"48;2;" not in t.output
+        assert b"38;5;" not in t.output and b"48;5;" not in t.output
+        t.send(b"q")
+        assert t.ended() == 0
+
+
+@pytest.mark.parametrize(("size", "first", "tick"), [((200, 50), 90_000, 3_000), ((80, 24), 60_000, 2_000)])
+def test_bytes_on_the_wire(tmp_path: Path, size: tuple[int, int], first: int, tick: int) -> None:
+    """First paint, one change a second in 12 % of the rows, and nothing at all without change."""
+    with Terminal(program(1, 500, 0.12), tmp_path, size) as t:
+        t.see("node-000")
+        t.quiet(0.2, 5)
+        assert len(t.output) <= first
+        per_second = t.bytes_during(4.0) / 4
+        assert 0 < per_second <= tick
+    with Terminal(program(0, 500), tmp_path, size) as t:
+        t.see("node-000")
+        t.quiet(0.6)
+        assert t.bytes_during(2.5) == 0
+
+
+def test_equal_data_send_nothing(tmp_path: Path) -> None:
+    with Terminal(program(5, 500, 0.0), tmp_path, (200, 50)) as t:
+        t.see("node-000")
+        t.quiet(0.6)
+        assert t.bytes_during(2.0) == 0
+
+
+def test_screen_draws_when_stderr_is_a_file(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "os.dup2(os.open(os.environ['LOG'], os.O_WRONLY | os.O_CREAT), 2)\n"
+        "from tui.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    log = tmp_path / "log"
+    with Terminal(["-c", script, str(tmp_path)], tmp_path, env={"LOG": str(log)}) as t:
+        t.see("Broker load")
+        t.quiet()
+        t.send(b"q")
+        assert t.ended() == 0
+    assert b"\x1b[?1049h" not in log.read_bytes()
+
+
+def test_first_text_comes_before_polars(tmp_path: Path) -> None:
+    """The frame of the dashboard is there while the engine is still being imported."""
+    script = (
+        "import sys, threading, time\n"
+        "import tui.bridge\n"
+        "def slow(roots, settings):\n"
+        "    time.sleep(3)\n"
+        "    assert 'polars' not in sys.modules, 'imported before the first worker'\n"
+        "    raise RuntimeError('engine late')\n"
+        "tui.bridge.open_session = slow\n"
+        "import tui.shell\n"
+        "tui.shell.Shell.__init__.__kwdefaults__['opener'] = slow\n"
+        "from tui.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    with Terminal(["-c", script, str(tmp_path)], tmp_path) as t:
+        t.see("Broker load")
+        assert b"engine late" not in t.output
+        t.see("engine late", 15)
+        t.send(b"q")
+        assert t.ended() == 0
+
+
+def test_environment_of_tests_is_kept_out(tmp_path: Path) -> None:
+    assert "TEXTUAL_ANIMATIONS" in os.environ, "conftest sets it; the program under test sets its own"
