@@ -59,7 +59,7 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> int
             Settings(Path("/nowhere")),
             view="fake-view",
             guards=True,
-            opener=lambda roots, settings: (session, session.views, {}),
+            opener=lambda roots, settings, *_names: (session, session.views, {}),
             entries=ENTRIES,
             clock=lambda: 1_767_225_600.0,
         )

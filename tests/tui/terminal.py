@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -97,9 +98,8 @@ class Terminal:
         end = time.monotonic() + seconds
         while not true():
             if time.monotonic() > end:
-                raise AssertionError(
-                    f"not within {seconds} s; exit {self.process.poll()}; {bytes(self.output[-2000:])!r}"
-                )
+                shown = re.sub(rb"\x1b\[[0-9;?<>=]*[a-zA-Z]", b" ", bytes(self.output[-4000:]))
+                raise AssertionError(f"not within {seconds} s; exit {self.process.poll()}; {shown[-400:]!r}")
             time.sleep(0.01)
         return time.monotonic() - self.started
 

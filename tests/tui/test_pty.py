@@ -145,7 +145,7 @@ def test_first_text_comes_before_polars(tmp_path: Path) -> None:
     script = (
         "import sys, threading, time\n"
         "import tui.bridge\n"
-        "def slow(roots, settings):\n"
+        "def slow(*_):\n"
         "    time.sleep(3)\n"
         "    assert 'polars' not in sys.modules, 'imported before the first worker'\n"
         "    raise RuntimeError('engine late')\n"
