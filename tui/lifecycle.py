@@ -131,15 +131,6 @@ def leave_now(last_words: Callable[[], None]) -> None:
     os._exit(HANGUP)
 
 
-def finish(code: int) -> int:
-    """The exit code, at the very end. Where the terminal is gone the process ends here: the interpreter would fail to
-    flush its output and give 120."""
-    if code == HANGUP and terminal_lost():
-        logging.shutdown()
-        os._exit(code)
-    return code
-
-
 def install_signals(
     loop: asyncio.AbstractEventLoop, leave: Callable[[int], None], last_words: Callable[[], None]
 ) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.tui.terminal import ROOT  # noqa: F401  (the folder must be importable)
 
 
-def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> int:
+def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> None:
     from tui import lifecycle
 
     if ignore_hangup:
@@ -64,8 +64,8 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> int
             clock=lambda: 1_767_225_600.0,
         )
         app.run(mouse=False)
-    return lifecycle.finish(app.return_code or 0)
+    os._exit(app.return_code or 0)  # as the command line does
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), "nohup" in sys.argv))
+    main(float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), "nohup" in sys.argv)
