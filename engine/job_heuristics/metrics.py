@@ -33,13 +33,19 @@ def compute(jobs: pl.DataFrame, sides: pl.DataFrame, *, seed: bool = False) -> p
     exact, lost = pick("exact_ms"), pick("seed_wasted")
     for side in (0, 1):
         spare = containers[side] - np.trunc(peak[side] * HEADROOM).astype(np.int64)
-        for j in range(jobs.height):
-            if seed:
-                _add(used, j, int(containers[side][j]) * int(exact[side][j]) // 1000)
-                _add(wasted, j, int(lost[side][j]))
-            else:
-                _add(used, j, int(containers[side][j]) * int(seconds[side][j]))
-                _add(wasted, j, int(spare[j]) * int(seconds[side][j]) if spare[j] > 0 else 0)
+        # Whole numbers of Python: a product beyond 64 bit must be seen, not wrapped.
+        if seed:
+            for j, (mb, ms, more) in enumerate(
+                zip(containers[side].tolist(), exact[side].tolist(), lost[side].tolist(), strict=True)
+            ):
+                _add(used, j, mb * ms // 1000)
+                _add(wasted, j, more)
+        else:
+            for j, (mb, free, s) in enumerate(
+                zip(containers[side].tolist(), spare.tolist(), seconds[side].tolist(), strict=True)
+            ):
+                _add(used, j, mb * s)
+                _add(wasted, j, free * s if free > 0 else 0)
     submit = jobs["submit_ms"]
     begin = jobs["launch_ms"] if seed else submit
     state = jobs["state"]

@@ -15,7 +15,7 @@ import xxhash
 from engine.live.unpack import Damaged, Packing, TooBig, sniff, unpacked
 from engine.reading import HEAD
 
-BLOCK = 64 << 20
+BLOCK = 16 << 20
 """Logs are read in pieces of this many bytes, so that memory stays bounded."""
 MAX_RECORD = 256 << 20
 """A log without a complete record in so many bytes is given up."""

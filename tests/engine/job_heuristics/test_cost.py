@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.job_heuristics import cost
@@ -82,6 +82,7 @@ one = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(one, max_size=12), st.integers(1, 9000), st.floats(1, 3))
 def test_causes_add_up_to_every_attempt(tasks, reduce_mb, headroom):
     job = model(tasks, reduce_memory_mb=reduce_mb)
