@@ -14,7 +14,11 @@ from engine.query_profile import profile, whatif
 from engine.tables import Column, Table
 
 if TYPE_CHECKING:
-    from engine.query_profile.view import Detail
+    from collections.abc import Callable
+
+    from engine.query_profile.trust import Trust
+    from engine.query_profile.wlr import Lines, Quality
+    from engine.query_profile.workload import Workload
 
 LISTING = Table(
     "listing",
@@ -363,3 +367,47 @@ def saving(detail: Detail, classes: pl.DataFrame, name: str, faster: float, drop
         seconds=detail.seconds,
         cores=detail.work.cores,
     )
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What the screen draws beyond the tables: the workload in the window, by class and interval."""
+
+    work: Workload
+    used: np.ndarray
+    by_class: np.ndarray
+    """(T, J) CPU of the chosen method, NaN-free; zeros without y."""
+    fitted: np.ndarray
+    """(T,) CPU of the chosen method."""
+    order: np.ndarray
+    """(J,) classes by rank."""
+    method: str
+    trust: Trust
+    exact: Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]] | None
+    """Upstream's lines, actuals, predictions and final line; made when asked for."""
+    series: tuple[str, ...]
+    low: np.ndarray
+    high: np.ndarray
+    total: np.ndarray
+    measured: float
+    seconds: float
+    listing: pl.DataFrame
+    """The classes as the screen lists them (``listing.LISTING``)."""
+    token: object = None
+
+    def drill(self, classes: pl.DataFrame, name: str) -> Drill | None:
+        """One class in full, None if it is gone; ``classes`` is the result's table."""
+        return drill(self, classes, name)
+
+    def fit(self) -> Fit:
+        """Actual against predicted and residuals."""
+        return fit(self)
+
+    def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
+        """What a faster or dropped class would save."""
+        return saving(self, classes, name, faster, drop)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Detail) and self.token == other.token
+
+    __hash__ = None  # type: ignore[assignment]

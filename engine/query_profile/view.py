@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -19,58 +18,15 @@ from engine.query_profile.breaks import Attribution
 from engine.query_profile.choices import QueryProfileParameters
 from engine.query_profile.estimate import Recipe
 from engine.query_profile.fits import Fits
+from engine.query_profile.listing import Detail
 from engine.query_profile.readers import KINDS
-from engine.query_profile.trust import NO_TRUST, Trust
+from engine.query_profile.trust import NO_TRUST
 from engine.query_profile.wlr import BLOCK, HUGE, Lines, Moments, Quality, Sums, quality
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import Workload
 from engine.reading import Source
 from engine.result import Headline, Result
 from engine.view import Context, NoInput
-
-
-@dataclass(frozen=True)
-class Detail:
-    """What the screen draws beyond the tables: the workload in the window, by class and interval."""
-
-    work: Workload
-    used: np.ndarray
-    by_class: np.ndarray
-    """(T, J) CPU of the chosen method, NaN-free; zeros without y."""
-    fitted: np.ndarray
-    """(T,) CPU of the chosen method."""
-    order: np.ndarray
-    """(J,) classes by rank."""
-    method: str
-    trust: Trust
-    exact: Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]] | None
-    """Upstream's lines, actuals, predictions and final line; made when asked for."""
-    series: tuple[str, ...]
-    low: np.ndarray
-    high: np.ndarray
-    total: np.ndarray
-    measured: float
-    seconds: float
-    listing: pl.DataFrame
-    """The classes as the screen lists them (``listing.LISTING``)."""
-    token: object = None
-
-    def drill(self, classes: pl.DataFrame, name: str) -> listed.Drill | None:
-        """One class in full, None if it is gone; ``classes`` is the result's table."""
-        return listed.drill(self, classes, name)
-
-    def fit(self) -> listed.Fit:
-        """Actual against predicted and residuals."""
-        return listed.fit(self)
-
-    def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
-        """What a faster or dropped class would save."""
-        return listed.saving(self, classes, name, faster, drop)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Detail) and self.token == other.token
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class QueryProfile:

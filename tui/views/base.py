@@ -78,18 +78,18 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
-from textual.widget import Widget
 
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.widgets.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
+from tui.widgets.focus import focus_first
 from tui.widgets.headline import HeadlineBar, NotesBar
 from tui.widgets.table import LiveTable
 
@@ -489,19 +489,6 @@ class ViewPane(Frame):
     def action_live(self) -> None:
         """Back to the newest data."""
         self.at(None)
-
-
-def focus_first(widget: Widget) -> None:
-    """Focus the first widget inside that takes keys, tables before all others."""
-    tables: Iterable[Widget] = [table for table in widget.query(LiveTable) if _visible(table)]
-    for found in (*tables, *widget.query("*")):
-        if found.focusable and _visible(found):
-            found.focus(scroll_visible=False)
-            return
-
-
-def _visible(widget: Widget) -> bool:
-    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
 
 
 class GenericPane(ViewPane):

@@ -8,6 +8,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from tui.widgets.canvas import Canvas, Frame
+from tui.widgets.focus import focus_first
 from tui.widgets.fragments import Line, cells, harmless
 
 
@@ -145,8 +146,6 @@ class Sections(Frame):
         self.chosen = index % len(self.contents)
         if not self.is_mounted:
             return
-        from tui.views.base import focus_first
-
         had_focus = self.app.focused is not None and self in self.app.focused.ancestors
         for number, (_, content) in enumerate(self.contents):
             content.display = number == self.chosen

@@ -12,10 +12,11 @@ from textual.containers import Container, Horizontal
 
 from tui.actions import bindings
 from tui.screens.prompt import ask
-from tui.views.base import DetailPanel, ViewPane, focus_first
+from tui.views.base import DetailPanel, ViewPane
 from tui.views.ring_placement.drawing import ShardMap, TimeAxis, sign
 from tui.widgets.bars import change_bar
 from tui.widgets.facts import Fact, Facts
+from tui.widgets.focus import focus_first
 from tui.widgets.fragments import Fragment, cells, cut, harmless
 from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table import LiveTable
