@@ -242,8 +242,8 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
                 "partition": topology.partition,
                 "valid": model.aggregate.valid if model.aggregate.windows else np.zeros(topology.size, np.bool_),
                 "leader": topology.ids_of(topology.leader),
-                "replicas": topology.partition_lists(),
-                "isr": topology.partition_lists(topology.isr),
+                "replicas": topology.replica_lists,
+                "isr": topology.in_sync_lists,
                 "cpu_pct_cores": of_leader(loads.cpu),
                 "disk_mb": of_leader(loads.disk),
                 "nw_in_kbs": of_leader(loads.nw_in),
@@ -316,7 +316,7 @@ def topics(cluster: Cluster) -> pl.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         gini = 2 * tally(topic, rank * value, count) / (size * whole) - (size + 1) / size
     top = np.zeros(count)
-    np.maximum.at(top, topic, value)
+    top[topic] = value  # within a topic the largest comes last, and the last assignment stays
     with np.errstate(divide="ignore", invalid="ignore"):
         share = top / whole
     frame = pl.DataFrame(

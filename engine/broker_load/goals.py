@@ -114,27 +114,6 @@ def _topic_replicas(cluster: Cluster, thresholds: Thresholds) -> tuple[bool | No
     )
 
 
-def _rack_counts(cluster: Cluster) -> tuple[np.ndarray, np.ndarray]:
-    """Per partition with a leader: the most replicas in one rack, and the fewest over all racks of live brokers."""
-    topology = cluster.topology
-    _, index = topology.racks_index
-    rows = np.flatnonzero(topology.leader >= 0)
-    held = topology.held[rows]
-    rack = np.where(held, np.append(index, -1)[topology.replicas[rows]], -1)
-    live = np.unique(index[topology.alive])
-    counts = np.zeros(rack.shape, np.int32)
-    distinct = np.zeros(len(rows), np.int32)
-    alive = np.isin(rack, live)
-    for column in range(rack.shape[1]):
-        same = (rack == rack[:, column : column + 1]) & held
-        counts[:, column] = np.where(held[:, column], same.sum(axis=1), 0)
-        distinct += alive[:, column] & ~(same[:, :column].any(axis=1))
-    most = counts.max(axis=1, initial=0)
-    # A rack of live brokers without a replica has none; where each has one, the least crowded counts.
-    crowd = np.where(alive, counts, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
-    return most, np.where(distinct == len(live), crowd, 0) if len(live) else np.zeros(len(rows), np.int32)
-
-
 def _partition_word(cluster: Cluster, bad: np.ndarray) -> str:
     rows = np.flatnonzero(cluster.topology.leader >= 0)[bad]
     first = int(rows[0])
@@ -143,14 +122,14 @@ def _partition_word(cluster: Cluster, bad: np.ndarray) -> str:
 
 
 def _rack_aware(cluster: Cluster) -> tuple[bool | None, str, int]:
-    most, _ = _rack_counts(cluster)
+    most, _ = cluster.topology.rack_counts
     bad = most > 1
     return (True, "two replicas in one rack: " + _partition_word(cluster, bad), int(bad.sum())) if bad.any() else (
         False, "", 0)  # fmt: skip
 
 
 def _rack_spread(cluster: Cluster) -> tuple[bool | None, str, int]:
-    most, fewest = _rack_counts(cluster)
+    most, fewest = cluster.topology.rack_counts
     bad = most - fewest > 1
     return (True, "unevenly over racks: " + _partition_word(cluster, bad), int(bad.sum())) if bad.any() else (
         False, "", 0)  # fmt: skip

@@ -17,7 +17,7 @@ from engine.broker_load.identity import Identity
 from engine.broker_load.rounds import Round
 from engine.broker_load.samples import Samples
 from engine.broker_load.topology import Broker, Topology
-from engine.broker_load.windows import Window
+from engine.broker_load.windows import Aggregate, Window
 from engine.inputs import FILE, Inputs
 from engine.view import Context
 
@@ -45,6 +45,7 @@ class Book:
     samples: dict[int, tuple[Any, Samples]] = field(default_factory=dict)
     windows: dict[int, Window] = field(default_factory=dict)
     window_topology: dict[int, Topology] = field(default_factory=dict)
+    aggregate: Aggregate | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,15 +53,16 @@ def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
     """Rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
-    for code, name in enumerate(topology.norm_names):
+    shared_names = np.flatnonzero(np.bincount(topology.norm, minlength=len(topology.norm_names)) > 1)
+    for code in shared_names.tolist():
+        name = topology.norm_names[code]
         same = [topology.topics[i] for i in np.flatnonzero(topology.norm == code).tolist()]
-        if len(same) > 1:
-            led = [set(np.unique(topology.leader[topology.topic == topology.topics.index(t)]).tolist()) for t in same]
-            shared = set.intersection(*led) - {-1}
-            detail = f"{' and '.join(same)} share one metric name; each gets the full rate"
-            if shared:
-                detail += " on brokers " + ", ".join(str(topology.ids[i]) for i in sorted(shared)) + " that lead both"
-            rows.append(("topic-collision", name, len(same), detail))
+        led = [set(np.unique(topology.leader[topology.topic == topology.topics.index(t)]).tolist()) for t in same]
+        shared = set.intersection(*led) - {-1}
+        detail = f"{' and '.join(same)} share one metric name; each gets the full rate"
+        if shared:
+            detail += " on brokers " + ", ".join(str(topology.ids[i]) for i in sorted(shared)) + " that lead both"
+        rows.append(("topic-collision", name, len(same), detail))
     if model.rounds:
         rows.extend(_broker_rows(model, interval_ms))
     for index, guess in enumerate(model.capacities.estimated.tolist()):

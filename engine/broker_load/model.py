@@ -105,6 +105,9 @@ def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | Non
     most = max((int(window.count.max(initial=0)) for window in made), default=0)
     minimum = settings.minimum if most >= settings.minimum or most == 0 else most
     total = windows.aggregate(made, settings.window_ms, minimum, settings.allowed, final.topic)
+    if book.aggregate is not None:
+        total.take_from(book.aggregate)
+    book.aggregate = total
     context.check()
     values = leader_values(total, final.size)
     upstream_loads = estimate.as_upstream(final, values, settings.weights)

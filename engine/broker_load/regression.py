@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.broker_load.topology import Flags, Floats
+from engine.stats.student import t_quantile
 
 BUCKET = 5.0
 """Width of a CPU bucket in percent."""
@@ -117,8 +119,6 @@ def as_upstream(found: Observations) -> Upstream:
 
 def _spread(design: Floats, residual: Floats) -> Floats | None:
     """Half width of the 95 % confidence interval of each coefficient; None without degrees of freedom."""
-    from scipy.stats import t
-
     rows, columns = design.shape
     if rows <= columns:
         return None
@@ -128,7 +128,27 @@ def _spread(design: Floats, residual: Floats) -> Floats | None:
         return None
     variance = float(residual @ residual) / (rows - columns)
     errors = np.sqrt(np.maximum(np.diag(np.linalg.inv(gram)) * variance, 0.0)) / scale
-    return np.asarray(errors * t.ppf(0.975, rows - columns), np.float64)
+    return np.asarray(errors * t_quantile(0.975, rows - columns), np.float64)
+
+
+def _non_negative(design: Floats, target: Floats) -> Floats:
+    """[K] least squares with no weight below 0. With three columns at most, the best of the plain fits to each choice
+    of columns that has no negative weight is the solution (the others are 0 there)."""
+    columns = design.shape[1]
+    best, least = np.zeros(columns), float(target @ target)
+    for count in range(columns, 0, -1):
+        for chosen in itertools.combinations(range(columns), count):
+            part = design[:, chosen]
+            weights = np.linalg.lstsq(part, target, rcond=None)[0]
+            if weights.min() < 0:
+                continue
+            rest = target - part @ weights
+            if (error := float(rest @ rest)) < least:
+                best, least = np.zeros(columns), error
+                best[list(chosen)] = weights
+        if count == columns and best.any():
+            break  # nothing held at 0 can be better than the plain fit
+    return best
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +190,6 @@ def choose(found: Observations, per_cell: int = 20) -> Flags:
 
 def fit(found: Observations) -> Fit:
     """Fit a, b, c without intercept and non-negative, and say plainly what the data can tell."""
-    from scipy.optimize import nnls
-
     nothing = (None, None, None)
     sound = (
         np.isfinite(found.cpu) & (found.cpu >= 0) & np.isfinite(found.design()).all(axis=1)
@@ -195,7 +213,7 @@ def fit(found: Observations) -> Fit:
     scaled = design[:, columns] / scale[columns]
     lengths = np.sqrt((scaled**2).sum(axis=0))
     condition = float(np.linalg.cond(scaled / lengths))
-    weights, _ = nnls(scaled, used.typical_cpu())
+    weights = _non_negative(scaled, used.typical_cpu())
     values: list[float | None] = [None, None, None]
     low: list[float | None] = [None, None, None]
     high: list[float | None] = [None, None, None]
@@ -223,8 +241,6 @@ def _held_out(
     clean: Observations, picked: Flags, scale: Floats, columns: npt.NDArray[np.int64], weights: Floats
 ) -> float | None:
     """Error on samples that were not chosen; with few of them, five-fold cross-validation over the chosen ones."""
-    from scipy.optimize import nnls
-
     rest = clean.take(~picked)
     if rest.size >= 20:
         error = rest.typical_cpu() - (rest.design()[:, columns] / scale[columns]) @ weights
@@ -237,7 +253,7 @@ def _held_out(
         out = np.arange(used.size) % 5 == fold
         if (~out).sum() <= len(columns) or not out.any():
             return None
-        learned, _ = nnls(design[~out], cpu[~out])
+        learned = _non_negative(design[~out], cpu[~out])
         errors.append((cpu[out] - design[out] @ learned) ** 2)
     return float(np.sqrt(np.mean(np.concatenate(errors))))
 

@@ -180,9 +180,37 @@ class Topology:
     def partition_lists(self, flags: Flags | None = None) -> pl.Series:
         """[P] lists of broker ids in assignment order, of all replicas or of those that ``flags`` [P, R] marks."""
         wanted = self.held if flags is None else flags & self.held
-        values = self.ids_of(self.replicas)[wanted]
-        offsets = np.concatenate([[0], np.cumsum(wanted.sum(axis=1))])
-        return _lists(values, offsets)
+        return _lists(self.ids_of(self.replicas)[wanted], np.count_nonzero(wanted, axis=1))
+
+    @cached_property
+    def replica_lists(self) -> pl.Series:
+        """[P] lists of the broker ids of all replicas."""
+        return self.partition_lists()
+
+    @cached_property
+    def in_sync_lists(self) -> pl.Series:
+        """[P] lists of the broker ids in sync."""
+        return self.partition_lists(self.isr)
+
+    @cached_property
+    def rack_counts(self) -> tuple[Ints, Ints]:
+        """Per partition with a leader: the most replicas in one rack, and the fewest over all racks of live brokers."""
+        _, index = self.racks_index
+        rows = np.flatnonzero(self.leader >= 0)
+        held = self.held[rows]
+        rack = np.where(held, np.append(index, -1)[self.replicas[rows]], -1)
+        live = np.unique(index[self.alive])
+        counts = np.zeros(rack.shape, np.int32)
+        distinct = np.zeros(len(rows), np.int32)
+        alive = np.isin(rack, live)
+        for column in range(rack.shape[1]):
+            same = (rack == rack[:, column : column + 1]) & held
+            counts[:, column] = np.where(held[:, column], same.sum(axis=1), 0)
+            distinct += alive[:, column] & ~(same[:, :column].any(axis=1))
+        most = counts.max(axis=1, initial=0)
+        # A rack of live brokers without a replica has none; where each has one, the least crowded counts.
+        crowd = np.where(alive, counts, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
+        return most, np.where(distinct == len(live), crowd, 0) if len(live) else np.zeros(len(rows), np.int32)
 
     def spread(self, flags: Flags) -> Flags:
         """[P, R] the broker flag [B] of each replica, False where there is none."""
@@ -195,11 +223,22 @@ class Topology:
         return self.held & (self.offline | ~self.spread(self.alive))
 
 
-def _lists(values: Ints, offsets: Longs) -> pl.Series:
-    frame = pl.DataFrame({"row": np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), "value": values})
-    lists = frame.group_by("row", maintain_order=True).agg(pl.col("value").cast(pl.Int32))
-    whole = pl.DataFrame({"row": np.arange(len(offsets) - 1)}).join(lists, on="row", how="left", maintain_order="left")
-    return whole["value"].fill_null(pl.Series([[]], dtype=pl.List(pl.Int32)))
+def _lists(values: Ints, lengths: Longs) -> pl.Series:
+    """Lists of ``lengths`` taken from ``values`` in order; all lists of one length are cut at once."""
+    starts = np.cumsum(lengths) - lengths
+    pieces, order = [pl.Series([], dtype=pl.List(pl.Int32))], [np.empty(0, np.int64)]
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        if length:
+            cut = np.ascontiguousarray(values[starts[rows][:, None] + np.arange(length)], np.int32)
+            pieces.append(pl.Series(cut).cast(pl.List(pl.Int32)))
+        else:
+            pieces.append(pl.Series([[]], dtype=pl.List(pl.Int32)).new_from_index(0, len(rows)))
+        order.append(rows)
+    back = np.empty(len(lengths), np.int64)
+    back[np.concatenate(order)] = np.arange(len(lengths))
+    whole = pl.concat(pieces)
+    return whole if len(pieces) == 2 else whole.gather(back)
 
 
 def newest(rows: pl.DataFrame, until_ms: int | None) -> pl.DataFrame:

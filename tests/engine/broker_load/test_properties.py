@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
-from engine.broker_load import capacity, estimate, failover, goals, topology, windows
-from engine.broker_load.cluster import Cluster, sums
+from engine.broker_load import capacity, estimate, failover, goals, regression, topology, windows
+from engine.broker_load.balance import Thresholds
+from engine.broker_load.cluster import RESOURCES, Cluster, sums
 from engine.broker_load.estimate import LeaderValues, Measured
 from engine.broker_load.samples import Weights
 from engine.broker_load.topology import Broker
@@ -176,3 +180,42 @@ def test_extrapolation_states(minimum: int, counts: list[list[int]], allowed: in
                 else "FORCED_INSUFFICIENT" if k else "NO_VALID_EXTRAPOLATION"
             )  # fmt: skip
             assert windows.EXTRAPOLATIONS[0 if states is None else states[p]] == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.floats(0.0, 0.2))
+def test_headroom_of_all_failures_at_once_is_that_of_each(cluster: Cluster, cpu_capacity: float) -> None:
+    limits = Thresholds(cpu_capacity=cpu_capacity, nw_out_capacity=0.05)
+    apart = dataclasses.replace(cluster.topology, hosts=tuple(f"h{i}" for i in range(cluster.topology.brokers)))
+    alone = dataclasses.replace(cluster, topology=apart)
+    found = failover.singles(alone, failover.Rules())
+    every = failover.single_headroom(alone, found, limits)
+    for down, got in enumerate(every):
+        failed = np.zeros(apart.brokers, np.bool_)
+        failed[down] = True
+        loads = {name: alone.sums.of(name) for name in RESOURCES}
+        loads["CPU"] = np.maximum(loads["CPU"] + found.cpu[down], 0.0)
+        loads["NW_OUT"] = loads["NW_OUT"] + found.out[down]
+        assert got == failover.headroom(alone, failed, loads, limits)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.integers(0, 2**32 - 1))
+def test_partition_lists_are_the_marked_replicas(cluster: Cluster, seed: int) -> None:
+    made = cluster.topology
+    marks = np.random.default_rng(seed).random(made.replicas.shape) < 0.5
+    for flags in (None, marks, np.zeros_like(marks)):
+        wanted = made.held if flags is None else made.held & flags
+        expected = [made.ids[row[take]].tolist() for row, take in zip(made.replicas, wanted, strict=True)]
+        got = made.partition_lists(flags)
+        assert got.dtype == pl.List(pl.Int32)
+        assert got.to_list() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 3), st.integers(4, 40), st.integers(0, 2**32 - 1))
+def test_non_negative_fit_is_the_best_there_is(columns: int, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    design = rng.random((rows, columns))
+    target = design @ rng.normal(0.0, 1.0, columns) + rng.normal(0.0, 0.3, rows)
+    assert regression._non_negative(design, target) == pytest.approx(nnls(design, target)[0], abs=1e-9)

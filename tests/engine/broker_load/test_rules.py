@@ -294,3 +294,24 @@ def test_shared_memo_gives_equal_results(tmp_path: Path) -> None:
     memo: dict[object, object] = {}
     for pairs in ((), (("a", "0.3"),), (("mode", "corrected"),), (("fail", "1"),), (("at", str(T0)),), ()):
         assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs))
+
+
+def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
+    """What is taken over from the result before is right whatever changed: weights, windows, extrapolation, gaps."""
+    made = simple(tmp_path)
+    hour = 3_600_000
+    for step in (1, 2, 3, 5):
+        for broker, topic in ((1, "t"), (2, "u")):
+            made.rate(broker, topic, 100 * KB * (step + 1), 7 * KB * step, T0 + step * hour)
+            if (step, topic) != (2, "u"):
+                made.size(broker, topic, 0, step * MB, T0 + step * hour)
+            made.totals(broker, 0.1 * step, T0 + step * hour)
+    inputs = read(made.write())
+    memo: dict[object, object] = {}
+    steps: tuple[tuple[tuple[str, str], ...], ...] = (
+        (), (("a", "0.3"),), (("a", "0.3"), ("windows", "2")), (("a", "0.4"), ("windows", "2")), (("a", "0.5"),),
+        (("a", "0.5"), ("max-extrapolations", "0")), (("a", "0.5"), ("at", str(T0 + 3 * hour + 1000))),
+        (("b", "0.9"), ("mode", "corrected")), (("window-ms", "7200000"),), (("c", "0.9"), ("window-ms", "7200000")), (),
+    )  # fmt: skip
+    for pairs in steps:
+        assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs)), pairs

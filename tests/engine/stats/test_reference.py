@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift, spread
+from engine.stats.student import t_quantile
 from tests.reference import reference
 
 OTAVA: dict[str, dict[str, Any]] = {
@@ -161,3 +162,15 @@ def test_brown_forsythe_agrees_with_scipy(n1: int, n2: int, seed: int) -> None:
     left, right = rng.normal(0, 1, n1), rng.normal(0, 3, n2)
     wanted = stats.levene(left, right, center="median").pvalue
     assert spread.brown_forsythe_p(left, right) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 10, 11, 30, 200, 201, 1000, 100_000])
+@pytest.mark.parametrize("share", [0.51, 0.9, 0.975, 0.999])
+def test_student_quantiles(degrees: int, share: float) -> None:
+    assert t_quantile(share, degrees) == pytest.approx(stats.t.ppf(share, degrees), rel=1e-9)
+
+
+@pytest.mark.parametrize(("share", "degrees"), [(0.5, 3), (1.0, 3), (0.9, 0), (float("nan"), 3)])
+def test_student_quantiles_that_there_are_not(share: float, degrees: int) -> None:
+    with pytest.raises(ValueError, match="no t quantile"):
+        t_quantile(share, degrees)
