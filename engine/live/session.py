@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import os
 import threading
@@ -90,6 +91,7 @@ class Session:
         self._saved_read = 0
         self._watcher = Watcher(self.roots, self.settings, self)
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
+        self._counted = False  # whether the counts in _status are those of now
         self._scans = 0
         self._cost_s = 0.0
         self._closed = False
@@ -173,6 +175,7 @@ class Session:
                     if file.due is not None and (final or file.due <= now):
                         todo.setdefault(file, False)
                 self._visit(todo, final, progress)
+                self._counted &= not todo and not changes
             finally:
                 if enabled:
                     gc.enable()
@@ -393,6 +396,21 @@ class Session:
         return self._status
 
     def _describe(self) -> Status:
+        if not self._counted:
+            self._status = self._count()
+            self._counted = True
+        return dataclasses.replace(
+            self._status,
+            roots=self._watcher.modes(),
+            cached=self._keeper.restored if self._keeper is not None else 0,
+            scans=self._scans,
+            last_scan_ms=self._last[0],
+            last_scan_took_ms=self._last[1],
+            pending=len(self._waiting),
+        )
+
+    def _count(self) -> Status:
+        """Go through all files: too dear for every second, so only after a look that found something."""
         recognised = {
             name: sum(1 for feed in feeds.values() if feed.info is not None)
             for name, feeds in self._follower.feeds.items()
@@ -415,18 +433,12 @@ class Session:
                 break
             ignored.append(Ignored(clean(path, 4096), reason))
         return Status(
-            roots=self._watcher.modes(),
             files=self._scanner.count,
             recognised=MappingProxyType(recognised),
             ignored=tuple(sorted(ignored, key=lambda item: item.path)),
             ignored_count=count,
             bytes=size,
             bytes_read=self._follower.bytes_read,
-            cached=self._keeper.restored if self._keeper is not None else 0,
-            scans=self._scans,
-            last_scan_ms=self._last[0],
-            last_scan_took_ms=self._last[1],
-            pending=len(self._waiting),
             newest_ms=newest // 1_000_000 if newest >= 0 else None,
         )
 
