@@ -1,0 +1,59 @@
+"""Draws README's pictures from the sample data: ``python docs/pictures.py`` (from the root of the repository)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ.update(COLORTERM="truecolor", TERM="xterm-256color", TEXTUAL_ANIMATIONS="none")
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+SHOTS = {
+    "broker-load": ("down", "space"),
+    "job-heuristics": ("down", "down"),
+    "query-profile": ("down",),
+    "run-comparison": ("down",),
+    "ring-placement": ("down", "space"),
+}
+"""Keys pressed before each picture is taken."""
+
+
+async def draw(view: str, keys: tuple[str, ...], folder: Path) -> str:
+    """One view at 132 x 36 on its sample data, as SVG without links to fonts on the web."""
+    import msgspec
+
+    from engine.settings import Settings, State
+    from tui.shell import Shell
+
+    steps = importlib.import_module(f"sample_data.{view.replace('-', '_')}.live").steps(folder)
+    for _ in range(4):
+        next(steps)
+    plain = Settings(folder / "none.toml")
+    settings = Settings(plain.path, ui=msgspec.structs.replace(plain.ui, theme="dark"))
+    app = Shell([folder], settings, view=view, state=State(folder / "state.toml"))
+    async with app.run_test(size=(132, 36)) as pilot:
+        while app.pane is None or app.pane.result is None:
+            await pilot.pause(0.05)
+        await pilot.pause(1.0)
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause(1.0)
+        text = app.export_screenshot(title=f"loadlens: {view}")
+    return re.sub(r"@font-face\s*\{.*?\}", "", text, flags=re.S)
+
+
+def main() -> None:
+    """Draw all of them."""
+    for view, keys in SHOTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            (HERE / f"{view}.svg").write_text(asyncio.run(draw(view, keys, Path(folder))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
