@@ -106,6 +106,13 @@ def test_metrics_and_placement_files() -> None:
     assert usage.tables["nodes"]["load_before"].sum() == 103086
     sent = VIEW.compute(given, parse(RingParameters, [("load", "sent")]), Context(now_ms=0))
     assert sent.tables["nodes"]["load_before"].sum() == 9437184
+    # Such a load has no datasets: the tab says that another ring can only be laid out roughly.
+    known = "load known by tenant and shard only"
+    assert [n.endswith("such pairs") for n in sent.notes if n.startswith(known)] == [True]
+    gone = [("load", "sent"), ("fail", "pyroscope-segment-writer-0"), ("regime", "left")]
+    away = VIEW.compute(given, parse(RingParameters, gone), Context(now_ms=0))
+    assert [n.endswith("approximate") for n in away.notes if n.startswith(known)] == [True]
+    assert not any(n.startswith(known) for n in (*result.notes, *usage.notes))
     # Shard 3 belongs to writer 0, whose address the client's metric names.
     seen = sent.tables["observed"]
     row = seen.filter(seen["source"] == "sent").row(0, named=True)
