@@ -110,7 +110,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
     if isinstance(value, dict):
         return ", ".join(f"{key}={_plain(part)}" for key, part in value.items())
     if isinstance(value, list):

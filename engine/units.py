@@ -190,10 +190,12 @@ def mb_seconds(value: float) -> str:
     if special:
         return special
     hours = value / (1024 * 3600)
+    if abs(hours) >= 1e6:
+        return f"{hours:.2e} GB·h"
     if abs(hours) >= 0.1:
-        if abs(hours) >= 1e6:
-            return f"{hours:.2e} GB·h"
         return f"{hours:,.0f} GB·h" if abs(hours) >= 100 else f"{hours:.2f} GB·h"
+    if abs(hours) >= 0.001 or not value:
+        return f"{hours:.3f} GB·h" if value else "0 GB·h"
     return f"{number(value, 3)} MB·s"
 
 
@@ -204,6 +206,8 @@ def text(kind: Kind, value: Any, width: int = 0, zone: dt.tzinfo | None = None) 
     """
     if value is None:
         return NOTHING
+    if isinstance(value, bool) and kind not in ("level", "json"):
+        return "yes" if value else "no"
     if kind in ("text", "id"):
         return value if isinstance(value, str) else str(value)
     if kind == "level":
@@ -218,7 +222,7 @@ def text(kind: Kind, value: Any, width: int = 0, zone: dt.tzinfo | None = None) 
         except TypeError:
             return str(value)
         return f"{number(min(found), 3)}…{number(max(found), 3)}" if found else NOTHING
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not isinstance(value, (int, float)):
         return str(value)
     try:
         return _number_text(kind, value, width, zone)

@@ -37,7 +37,7 @@ class Glyphs:
         return self.name == "ascii"
 
 
-_SEVERITY = {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "▲", "critical": "█"}
+_SEVERITY = {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "▲", "critical": "◆"}
 
 BRAILLE = Glyphs(
     "braille", True, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
@@ -56,7 +56,7 @@ TO_ASCII = str.maketrans(
     {
         "×": "x", "µ": "u", "μ": "u", "∞": "~", "·": ".", "–": "-", "—": "-", "−": "-", "…": "~", "±": "~", "≥": ">",
         "≤": "<", "→": ">", "←": "<", "≈": "~", "≠": "#", "│": "|", "─": "-", "•": "*", "²": "2", "σ": "s", "Δ": "d",
-        "λ": "l", "α": "a", "β": "b", "↑": "^", "↓": "v", "▲": "^", "▼": "v", "█": "#", "“": '"', "”": '"', "’": "'",
+        "λ": "l", "α": "a", "β": "b", "↑": "^", "↓": "v", "▲": "^", "▼": "v", "█": "#", "◆": "#", "“": '"', "”": '"', "’": "'",
     }
 )  # fmt: skip
 """Signs of our own texts, one cell each, where only ASCII can be shown. Other characters from files stay as they are."""

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loadlens.shell")
 
+WATCHED = {"events": "watched", "polling": "polled", "missing": "folder missing", "idle": ""}
+"""How files are followed, as the status line says it."""
+
 
 class AsciiScrollBar(ScrollBarRender):
     """A scroll bar without partial blocks: its thumb is a coloured space."""
@@ -426,7 +429,7 @@ class Shell(App[None]):
             stale=pane.stale_files,
             problems=len(self.all_problems()),
             skipped=status.ignored_count if status is not None else 0,
-            mode=" ".join(modes) if modes else "",
+            mode=" ".join(WATCHED[mode] for mode in modes if WATCHED[mode]),
             paused=self.paused,
             pending=waiting,
             at=units.moment(pane.at_ms) if pane.at_ms is not None else "",

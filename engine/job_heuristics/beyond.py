@@ -12,7 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from engine.job_heuristics import cost, detail, facts, gates, history, recommend, rollup, whatif, why
+from engine import units
+from engine.job_heuristics import cost, detail, facts, gates, history, recommend, rollup, whatif
 from engine.job_heuristics.changes import Changes, spliced
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
@@ -29,7 +30,7 @@ EXPLAINED = Table(
         Column("job_id", pl.String, "job id", kind="id", hidden=True),
         Column("heuristic", pl.String, "verdict", priority=0, width=18),
         Column("severity", pl.String, "its severity", kind="level", priority=0),
-        Column("value", pl.String, "the value that decides", priority=0, width=24),
+        Column("value", pl.String, "the value that decides", priority=0),
         Column("limits", pl.String, "its limits, LOW to CRITICAL", width=34),
         Column("reason", pl.String, "which limit keeps it where it is", priority=3, width=60),
         Column("worse", pl.String, "what one level worse would take", priority=2, width=40),
@@ -430,10 +431,10 @@ def _what_if(shown: detail.JobDetail) -> pl.DataFrame:
         ("used", before.used_mb_s, after.used_mb_s),
         ("wasted", before.wasted_mb_s, after.wasted_mb_s),
     ):
-        rows.append((what, f"{a / 1024 / 3600:,.3f} GB h", f"{b / 1024 / 3600:,.3f} GB h", *_change(a, b)))
+        rows.append((what, units.mb_seconds(a), units.mb_seconds(b), *_change(a, b)))
     for what, x, y in (("wait", before.wait_ms, after.wait_ms), ("run time", before.runtime_ms, after.runtime_ms)):
         if x is not None and y is not None:
-            rows.append((what, why.amount(x, "ms"), why.amount(y, "ms"), *_change(x, y)))
+            rows.append((what, units.duration(x), units.duration(y), *_change(x, y)))
     for v in shown.verdicts:
         if v.predicted is not None and v.severity in SEVERITIES:
             now = SEVERITIES.index(v.severity)

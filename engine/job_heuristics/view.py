@@ -174,7 +174,7 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     return (
         Headline("jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running"),
         Headline("severe or worse", f"{bad:,}", f"{summary['jobs_critical']} critical", level),
-        Headline("used", f"{used / 1024 / 3600:,.1f} GB h", "containers of the attempts that count, ended tasks"),
+        Headline("used", f"{used / 1024 / 3600:,.1f} GB·h", "containers of the attempts that count, ended tasks"),
         Headline("wasted", share, "memory above 1.5 x the largest peak of each side"),
         Headline("failed", f"{summary['jobs_failed']:,}", f"{summary['jobs_killed']} killed"),
     )

@@ -50,7 +50,8 @@ class ColumnsScreen(Box[tuple[str, ...]]):
         lines: list[Line] = []
         for column in self._columns:
             mark = "[x] " if column.name in self._shown else "[ ] "
-            unit = f" ({column.unit})" if column.unit else ""
+            # Times and sizes are shown in the unit that suits each value.
+            unit = f" ({column.unit})" if column.unit and column.kind in ("number", "count", "text", "ratio") else ""
             lines.append([(mark, "key"), (fit(column.header + unit, 28) + " ", "title"), (column.meaning, "dim")])
         self.query_one(PickList).show(lines)
 

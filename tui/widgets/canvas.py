@@ -221,6 +221,9 @@ class ScrollCanvas(ScrollView, _Painter):
             width = self.scrollable_content_region.width
             self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
             self.call_later(self.repaint)
+        elif 0 < self._width != self.scrollable_content_region.width:
+            self._width = 0  # another width without another size: what is on screen is wrapped for the old one
+            self.call_later(self.repaint)
         index = self.scroll_offset.y + y
         line = self._lines[index] if index < len(self._lines) else []
         return self.strip(self.decorate(index, line), self.scrollable_content_region.width)

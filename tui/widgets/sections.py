@@ -55,7 +55,8 @@ class TitleBar(Canvas):
             self.marks.pop(index, None)
         self.repaint()
 
-    def _parts(self, width: int) -> list[Line]:
+    def _parts(self, width: int) -> tuple[list[Line], int]:
+        """The titles, and how many cells are between them: the gap goes before any letter does."""
         limits = [60, 16, 12, 9, 6, 3]
         parts: list[Line] = []
         for limit in limits:
@@ -72,28 +73,33 @@ class TitleBar(Canvas):
                     text, mark_style = self.marks[index]
                     line.insert(2, (f"{text} ", style or mark_style))
                 parts.append(line)
-            if sum(cells(text) for part in parts for text, _ in part) + len(parts) - 1 <= width:
-                break
-        return parts
+            size = sum(cells(text) for part in parts for text, _ in part)
+            if size + len(parts) - 1 <= width:
+                return parts, 1
+            if size <= width:
+                return parts, 0
+        return parts, 1
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The titles with one cell between them."""
+        """The titles with a cell between them where there is room."""
         out: Line = []
-        for part in self._parts(width):
-            if out:
-                out.append((" ", ""))
+        parts, gap = self._parts(width)
+        for part in parts:
+            if out and gap:
+                out.append((" " * gap, ""))
             out += part
         return [out]
 
     def on_click(self, event: events.Click) -> None:
         """Choose by mouse."""
         x = 0
-        for index, part in enumerate(self._parts(self.size.width)):
+        parts, gap = self._parts(self.size.width)
+        for index, part in enumerate(parts):
             size = sum(cells(text) for text, _ in part)
             if x <= event.x < x + size:
                 self.post_message(self.Clicked(self, index))
                 return
-            x += size + 1
+            x += size + gap
 
 
 class Sections(Frame):

@@ -60,7 +60,7 @@ class StatusLine(Canvas):
         if facts.stale:
             parts.append((f"{facts.stale} stale", "moderate"))
         if facts.age:
-            parts.append((f"data {facts.age}", ""))
+            parts.append((f"data {facts.age}{'' if facts.age == 'now' else ' old'}", ""))
         if facts.problems:
             parts.append((f"! {facts.problems:,} problem{'s' if facts.problems != 1 else ''}", "severe"))
         parts.append((f"{facts.files:,} file{'s' if facts.files != 1 else ''}", "dim"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import BRAILLE, Glyphs
-from tui.widgets.fragments import Fragment, Line, fit, fit_line, join
+from tui.widgets.fragments import Fragment, Line, cut_left, fit, fit_line, harmless, join
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,13 +59,16 @@ Renderer = Callable[[Cell], Sequence[Fragment]]
 
 WIDTHS: Mapping[str, int] = {
     "text": 14, "id": 14, "count": 9, "number": 9, "bytes": 9, "bytes_per_s": 11, "ms": 8, "s": 8, "time_ms": 14,
-    "percent": 7, "ratio": 8, "level": 10, "flag": 4, "json": 20, "spark": 12, "mb_s": 10,
+    "percent": 7, "ratio": 8, "level": 10, "flag": 4, "json": 20, "spark": 12, "mb_s": 11,
 }  # fmt: skip
 """Default width per kind, in cells."""
 
 FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})
 WORDY: frozenset[str] = frozenset({"text", "id", "level", "json"})
 """Kinds in which a plain word of a filter is looked for."""
+
+PATHS: frozenset[str] = frozenset({"path", "file"})
+"""Columns that are cut on the left like ids: the end of an id or a path is what tells it from its neighbours."""
 
 FLEX_LIMIT = 48
 """A text column takes spare cells up to this width."""
@@ -485,7 +488,10 @@ def default_cell(column: Column, cell: Cell) -> list[Fragment]:
         return [(f"{cell.glyphs.severity[level]} {units.text('level', value)}", level)]
     if column.kind == "spark" and not isinstance(value, (str, int, float)):
         return [(spark_text(list(value), cell.width, cell.glyphs), "bar")]
-    return [(units.text(column.kind, value, cell.width), "")]
+    shown = units.text(column.kind, value, cell.width)
+    if column.kind == "id" or column.name in PATHS:
+        shown = cut_left(harmless(shown), cell.width, cell.glyphs.ellipsis)
+    return [(shown, "")]
 
 
 def lines(

@@ -309,7 +309,11 @@ def timeline(shown: JobDetail, width: int, height: int, glyphs: Glyphs) -> list[
         out.append([("wait for a container ", "dim"),
                     (f"median {middle}, 5-95 % {low} to {high} over {chart.waited:,} tasks", "")])  # fmt: skip
     rows = max(min(chart.lanes, max(height - 8, 12)), 1)
-    waves = [f"{n} waves of {word}" for n, word in ((chart.map_waves, "maps"), (chart.reduce_waves, "reducers")) if n]
+    waves = [
+        f"{n} wave{'s' if n != 1 else ''} of {word}"
+        for n, word in ((chart.map_waves, "maps"), (chart.reduce_waves, "reducers"))
+        if n
+    ]
     more = f", {rows} of {chart.lanes:,} lanes shown" if chart.lanes > rows else ""
     out += [[], [("attempts ", "title"), (f"{' and '.join(waves)}{more}", "dim")]]
     out += lanes(_attempt_lanes(chart, rows, glyphs), width, glyphs, span=span, kind="ms")
@@ -380,6 +384,15 @@ def _arrival(shown: JobDetail, width: int) -> list[Line]:
     return [[], *paragraph(text, width, "title")]
 
 
+METRICS = {"used_mb_s": ("used", " MB·s"), "wasted_mb_s": ("wasted", " MB·s"), "wait_ms": ("wait", " ms")}
+"""What a metric of the table differences is called on screen, and its unit."""
+
+
+def _exact(text: str) -> str:
+    """A whole number with thousands separators; other text as it is. Nothing is rounded: differences may be small."""
+    return f"{int(text):,}" if text.removeprefix("-").isdecimal() else text
+
+
 # --- notes -----------------------------------------------------------------------------------------------------------
 
 
@@ -408,7 +421,9 @@ def notes(
     if not differences:
         out += paragraph("both give the same numbers for this job", width, "dim")
     for row in differences:
-        out.append([(f"{row['what']}  ", "title"), (f"upstream {row['upstream']}, seed {row['seed']}", "")])
+        name, unit = METRICS.get(row["what"], (row["what"], ""))
+        values = ", ".join(f"{word} {_exact(row[word])}{unit}" for word in ("upstream", "seed"))
+        out.append([(f"{name}  ", "title"), (values, "")])
         out += paragraph(row["reason"], width, "dim", 2)
     if shown.facts.errors:
         out += [[], heading("errors of attempts")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -20,11 +20,28 @@ from tui.widgets.table import LiveTable
 if TYPE_CHECKING:
     from engine.job_heuristics.detail import Detail, JobDetail
     from engine.result import Result
-    from engine.tables import Table
+    from engine.tables import Column, Table
     from tui.widgets.window import Cell
 
 SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")
 WHAT_IF = SECTIONS.index("what if")
+ADVICE = SECTIONS.index("advice")
+TAKES = {
+    "mapreduce.map.memory.mb": "map_mb",
+    "mapreduce.reduce.memory.mb": "reduce_mb",
+    "mapreduce.input.fileinputformat.split.minsize": "split_size",
+    "mapreduce.input.fileinputformat.split.maxsize": "split_size",
+    "mapreduce.job.reduces": "reduces",
+    "mapreduce.job.reduce.slowstart.completedmaps": "slow_start",
+}
+"""Which recommendation the scenario can take, and as which parameter."""
+TASK_FIRST = {
+    "task_id": ("", 16), "state": ("", 9), "total_ms": ("run time", 8), "input_bytes": ("input", 9),
+    "reduce_shuffle_bytes": ("shuffled", 9), "shuffle_ms": ("shuffle", 8), "sort_ms": ("sort", 8),
+    "gc_ms": ("GC", 8), "spilled_records": ("spilled", 11), "host": ("", 0), "attempts": ("", 8),
+    "start_ms": ("started", 14), "locality": ("", 0), "error": ("", 0),
+}  # fmt: skip
+"""The task list begins with what makes a task long; title and width of each (empty, 0: as declared)."""
 MB = 2**20
 
 
@@ -59,6 +76,8 @@ class JobLevel(Level):
         super().__init__(job_id)
         self.job_id = job_id
         self._ready = False
+        self._placed = False
+        self._specs: dict[str, Table] = {}
 
     def compose(self) -> ComposeResult:
         """Head and sections."""
@@ -156,6 +175,13 @@ class JobLevel(Level):
 
     def _draw_verdicts(self, result: Result, shown: JobDetail) -> None:
         self.pane.show_table("#job-explained", result, "explained")
+        table = self.query_one("#job-explained", LiveTable)
+        if not self._placed and table.window is not None and shown.verdicts:
+            # Why the job is bad is what it was opened for.
+            self._placed = True
+            worst = max(shown.verdicts, key=lambda verdict: units.rank(verdict.severity))
+            if units.rank(worst.severity) > units.rank("none"):
+                table.move_to_key((worst.heuristic,))
         self._verdict()
 
     @on(LiveTable.Highlighted, "#job-explained")
@@ -186,7 +212,7 @@ class JobLevel(Level):
     def _draw_advice(self, result: Result, shown: JobDetail) -> None:
         found = result.tables["recommendations"]
         self.query_one("#job-advice", LiveTable).show(
-            found.filter(found["job_id"] == self.job_id), _without_job(self.pane.spec("recommendations"))
+            found.filter(found["job_id"] == self.job_id), self._spec("recommendations", advice_spec)
         )
         self._advice_text()
 
@@ -207,7 +233,7 @@ class JobLevel(Level):
         self.pane.show_table("#job-changes", result, "conf_changes")
 
     def _draw_task_list(self, result: Result, shown: JobDetail) -> None:
-        self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], _without_job(self.pane.spec("tasks")))
+        self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], self._spec("tasks", task_spec))
 
     def _draw_notes(self, result: Result, shown: JobDetail) -> None:
         table = result.tables["differences"]
@@ -222,6 +248,12 @@ class JobLevel(Level):
         self.query_one("#job-notes", drawing.Drawing).show(
             lambda width, glyphs: drawing.notes(row, differences, shown, problems, mode, width)
         )
+
+    def _spec(self, name: str, arrange: Callable[[Table], Table]) -> Table:
+        """A table's declaration as this level shows it, made once: another one would lay the table out anew."""
+        if name not in self._specs:
+            self._specs[name] = arrange(self.pane.spec(name))
+        return self._specs[name]
 
     # -- what-if controls ---------------------------------------------------------------------------------------------
 
@@ -241,9 +273,9 @@ class JobLevel(Level):
             NumberControl("input of a map", max(split, MB), low=MB, kind="bytes", id="what-split-size"),
             NumberControl("reducers", max(len(job.reduces.total), 1), low=1, high=5000, kind="count", id="what-reduces"),
             NumberControl("slow start", start, low=0.0, high=1.0, step=0.05, kind="number", id="what-slow-start"),
-            WordControl("limit", [f"{name}/{key}" for name, key in default_limits()], "Mapper Time/num_tasks_severity",
-                        id="what-limit"),
-            NumberControl("times", 1.0, low=0.05, high=20.0, step=0.05, kind="number", id="what-times"),
+            WordControl("scale the limits of", [f"{name}/{key}" for name, key in default_limits()],
+                        "Mapper Time/num_tasks_severity", id="what-limit"),
+            NumberControl("  by the factor", 1.0, low=0.05, high=20.0, step=0.05, kind="number", id="what-times"),
         ]  # fmt: skip
         for control in controls:
             control.label_width = 21
@@ -289,12 +321,43 @@ class JobLevel(Level):
         self.query_one("#what-times", NumberControl).show(factors.get(event.value, 1.0))
 
 
-def _without_job(spec: Table) -> Table:
-    """A table of one job: the job's id is not shown at first."""
+def task_spec(spec: Table) -> Table:
+    """The task list of one job: what makes a task long comes first, what only explains upstream is not shown at first."""
     from dataclasses import replace
 
-    columns = tuple(replace(c, hidden=True) if c.name == "job_id" else c for c in spec.columns)
-    return replace(spec, columns=columns)
+    first = []
+    for at, (name, (title, width)) in enumerate(TASK_FIRST.items()):
+        column = spec.column(name)
+        first.append(replace(
+            column, title=title or column.title, width=width or column.width, priority=min(at // 3, 3), hidden=False
+        ))  # fmt: skip
+    rest = tuple(replace(c, hidden=True) for c in spec.columns if c.name not in TASK_FIRST)
+    return replace(spec, columns=(*first, *rest))
+
+
+def advice_spec(spec: Table, fleet: bool = False) -> Table:
+    """Recommendations of one job, or of all (``fleet``) with the job's name: what to set and what it saves come first."""
+    from dataclasses import replace
+
+    column = spec.column
+    shown: tuple[Column, ...] = (
+        # The end of a property tells it from its neighbours: it is cut on the left.
+        replace(column("key"), kind="id", width=36, priority=0),
+        replace(column("value"), priority=0),
+        replace(column("saving_mb_s"), priority=0),
+        replace(column("saving_percent"), priority=1),
+        replace(column("current"), title="now", priority=1),
+        replace(column("heuristic"), priority=2, width=15),
+        replace(column("severity_now"), title="is", priority=2),
+        replace(column("severity_after"), title="would be", priority=2),
+        replace(column("topic"), priority=3),
+        replace(column("wait_change_ms"), priority=3),
+        replace(column("text"), priority=4),
+    )
+    rest = tuple(replace(column(name), hidden=True) for name in ("job_id", "rank"))
+    if fleet:
+        shown = (replace(column("job_id"), name="name", kind="text", title="job", width=16), *shown)
+    return replace(spec, columns=(*shown, *rest))
 
 
 def predicted_cell(cell: Cell) -> Sequence[Fragment]:
@@ -322,14 +385,17 @@ def _advice_lines(row: dict[str, Any] | None, width: int, glyphs: Any) -> list[L
     out.append(
         [(f"{row['heuristic']} ", ""), (str(row["severity_now"]), drawing.level(row["severity_now"])),
          (f" {glyphs.arrow} ", "dim"), (str(row["severity_after"]), drawing.level(row["severity_after"])),
-         ("   key t takes it into the what-if scenario", "dim")]
+         ("   key t takes it into the what-if scenario" if row["key"] in TAKES else "   what-if does not model this one", "dim")]
     )  # fmt: skip
     return out
 
 
 def _model_lines(shown: JobDetail, width: int) -> list[Line]:
     if shown.prediction is None:
-        return [[("change a value on the left: verdicts and metrics follow at once", "dim")]]
+        return drawing.paragraph(
+            "change a value: + and - step it, Enter types one, Backspace puts it back, Up and Down choose another. "
+            "Verdicts and metrics follow at once; x drops the scenario.", width, "dim",
+        )  # fmt: skip
     out: list[Line] = []
     for text in shown.prediction.warnings:
         out += drawing.paragraph(text, width, "severe")

@@ -14,7 +14,7 @@ from engine import units
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.job_heuristics import drawing
-from tui.views.job_heuristics.level import WHAT_IF, JobLevel
+from tui.views.job_heuristics.level import ADVICE, TAKES, WHAT_IF, JobLevel, advice_spec
 from tui.widgets.bars import share_bar
 from tui.widgets.fragments import Fragment, Line
 from tui.widgets.sections import Sections
@@ -23,6 +23,7 @@ from tui.widgets.table import LiveTable
 if TYPE_CHECKING:
     from engine.job_heuristics.detail import Detail
     from engine.result import Result
+    from engine.tables import Table
     from tui.widgets.window import Cell
 
 NAME = "job-heuristics"
@@ -31,15 +32,6 @@ SCENARIO: dict[str, Any] = {
     "map_mb": None, "reduce_mb": None, "split_size": None, "reduces": None, "slow_start": None, "limits": (),
 }  # fmt: skip
 """The what-if parameters and their neutral values."""
-TAKES = {
-    "mapreduce.map.memory.mb": "map_mb",
-    "mapreduce.reduce.memory.mb": "reduce_mb",
-    "mapreduce.input.fileinputformat.split.minsize": "split_size",
-    "mapreduce.input.fileinputformat.split.maxsize": "split_size",
-    "mapreduce.job.reduces": "reduces",
-    "mapreduce.job.reduce.slowstart.completedmaps": "slow_start",
-}
-"""Which recommendation the scenario can take, and as which parameter."""
 
 
 def strip_cell(cell: Cell) -> Sequence[Fragment]:
@@ -65,6 +57,7 @@ class Pane(ViewPane):
         super().__init__(*args, **more)
         self.grouping = GROUPS[0]
         self._live: Result | None = None
+        self._advice_spec: Table | None = None
 
     def compose_view(self) -> ComposeResult:
         """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs."""
@@ -117,7 +110,18 @@ class Pane(ViewPane):
             rollup = result.tables["rollup"]
             self.show_table("#rollup", result, "rollup", rollup.filter(rollup["by"] == self.grouping))
         elif chosen == 2:
-            self.show_table("#recommendations", result, "recommendations")
+            self._advised(result)
+
+    def _advised(self, result: Result) -> None:
+        """All recommendations with the names of their jobs."""
+        names = result.tables["jobs"].select("job_id", "name")
+        found = result.tables["recommendations"].join(names, "job_id", "left", maintain_order="left")
+        self.query_one("#recommendations", LiveTable).show(found, self._fleet_advice())
+
+    def _fleet_advice(self) -> Table:
+        if self._advice_spec is None:
+            self._advice_spec = advice_spec(self.spec("recommendations"), fleet=True)
+        return self._advice_spec
 
     @on(Sections.Shown, "#fleet")
     def _fleet_section(self) -> None:
@@ -248,13 +252,21 @@ class Pane(ViewPane):
         """Take a recommendation into the scenario."""
         found = self.levels[-1].query("#job-advice") if self.levels else None
         table = found.first(LiveTable) if found else None
-        row = table.row if table is not None else None
-        if row is None or self.open_job is None:
-            self.notify("open a job and its section advice first", timeout=3)
+        if table is None or self.open_job is None:
+            self.notify("open a job first: Enter; its section advice holds what can be taken", timeout=3)
+            return
+        if self.levels[-1].query_one("#job-sections", Sections).chosen != ADVICE:
+            self.levels[-1].query_one("#job-sections", Sections).choose(ADVICE)
+            return  # first show what would be taken
+        row = table.row
+        if row is None:
+            self.notify("there is nothing to recommend for this job", timeout=3)
             return
         field = TAKES.get(row["key"])
         if field is None:
-            self.notify(f"the what-if model does not know {row['key']}", timeout=3, markup=False)
+            self.notify(
+                f"what-if does not model {row['key'].rsplit('.', 1)[-1]}; the advice holds", timeout=3, markup=False
+            )
             return
         value: Any = float(row["value"]) if field == "slow_start" else int(row["value"])
         self.change(**{field: value})
