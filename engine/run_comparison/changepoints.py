@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.run_comparison.chunks import Floats
 from engine.run_comparison.runs import Run
 from engine.run_comparison.samples import Samples, Side
-from engine.stats.edivisive import ChangePoint, change_points
+from engine.stats.edivisive import ChangePoint, Windows, change_points
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,12 @@ def find(
     max_p_value: float,
     min_magnitude: float,
     check: Callable[[], None] = lambda: None,
+    windows: Windows | None = None,
 ) -> tuple[list[Found], int]:
-    """Change points of the ``limit`` metrics that drift most, and how many metrics were searched."""
+    """Change points of the ``limit`` metrics that drift most, and how many metrics were searched. ``windows`` of an
+    earlier call spare the work for all runs but the new ones."""
+    windows = windows or Windows()
+    windows.begin()
     series = all_series(samples, axis)
     reach = drift(series)
     reach[~eligible] = -1.0
@@ -132,7 +136,11 @@ def find(
         searched += 1
         held = np.flatnonzero(np.isfinite(series[metric]))
         points = change_points(
-            series[metric][held], window=window, max_p_value=max_p_value, min_magnitude=min_magnitude
+            series[metric][held],
+            window=window,
+            max_p_value=max_p_value,
+            min_magnitude=min_magnitude,
+            windows=windows,
         )
         if points:
             found.append(Found(metric, points, tuple(int(held[p.index]) for p in points)))

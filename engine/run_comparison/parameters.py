@@ -77,7 +77,10 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
 
 def parse_now(text: str) -> int:
     """ISO 8601 (UTC unless it says otherwise) as epoch ms. Raises ValueError."""
-    moment = datetime.fromisoformat(text.strip())
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError(f"now: {text!r} is no ISO 8601 time such as 2026-07-26T12:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)

@@ -32,6 +32,7 @@ from engine.run_comparison.samples import Pooled, Samples, metric_keys, pool_hon
 from engine.run_comparison.selection import parse_rule, pick, usual_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 from engine.run_comparison.upstream import Pool, pool_upstream
+from engine.stats.edivisive import Windows
 from engine.tables import Table
 from engine.view import Context, NoInput
 
@@ -185,6 +186,7 @@ class RunComparison:
                 max_p_value=parameters.change_p,
                 min_magnitude=parameters.change_magnitude,
                 check=context.check,
+                windows=memo.setdefault("windows", Windows()),
             ),
         )
         context.check()

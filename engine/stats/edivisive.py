@@ -115,35 +115,68 @@ def _in_window(series: Floats, limit: float) -> list[int]:
     ends = [0, series.size]
     best: dict[tuple[int, int], tuple[int, float]] = {}
     while True:
-        chosen: tuple[float, int] | None = None
+        chosen: tuple[float, int, int, int] | None = None
         for start, end in pairwise(ends):
             if (start, end) not in best:
                 tau, q = best_split(series[start:end])
                 best[start, end] = (start + tau, q)
             tau, q = best[start, end]
             if q > -math.inf and (chosen is None or q > chosen[0]):
-                chosen = (q, tau)
-        if chosen is None or not _point(chosen[1], series, ends).p_value <= limit:
+                chosen = (q, start, tau, end)
+        if chosen is None:
             return ends[1:-1]
-        ends = sorted([*ends, chosen[1]])
+        _, start, tau, end = chosen
+        if not student_p(series[start:tau], series[tau:end]) <= limit:
+            return ends[1:-1]
+        ends = sorted([*ends, tau])
+
+
+class Windows:
+    """Divided windows by their values, kept from one call to the next: points that join a series at one end leave the
+    windows of the rest as they were. Only what the last round asked for is kept."""
+
+    def __init__(self) -> None:
+        """Nothing divided yet."""
+        self._before: dict[tuple[float, bytes], tuple[int, ...]] = {}
+        self._now: dict[tuple[float, bytes], tuple[int, ...]] = {}
+
+    def begin(self) -> None:
+        """A new round: forget what the last one did not ask for."""
+        self._before, self._now = self._now, {}
+
+    def divide(self, series: Floats, limit: float) -> tuple[int, ...]:
+        """Splits of one window at significance ``limit``."""
+        key = limit, series.tobytes()
+        found = self._now.get(key)
+        if found is None:
+            found = self._before.get(key)
+            self._now[key] = found = tuple(_in_window(series, limit)) if found is None else found
+        return found
 
 
 def change_points(
-    series: Floats, *, window: int = 50, max_p_value: float = 0.001, min_magnitude: float = 0.0
+    series: Floats,
+    *,
+    window: int = 50,
+    max_p_value: float = 0.001,
+    min_magnitude: float = 0.0,
+    windows: Windows | None = None,
 ) -> tuple[ChangePoint, ...]:
     """Change points of a finite ``series`` in time order.
 
     Windows of ``window`` points advance by half a window; weak points pass at 10 x the p limit (2 x from 0.05 on) and
-    are merged, weakest first, until every p is below ``max_p_value`` and every magnitude above ``min_magnitude``.
+    are merged, weakest first, until every p is below ``max_p_value`` and every magnitude above ``min_magnitude``. ``windows``
+    only make it faster.
     """
     n = series.size
     if n < 2:
         return ()
     weak = max_p_value * 10 if max_p_value < 0.05 else max_p_value * 2 if max_p_value < 0.5 else max_p_value
     indexes: list[int] = []
+    windows = windows or Windows()
     start, step = 0, max(1, window // 2)
     while start < n:
-        fresh = sorted(i + start for i in _in_window(series[start : start + window], weak))
+        fresh = sorted(i + start for i in windows.divide(series[start : start + window], weak))
         start = max(fresh[-1] if fresh else 0, start + step)
         indexes += [i for i in fresh if i not in indexes]
     indexes.sort()

@@ -13,7 +13,7 @@ _ALL_PAIRS = 4_000
 """Up to this many pairs all differences are formed; above, ranks are selected without forming them."""
 
 _BLOCK = 2_000_000
-_COARSE = 32
+_COARSE = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _select_grid(left: Floats, right: Floats) -> Floats:
 
 def _select_between(x: Floats, y: Floats, grid: Floats, first: int, last: int) -> tuple[float, float]:
     pairs = x.size * y.size
-    margin = 6
+    margin = 4
     size = grid.size
     while True:
         a = int(first / pairs * size) - margin

@@ -174,3 +174,20 @@ def test_student_quantiles(degrees: int, share: float) -> None:
 def test_student_quantiles_that_there_are_not(share: float, degrees: int) -> None:
     with pytest.raises(ValueError, match="no t quantile"):
         t_quantile(share, degrees)
+
+
+def test_kept_windows_change_nothing_and_spare_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    series = np.concatenate([rng.normal(10.0, 1.0, 120), rng.normal(14.0, 1.0, 120)])
+    split: list[int] = []
+    whole = edivisive.best_split
+    monkeypatch.setattr(edivisive, "best_split", lambda part: (split.append(part.size), whole(part))[1])
+    windows = edivisive.Windows()
+    edivisive.change_points(series[:-1], windows=windows)
+    first = len(split)
+    windows.begin()
+    found = edivisive.change_points(series, windows=windows)
+    again = len(split) - first
+    assert [point.index for point in found] == [120]
+    assert found == edivisive.change_points(series)
+    assert 0 < again < first / 2
