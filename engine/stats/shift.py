@@ -13,7 +13,12 @@ _ALL_PAIRS = 4_000
 """Up to this many pairs all differences are formed; above, ranks are selected without forming them."""
 
 _BLOCK = 2_000_000
-_COARSE = 48
+_COARSE = 32
+_MARGIN = 4
+"""Places in the coarse grid by which a bracket reaches beyond its ranks at first."""
+
+_GRID_ROWS = 32
+"""Rows whose grids are made together: they fit the second-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,42 +73,49 @@ def _select_large(left: Floats, right: Floats, ranks: tuple[int, ...], check: Ca
     and only the pairs inside it are formed."""
     k = len(left)
     low_first, high_first = np.sort(left, axis=1), np.sort(right, axis=1)
-    coarse = _select_grid(low_first, high_first)
     found = np.empty((k, len(ranks)))
     groups = [(0, 1), *((i, i) for i in range(2, len(ranks)))]
-    for row in range(k):
-        if row % 64 == 0:
-            check()
-        x, y, grid = low_first[row], high_first[row], coarse[row]
-        for first, last in groups:
-            picked = _select_between(x, y, grid, ranks[first], ranks[last])
-            found[row, first], found[row, last] = picked
+    for start in range(0, k, _GRID_ROWS):
+        check()
+        rows = slice(start, start + _GRID_ROWS)
+        for row, grid in enumerate(_select_grid(low_first[rows], high_first[rows], ranks), start):
+            for first, last in groups:
+                picked = _select_between(low_first[row], high_first[row], grid, ranks[first], ranks[last])
+                found[row, first], found[row, last] = picked
     return found
 
 
-def _select_grid(left: Floats, right: Floats) -> Floats:
+def _select_grid(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
+    """Differences of coarse quantiles, in order at the places where the brackets of ``ranks`` begin and end."""
     n1, n2 = left.shape[1], right.shape[1]
     at = (np.arange(_COARSE) + 0.5) / _COARSE
     x = left[:, (at * n1).astype(np.int64)]
     y = right[:, (at * n2).astype(np.int64)]
     grid = (y[:, None, :] - x[:, :, None]).reshape(len(left), -1)
-    grid.sort(axis=1)
+    size = grid.shape[1]
+    ends = {end for rank in ranks for end in _bracket(rank, rank, n1 * n2, size, _MARGIN)}
+    grid.partition(sorted(end for end in ends if 0 <= end < size), axis=1)
     return grid
+
+
+def _bracket(first: int, last: int, pairs: int, size: int, margin: int) -> tuple[int, int]:
+    """Places in a grid of ``size`` differences between which the ranks ``first`` to ``last`` of ``pairs`` are looked for."""
+    return int(first / pairs * size) - margin, int(last / pairs * size) + margin
 
 
 def _select_between(x: Floats, y: Floats, grid: Floats, first: int, last: int) -> tuple[float, float]:
     pairs = x.size * y.size
-    margin = 4
+    margin = _MARGIN
     size = grid.size
     while True:
-        a = int(first / pairs * size) - margin
-        b = int(last / pairs * size) + margin
+        a, b = _bracket(first, last, pairs, size, margin)
         below = np.zeros(x.size, dtype=np.int64) if a < 0 else np.searchsorted(y, x + grid[a], side="left")
         upto = np.full(x.size, y.size) if b >= size else np.searchsorted(y, x + grid[b], side="right")
         skipped = int(below.sum())
         if skipped <= first and int(upto.sum()) > last:
             break
         margin *= 4
+        grid = np.sort(grid)
     counts = np.maximum(upto - below, 0)
     total = int(counts.sum())
     ends = np.cumsum(counts)

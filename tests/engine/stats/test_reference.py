@@ -191,3 +191,22 @@ def test_kept_windows_change_nothing_and_spare_work(monkeypatch: pytest.MonkeyPa
     assert [point.index for point in found] == [120]
     assert found == edivisive.change_points(series)
     assert 0 < again < first / 2
+
+
+@pytest.mark.parametrize("kind", ["smooth", "tied", "long-tailed", "two-valued"])
+def test_selected_differences_are_those_of_all_pairs(kind: str) -> None:
+    rng = np.random.default_rng(5)
+    for n1, n2 in ((64, 130), (101, 77), (139, 139)):
+        x, y = rng.normal(0.0, 1.0, (3, n1)), rng.normal(0.5, 3.0, (3, n2))
+        if kind == "tied":
+            x, y = np.round(x), np.round(y)
+        elif kind == "long-tailed":
+            x, y = np.exp(5 * x), np.exp(5 * y)
+        elif kind == "two-valued":
+            x[:], y[:, : n2 // 2] = 1.0, 1.0
+        pairs = np.sort((y[:, None, :] - x[:, :, None]).reshape(3, -1), axis=1)
+        total, c = pairs.shape[1], ranks.critical_rank(n1, n2, 0.05)
+        found = shift.hodges_lehmann(x, y, 0.05)
+        assert np.array_equal(found.low, pairs[:, c - 1])
+        assert np.array_equal(found.high, pairs[:, total - c])
+        assert np.array_equal(found.estimate, (pairs[:, (total - 1) // 2] + pairs[:, total // 2]) / 2)
