@@ -11,11 +11,11 @@ README = Path(__file__).parents[1] / "README.md"
 
 def keys() -> str:
     """Every action, from the registry the dashboard binds."""
-    from tui.actions import registry
+    from tui.actions import key_text, registry
 
     lines = ["| where | keys | action | what it does |", "|---|---|---|---|"]
     for action in registry():
-        shown = " ".join(f"`{key}`" for key in action.keys)
+        shown = " ".join(f"`{key_text(key)}`" for key in action.keys).replace("|", "\\|")
         lines.append(f"| {action.scope} | {shown} | `{action.id}` | {action.help} |")
     return "\n".join(lines)
 

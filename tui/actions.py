@@ -80,7 +80,7 @@ SHELL: tuple[Action, ...] = (
     _app("mouse", "f8", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text)."),
     _app("suspend", "ctrl+z", "To the shell", "Stop the program and go back to the shell; fg continues it.",
          run="suspend_process"),
-    _app("quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens.", bar=100),
+    _app("quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens; what was chosen is remembered.", bar=100),
     _pane("parameters", "o", "Options", "Edit any parameter of this view and see the effect at once.", bar=20),
     _pane("undo", "u", "Undo", "Take back the last change of a parameter."),
     _pane("redo", "U ctrl+r", "Redo", "Make the change of a parameter again that was taken back."),
@@ -200,18 +200,3 @@ def key_text(key: str) -> str:
 def keys_text(keys: tuple[str, ...]) -> str:
     """Several keys as an operator reads them."""
     return " ".join(key_text(key) for key in keys)
-
-
-def key_table() -> str:
-    """README's table of keys, in Markdown: generated here, checked by a test."""
-    lines = []
-    for scope in (*SCOPES, *(entry.name for entry in VIEWS)):
-        found = scoped(scope)
-        if not found:
-            continue
-        lines += [f"**{scope_title(scope)}**", "", "| key | action | id |", "|---|---|---|"]
-        for action in found:
-            keys = " ".join(f"`{key_text(key)}`" for key in action.keys).replace("|", "\\|")
-            lines.append(f"| {keys} | {action.help} | `{action.id}` |")
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"

@@ -117,7 +117,7 @@ def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> t
                 view_over_shared = (action.scope in shared) != (other.scope in shared)
                 if not (same_place or view_over_shared):
                     continue
-                if other.id == "table.clear" or action.id == "table.clear":
+                if key == "escape" and "table.clear" in (other.id, action.id):
                     continue  # Escape: the table passes it on when it has no filter
                 return action, other, key
     return None

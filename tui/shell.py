@@ -140,7 +140,8 @@ class Shell(App[None]):
         taken, complaints = keymap.check(self.settings.keys, actions.registry())
         self.complaints += complaints
         self.actions_by_id = {action.id: action for action in keymap.remapped(actions.registry(), taken)}
-        self.set_keymap({name: ",".join(keys) for name, keys in taken.items()})
+        # Textual ignores an empty entry; a key that no terminal sends takes the action's keys away.
+        self.set_keymap({name: ",".join(keys) or "unbound" for name, keys in taken.items()})
 
     @property
     def state(self) -> State:

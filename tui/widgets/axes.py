@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from engine import units
-from tui.widgets.fragments import cells, cut
+from tui.widgets.fragments import cells
 
 if TYPE_CHECKING:
     from engine.tables import Kind
@@ -130,8 +130,9 @@ def bottom_labels(values: Sequence[float], texts: Sequence[str], span: Range, wi
     row = [" "] * width
     free = 0
     for value, text in zip(values, texts, strict=True):
-        text = cut(text, width)
         size = cells(text)
+        if size > width:
+            continue
         start = min(max(place(value, span, width) - size // 2, 0), width - size)
         if start < free or size != len(text):
             continue

@@ -139,6 +139,7 @@ def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = N
                 (" " + fit(row.text, right, "right", glyphs.ellipsis), "dim"),
             ],
             width,
+            glyphs.ellipsis,
         )
         for row in rows
     ]
@@ -237,8 +238,10 @@ def forest(
     else:
         values = ticks(reach, max(inner // 12, 1), kind)
         texts = tick_texts(values, kind, 8)
-    out.append(fit_line([(" " * (left + 1) + glyphs.line * inner, "dim")], width))
-    out.append(fit_line([(" " * (left + 1) + bottom_labels(values, texts, reach, inner), "dim")], width))
+    out.append(fit_line([(" " * (left + 1) + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
+    out.append(
+        fit_line([(" " * (left + 1) + bottom_labels(values, texts, reach, inner), "dim")], width, glyphs.ellipsis)
+    )
     return out
 
 
@@ -332,9 +335,9 @@ def lanes(
         )
     if axis:
         values = ticks(span, max(inner // 12, 1), kind)
-        out.append(fit_line([(" " * (left + 1) + glyphs.line * inner, "dim")], width))
+        out.append(fit_line([(" " * (left + 1) + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
         labels = bottom_labels(values, tick_texts(values, kind, 8), span, inner)
-        out.append(fit_line([(" " * (left + 1) + labels, "dim")], width))
+        out.append(fit_line([(" " * (left + 1) + labels, "dim")], width, glyphs.ellipsis))
     return out
 
 

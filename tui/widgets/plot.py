@@ -265,8 +265,8 @@ def plot(
     reach = span_of([*found, *(mark.at for mark in rules)])
     xs = span_of([value for one in series for value in map(finite, one.x) if value is not None])
     if (reach is None and y_span is None) or (xs is None and x_span is None):
-        empty = [fit_line([("no data", "dim")], width)] if height else []
-        return [*head, *empty, *([fit_line([], width)] * (height - len(head) - len(empty)))][:height]
+        empty = [fit_line([("no data", "dim")], width, glyphs.ellipsis)] if height else []
+        return [*head, *empty, *([fit_line([], width, glyphs.ellipsis)] * (height - len(head) - len(empty)))][:height]
     if y_span is None:
         assert reach is not None
         y_span = sticky(None, reach[0], reach[1], y_kind, zero)
@@ -307,14 +307,16 @@ def plot(
     for index, line in enumerate(raster.lines()):
         front: Line = []
         if left:
-            front = [(fit(labels.get(index, ""), left - 1, "right"), "dim"), (glyphs.vertical, "dim")]
-        out.append(fit_line([*front, *line], width))
+            front = [(fit(labels.get(index, ""), left - 1, "right", glyphs.ellipsis), "dim"), (glyphs.vertical, "dim")]
+        out.append(fit_line([*front, *line], width, glyphs.ellipsis))
     if axis:
         x_ticks = ticks(x_span, max(inner // 12, 1), x_kind)
         texts = tick_texts(x_ticks, x_kind, 11)
         edge = (" " * (left - 1) + glyphs.corner) if left else ""
-        out.append(fit_line([(edge + glyphs.line * inner, "dim")], width))
-        out.append(fit_line([(" " * left + bottom_labels(x_ticks, texts, x_span, inner), "dim")], width))
+        out.append(fit_line([(edge + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
+        out.append(
+            fit_line([(" " * left + bottom_labels(x_ticks, texts, x_span, inner), "dim")], width, glyphs.ellipsis)
+        )
     return out[:height]
 
 
@@ -350,10 +352,10 @@ def histogram(
     known = [edge for edge in bounds if edge is not None]
     top = max([*values, *second], default=0.0)
     if len(known) < 2 or top <= 0 or known[-1] <= known[0]:
-        return [fit_line([("no data", "dim")] if index == 0 else [], width) for index in range(height)]
+        return [fit_line([("no data", "dim")] if index == 0 else [], width, glyphs.ellipsis) for index in range(height)]
     axis = 2 if height >= 4 else 0
     rows = height - axis
-    label = cut(tick_texts([top], "count", 8)[0], max(width // 3, 1))
+    label = cut(tick_texts([top], "count", 8)[0], max(width // 3, 1), glyphs.ellipsis)
     left = cells(label) + 1 if width - cells(label) - 1 >= 8 else 0
     inner = width - left
     span = (known[0], known[-1])
@@ -391,13 +393,17 @@ def histogram(
         front: Line = []
         if left:
             front = [(fit(label if row == 0 else "", left - 1, "right"), "dim"), (glyphs.vertical, "dim")]
-        out.append(fit_line([*front, *line], width))
+        out.append(fit_line([*front, *line], width, glyphs.ellipsis))
     if axis:
         values_ = ticks(span, max(inner // 12, 1), kind)
         edge = (" " * (left - 1) + glyphs.corner) if left else ""
-        out.append(fit_line([(edge + glyphs.line * inner, "dim")], width))
+        out.append(fit_line([(edge + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
         out.append(
-            fit_line([(" " * left + bottom_labels(values_, tick_texts(values_, kind, 11), span, inner), "dim")], width)
+            fit_line(
+                [(" " * left + bottom_labels(values_, tick_texts(values_, kind, 11), span, inner), "dim")],
+                width,
+                glyphs.ellipsis,
+            )
         )
     return out[:height]
 

@@ -1,0 +1,157 @@
+"""The dashboard on a real pseudo-terminal: start-up, bytes on the wire, keys, event to screen, processor and memory.
+
+Budgets are those the design set; everything but the last two lines runs on fake data so that it measures the screen alone.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench.line import Line, best
+from tests.tui.terminal import Terminal
+
+FAKE = ["-m", "tests.tui.program"]
+
+
+def run() -> list[Line]:
+    """All measurements."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        return [*_start(home), *_bytes(home), *_window(), *_keys(home), *_live(home)]
+
+
+def _start(home: Path) -> list[Line]:
+    folder = home / "empty"
+    folder.mkdir()
+    text, used = [], []
+    for _ in range(5):
+        with Terminal(["-m", "tui", str(folder)], home, (200, 50)) as t:
+            text.append(t.see("This tab reads"))
+            used.append(_cpu(t.process.pid))
+            t.send(b"q")
+            t.ended()
+    return [
+        Line("first text of the dashboard", statistics.median(text), "s", 0.4, note="budget; median of 5 at 200x50"),
+        Line("processor time to first text", statistics.median(used), "s", 0.4, note="the same on a busy machine"),
+    ]
+
+
+def _bytes(home: Path) -> list[Line]:
+    lines = []
+    for size, first, tick in (((200, 50), 90_000, 3_000), ((80, 24), 40_000, 2_000)):
+        label = f"{size[0]}x{size[1]}"
+        with Terminal([*FAKE, "1", "500", "0.12"], home, size) as t:
+            t.see("node-000")
+            t.quiet(0.3, 5)
+            lines.append(Line(f"first paint {label}", len(t.output), "bytes", first, note="budget"))
+            lines.append(Line(f"1 Hz, 12 % of rows {label}", t.bytes_during(8.0) / 8, "bytes/s", tick, note="budget"))
+        with Terminal([*FAKE, "1", "500", "1"], home, size) as t:
+            t.see("node-000")
+            t.quiet(0.3, 5)
+            lines.append(Line(f"1 Hz, all rows {label}", t.bytes_during(6.0) / 6, "bytes/s", 16_000, note="budget"))
+    with Terminal([*FAKE, "0", "500", "0"], home, (200, 50)) as t:
+        t.see("node-000")
+        t.quiet(1.0)
+        before = _cpu(t.process.pid)
+        idle = t.bytes_during(5.0)
+        lines.append(Line("idle", idle / 5, "bytes/s", note="budget 0"))
+        lines.append(Line("idle processor", (_cpu(t.process.pid) - before) / 5 * 100, "%", 0.5, note="budget"))
+        lines.append(Line("memory, 500 rows", _rss(t.process.pid) / 2**20, "MB", 150, note="budget"))
+    with Terminal([*FAKE, "1", "500", "0.12"], home, (200, 50)) as t:
+        t.see("node-000")
+        t.quiet(0.3, 5)
+        before = _cpu(t.process.pid)
+        time.sleep(8)
+        lines.append(Line("processor at 1 Hz", (_cpu(t.process.pid) - before) / 8 * 100, "%", 3, note="budget"))
+    return lines
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _rss(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _window() -> list[Line]:
+    from tests.tui.fakes import NODES, frame
+    from tui.widgets import window as w
+    from tui.widgets.window import Choice, build
+
+    data = frame(100_000)
+    built = build(NODES, data, Choice())
+    places = w.layout(built.columns, 200)
+    return [
+        Line("sort 100k rows by number", best(lambda: build(NODES, data, Choice(sort="cpu"))) * 1000, "ms", 100,
+             note="budget, off the loop"),
+        Line("sort 100k rows by text", best(lambda: build(NODES, data, Choice(sort="note"))) * 1000, "ms", 100,
+             note="budget, off the loop"),
+        Line("filter 100k rows", best(lambda: build(NODES, data, Choice(filter="rack cpu>50"))) * 1000, "ms", 100,
+             note="budget, off the loop"),
+        Line("a page of 48 rows", best(lambda: w.lines(built, 50_000, 50_048, places, 200)) * 1000, "ms", 50,
+             note="budget"),
+        Line("find a row by its key in 100k", best(lambda: built.locate(("node-99999",))) * 1000, "ms", 5,
+             note="on the loop"),
+    ]  # fmt: skip
+
+
+def _keys(home: Path) -> list[Line]:
+    took = []
+    with Terminal([*FAKE, "0", "100000", "0"], home, (200, 50)) as t:
+        t.see("node-000", 60)
+        t.quiet(0.5)
+        for _ in range(10):
+            before = len(t.output)
+            begun = time.perf_counter()
+            t.send(b"\x06")
+            t.until(lambda before=before: len(t.output) > before + 2_000)
+            took.append(time.perf_counter() - begun)
+            t.quiet(0.15)
+    return [
+        Line(
+            "page down in 100k rows, key to screen",
+            statistics.median(took) * 1000,
+            "ms",
+            50,
+            note="budget; pty poll 10 ms",
+        )
+    ]
+
+
+def _live(home: Path) -> list[Line]:
+    """A line appended to a file until its number is on screen, through the real engine, watcher and screen."""
+    folder = home / "live"
+    folder.mkdir()
+    source = folder / "profile.csv"
+    rows = ["t,user_us,a,b"] + [f"{i},{1000 + i * 7 % 90},{100 + i * 3 % 50},{50 + i * 5 % 40}" for i in range(60)]
+    source.write_text("\n".join(rows) + "\n")
+    took = []
+    with Terminal(["-m", "tui", str(folder), "--view", "query-profile"], home, (160, 50)) as t:
+        t.quiet(1.5, 60)
+        for i in range(15):
+            before = len(t.output)
+            begun = time.perf_counter()
+            with source.open("a") as file:
+                file.write(f"{60 + i},{1000 + i * 13},{100 + i},{50 + i * 3}\n")
+            try:
+                t.until(lambda before=before: len(t.output) > before + 100, 5)
+            except AssertionError:
+                return []  # this view does not take the file: nothing was measured
+            took.append(time.perf_counter() - begun)
+            time.sleep(0.5)
+        t.send(b"q")
+    return [
+        Line(
+            "append to screen",
+            statistics.median(took) * 1000,
+            "ms",
+            100,
+            note=f"budget p99; worst {max(took) * 1000:.0f} ms",
+        )
+    ]

@@ -1,0 +1,216 @@
+"""Rules of the screen: each action is complete and does something, a sixth view needs two lines, nothing hostile gets out."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.widget import Widget
+
+from engine.result import Headline
+from engine.settings import Settings, State
+from engine.views import VIEWS, Entry
+from tests.tui.fakes import Stage, frame, screen_lines
+from tui import actions
+from tui.keymap import key_name
+from tui.views.base import Level, ViewPane, make_pane
+from tui.widgets.control import NumberControl, WordControl
+from tui.widgets.facts import Facts, TextPanel
+from tui.widgets.headline import HeadlineBar, NotesBar
+from tui.widgets.pick import PickList
+from tui.widgets.plot import Mark, PlotView, Series, plot
+from tui.widgets.sections import Sections, TitleBar
+from tui.widgets.status import KeyBar, StatusFacts, StatusLine
+from tui.widgets.table import LiveTable
+from tui.widgets.tree import Node, TreeList
+
+ALL = actions.registry()
+
+
+def test_actions_are_complete() -> None:
+    assert len({action.id for action in ALL}) == len(ALL), "ids are unique"
+    scopes = {*actions.SCOPES, *(entry.name for entry in VIEWS)}
+    for action in ALL:
+        assert re.fullmatch(r"[a-z-]+\.[a-z0-9-]+", action.id), action.id
+        assert action.scope in scopes and action.id.partition(".")[0] == action.scope, action.id
+        assert action.title and len(action.title) <= 40, action.id
+        assert action.help.endswith((".", "!")) and len(action.help) > 12, action.id
+        assert all(key_name(key) == key for key in action.keys), f"{action.id}: {action.keys}"
+
+
+def test_no_key_means_two_things_in_one_scope() -> None:
+    for scope in {action.scope for action in ALL}:
+        seen: dict[str, str] = {}
+        for action in actions.scoped(scope):
+            for key in action.keys:
+                assert seen.setdefault(key, action.id) == action.id, f"{key} in {scope}"
+
+
+def test_views_take_no_key_that_the_table_would_swallow() -> None:
+    """The table has the focus and wins: a view's key that it also has would never arrive. Escape is passed on."""
+    taken = {key: action for action in actions.scoped("table") for key in action.keys if action.id != "table.clear"}
+    for entry in VIEWS:
+        for action in actions.view_actions(entry.name):
+            for key in action.keys:
+                assert key not in taken, f"{action.id}: {key} is {taken[key].id} while a table has the focus"
+
+
+def test_reserved_keys_always_quit() -> None:
+    for action in ALL:
+        assert not set(action.keys) & actions.RESERVED or action.id == "app.quit"
+
+
+def owner(scope: str) -> type[Any]:
+    from tui.shell import Shell
+
+    shared: dict[str, type[Any]] = {"app": Shell, "pane": ViewPane, "table": LiveTable}
+    if scope in shared:
+        return shared[scope]
+    found: type[Any] = importlib.import_module(f"tui.views.{scope.replace('-', '_')}.pane").Pane
+    return found
+
+
+@pytest.mark.parametrize("action", ALL, ids=lambda action: action.id)
+def test_every_action_has_a_method_and_a_binding(action: actions.Action) -> None:
+    place = owner(action.scope)
+    name = action.action.partition("(")[0].rpartition(".")[2]
+    assert callable(getattr(place, f"action_{name}", None)), f"{place.__name__} has no action_{name}"
+    if action.keys:
+        bound = {binding.id for bindings in place._merged_bindings.key_to_bindings.values() for binding in bindings}
+        assert action.id in bound, f"{place.__name__} does not bind {action.id}"
+
+
+def test_bindings_of_our_own_widgets_are_the_registry() -> None:
+    """Panes and tables bind nothing that help, palette and keymap do not know."""
+    from tui.shell import Shell
+
+    known = {action.id for action in ALL}
+    for place in (Shell, LiveTable, *(type(make_pane(entry)) for entry in VIEWS)):
+        for binding in [b for bs in place._merged_bindings.key_to_bindings.values() for b in bs]:
+            inherited = not binding.id and binding.action.startswith(
+                ("scroll_", "page_", "help_quit", "command_palette")
+            )
+            assert binding.id in known or inherited or binding.system, f"{place.__name__}: {binding}"
+
+
+def test_a_sixth_view_needs_a_package_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new engine view, entered in the list, has a working tab at once: tables, sort, filter, options, live data."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.num").write_text("al-pha 1\nbe-ta 5\ngam-ma 3\n")
+    entries = (*VIEWS, Entry("fake-view", "Fake view", "tests.contract.fake_view", "files of numbers"))
+
+    monkeypatch.setattr("engine.views.VIEWS", entries)
+
+    async def story() -> None:
+        from tui.shell import Shell
+
+        app = Shell(
+            [tmp_path / "data"],
+            Settings(tmp_path / "none.toml"),
+            entries=entries,
+            state=State(tmp_path / "state.toml"),
+        )
+        async with app.run_test(size=(100, 30), notifications=True) as pilot:
+            s = Stage(app, None, pilot)  # type: ignore[arg-type]
+            await s.until(lambda: app.pane is not None and app.pane.result is not None, 20)
+            assert app.pane is not None and app.pane.entry.name == "fake-view", "the only tab with data is shown"
+            await s.see("be-ta")
+            rows = [line.split()[0] for line in s.text().splitlines() if line.startswith(("al-", "be-", "gam-"))]
+            assert rows == ["be-ta", "gam-ma", "al-pha"], "in the declared order"
+            await s.press("s")
+            rows = [line.split()[0] for line in s.text().splitlines() if line.startswith(("al-", "be-", "gam-"))]
+            assert rows == ["al-pha", "be-ta", "gam-ma"]
+            await s.press("o")
+            await s.see("Multiplies every number")
+            await s.press("plus", "escape")
+            assert app.pane.parameters.scale == 1.1
+            await s.see("5.5")
+            with (tmp_path / "data" / "a.num").open("a") as file:
+                file.write("del-ta 100\n")
+            await s.until(lambda: "del-ta" in s.text(), 20)
+
+    asyncio.run(story())
+
+
+HOSTILE = "a[/b]c[red]x \x1b[2J\x1b]0;t\x07\x9b31m\u202eevil\u2028\x00 end"
+
+
+class _Level(Level):
+    def compose(self) -> ComposeResult:
+        yield Facts([(HOSTILE, HOSTILE, "")])
+
+
+def widgets() -> dict[str, Widget]:
+    """Every widget that shows data, told hostile text."""
+    table = frame(3).with_columns(name=None, note=None)
+    import polars as pl
+
+    from tests.tui.fakes import NODES
+
+    table = frame(3).with_columns(
+        pl.lit(HOSTILE).alias("name"), pl.lit(HOSTILE).alias("note"), pl.lit(HOSTILE).alias("state")
+    )
+    live = LiveTable(NODES)
+    live.show(table)
+    headline = HeadlineBar()
+    headline.show([Headline(HOSTILE, HOSTILE, HOSTILE, "severe")])
+    headline.crumbs([HOSTILE])
+    notes = NotesBar()
+    notes.show([HOSTILE, HOSTILE])
+    status = StatusLine()
+    status.show(StatusFacts(age=HOSTILE, error=HOSTILE, caption=HOSTILE, busy=HOSTILE, mode=HOSTILE))
+    keys = KeyBar()
+    keys.show([(actions.Action("app.x", ("x",), HOSTILE, "Hostile.", "app", bar=1), "x")])
+    return {
+        "table": live,
+        "facts": Facts([(HOSTILE, HOSTILE, ""), (HOSTILE, "", "")]),
+        "text": TextPanel([(HOSTILE, "severe")]),
+        "headline": headline,
+        "notes": notes,
+        "status": status,
+        "keys": keys,
+        "titles": TitleBar([HOSTILE, HOSTILE]),
+        "sections": Sections().add(HOSTILE, Facts([(HOSTILE, HOSTILE, "")])).add("b", TextPanel([(HOSTILE, "")])),
+        "pick": PickList([[(HOSTILE, "")], [(HOSTILE, "key")]]),
+        "tree": TreeList([Node(1, [(HOSTILE, "")], (Node(2, [(HOSTILE, "")]),))]),
+        "number": NumberControl(HOSTILE, 5, high=10),
+        "word": WordControl(HOSTILE, [HOSTILE, "b"], HOSTILE),
+        "plot": PlotView(
+            lambda w, h, g: plot(
+                [Series([1, 2], [1, 2], HOSTILE)], w, h, g, marks=[Mark(1.5, HOSTILE)], rules=[Mark(1, HOSTILE)]
+            )
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(widgets()))
+@pytest.mark.parametrize("focus", [False, True])
+def test_hostile_text_is_shown_and_does_nothing(name: str, focus: bool) -> None:
+    """Markup is text, control and direction characters are dots, in every widget, with and without focus."""
+
+    async def story() -> None:
+        widget = widgets()[name]
+        if isinstance(widget, PickList) and not isinstance(widget, TreeList):
+            widget.call_later(widget.repaint)
+
+        class Bare(App[None]):
+            def compose(self) -> ComposeResult:
+                yield widget
+
+        app = Bare()
+        async with app.run_test(size=(90, 20)) as pilot:
+            if focus and widget.focusable:
+                widget.focus()
+            await pilot.pause(0.1)
+            raw = "".join(seg.text for strip in app.screen._compositor.render_strips() for seg in strip)
+            assert not re.search("[\x00-\x1f\x7f-\x9f\u202e\u2028]", raw)
+            assert app._exception is None
+            if name not in ("plot", "keys"):
+                assert "[/b]" in "\n".join(screen_lines(app)), screen_lines(app)
+
+    asyncio.run(story())

@@ -1,0 +1,120 @@
+"""Life-cycle decisions that need no terminal: refusal, environment, themes, clipboard."""
+
+from __future__ import annotations
+
+import os
+import pty
+from pathlib import Path
+
+import pytest
+
+from tui import clipboard, lifecycle
+
+KNOWN = ("ansi-dark", "ansi-light", "loadlens-dark", "loadlens-light", "nord")
+
+
+@pytest.mark.parametrize(
+    ("stdin", "stdout", "env", "refused"),
+    [(True, True, {"TERM": "xterm"}, False), (False, True, {"TERM": "xterm"}, True), (True, False, {}, True),
+     (True, True, {"TERM": "dumb"}, True), (True, True, {}, False)],
+)  # fmt: skip
+def test_refusal_says_what_to_do_instead(stdin: bool, stdout: bool, env: dict[str, str], refused: bool) -> None:
+    said = lifecycle.refusal(stdin, stdout, env)
+    assert (said is not None) == refused
+    if said:
+        assert "loadlens report" in said
+
+
+def test_prepare_respects_the_user() -> None:
+    env = {"TEXTUAL_FPS": "7", "SSH_CONNECTION": "x"}
+    lifecycle.prepare(env)
+    assert env["TEXTUAL_FPS"] == "7" and env["TEXTUAL_ANIMATIONS"] == "none" and int(env["POLARS_MAX_THREADS"]) >= 1
+    remote: dict[str, str] = {"SSH_TTY": "/dev/pts/1"}
+    lifecycle.prepare(remote)
+    assert remote["TEXTUAL_FPS"] == "15"
+    local: dict[str, str] = {}
+    lifecycle.prepare(local)
+    assert local["TEXTUAL_FPS"] == "30"
+
+
+FULL = {"COLORTERM": "truecolor", "TERM": "xterm-256color"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "env", "name", "complains"),
+    [
+        ("auto", FULL, "loadlens-dark", False),
+        ("light", FULL, "loadlens-light", False),
+        ("auto", {"TERM": "tmux-256color"}, "loadlens-dark", False),
+        ("auto", {"TERM": "xterm"}, "ansi-dark", False),
+        ("light", {"TERM": "linux"}, "ansi-light", False),
+        ("dark", {}, "ansi-dark", False),
+        ("auto", {**FULL, "NO_COLOR": ""}, "ansi-dark", False),
+        ("nord", FULL, "nord", False),
+        ("nope", FULL, "loadlens-dark", True),
+    ],
+)
+def test_theme(wanted: str, env: dict[str, str], name: str, complains: bool) -> None:
+    found, complaint = lifecycle.theme_for(wanted, env, KNOWN)
+    assert found == name and bool(complaint) == complains
+
+
+def test_a_lost_terminal_is_noticed() -> None:
+    master, slave = pty.openpty()
+    try:
+        assert not os.isatty(slave) or lifecycle.terminal_lost(slave) in (True, False)
+        os.close(master)
+        assert lifecycle.terminal_lost(slave)
+    finally:
+        os.close(slave)
+    read, write = os.pipe()
+    os.close(write)
+    assert lifecycle.terminal_lost(read)
+    os.close(read)
+    assert lifecycle.terminal_lost(read), "a closed descriptor"
+
+
+class _App:
+    def __init__(self) -> None:
+        self.copied: list[str] = []
+
+    def copy_to_clipboard(self, text: str) -> None:
+        self.copied.append(text)
+
+
+def test_copy_keeps_a_file_and_uses_osc52(tmp_path: Path) -> None:
+    app = _App()
+    said = clipboard.copy("a [/b] text", app, {}, tmp_path)  # type: ignore[arg-type]
+    assert app.copied == ["a [/b] text"] and (tmp_path / "copied.txt").read_text() == "a [/b] text"
+    assert str(tmp_path) in said
+    assert (tmp_path / "copied.txt").stat().st_mode & 0o077 == 0
+
+
+def test_what_is_too_long_for_the_terminal_is_in_the_file(tmp_path: Path) -> None:
+    app = _App()
+    said = clipboard.copy("x" * 100_000, app, {}, tmp_path)  # type: ignore[arg-type]
+    assert not app.copied and "too long" in said and len((tmp_path / "copied.txt").read_text()) == 100_000
+
+
+def test_tmux_is_asked_first(tmp_path: Path) -> None:
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "tmux").write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/args\ncat > {tmp_path}/got\n')
+    (bin_ / "tmux").chmod(0o755)
+    app = _App()
+    old = os.environ["PATH"]
+    os.environ["PATH"] = f"{bin_}:{old}"
+    try:
+        said = clipboard.copy("hello", app, {"TMUX": "/tmp/x"}, tmp_path / "cache")  # type: ignore[arg-type]
+    finally:
+        os.environ["PATH"] = old
+    assert (tmp_path / "got").read_text() == "hello" and "load-buffer -w -" in (tmp_path / "args").read_text()
+    assert "tmux" in said and not app.copied
+
+
+def test_a_cache_that_cannot_be_written_does_not_stop_copying(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    app = _App()
+    assert "copied" in clipboard.copy("x", app, {}, blocked / "below")  # type: ignore[arg-type]
+    assert app.copied == ["x"]

@@ -1,0 +1,246 @@
+"""The table without a screen: sort, filter, find, columns, and the width of every line for any text."""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.tables import Column, Table
+from tests.tui.fakes import NODES, frame
+from tui.glyphs import SETS
+from tui.widgets import window as w
+from tui.widgets.bars import change_bar, column_bar, severity_cells, share_bar
+from tui.widgets.fragments import plain, width_of
+from tui.widgets.window import Choice, FilterError, build
+
+
+def names(window: w.Window) -> list[str]:
+    return [row["name"] for row in window.rows(0, window.height)]
+
+
+def filtered(text: str, rows: int = 40) -> list[str]:
+    window = build(NODES, frame(rows), Choice(filter=text))
+    assert not window.error, window.error
+    return names(window)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("node-003", lambda r: r["name"] == "node-003"),
+        ("NODE-00", lambda r: r["name"].startswith("node-00")),
+        ('"rack 1"', lambda r: r["note"] == "rack 1"),
+        ("rack 1", lambda r: "rack" in r["note"] and "1" in r["name"] + r["note"] + r["state"]),
+        ("cpu>50", lambda r: r["cpu"] > 50),
+        ("cpu>=50% cpu<60", lambda r: 50 <= r["cpu"] < 60),
+        ("size>10MB", lambda r: r["size"] > 10 * 1024**2),
+        ("size=3000009", lambda r: r["size"] == 3000009),
+        ("wait>5s", lambda r: r["wait"] is not None and r["wait"] > 5000),
+        ("wait=", lambda r: r["wait"] is None),
+        ("wait!=", lambda r: r["wait"] is not None),
+        ("state=SEVERE", lambda r: r["state"] == "severe"),
+        ("state>=moderate", lambda r: r["state"] in ("severe", "moderate")),
+        ("state!=ok", lambda r: r["state"] != "ok"),
+        ("!rack", lambda r: False),
+        ("name~00[12]$", lambda r: r["name"] in ("node-001", "node-002")),
+        ("name!~^node-0[012]", lambda r: r["name"] > "node-03"),
+        ("seen>2025-12-31T23:50:00Z", lambda r: r["seen"] > 1_767_225_000_000),
+        ("note=rack", lambda r: False),
+        ("", lambda r: True),
+        ("   ", lambda r: True),
+    ],
+)
+def test_filter(text: str, want) -> None:
+    rows = frame(40).to_dicts()
+    assert filtered(text) == [row["name"] for row in rows if want(row)]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("cpx>3", "did you mean cpu"),
+        ("cpu>abc", "is not a number"),
+        ("wait>3MB", "not a unit"),
+        ("s>1", "could be"),
+        ("name~(", "regular expression"),
+        ("cpu>", "wants a value"),
+        ("trend>1", "cannot be compared"),
+    ],
+)
+def test_filter_that_cannot_be_taken_filters_nothing_and_says_why(text: str, says: str) -> None:
+    window = build(NODES, frame(10), Choice(filter=text))
+    assert says in window.error and window.height == 10
+
+
+@given(st.text(max_size=30))
+@settings(max_examples=150, deadline=None)
+def test_any_filter_text_is_harmless(text: str) -> None:
+    window = build(NODES, frame(8), Choice(filter=text))
+    assert 0 <= window.height <= 8
+    with_find = build(NODES, frame(8), Choice())
+    try:
+        with_find.find(text, 0)
+    except FilterError:
+        assert window.error
+
+
+def test_integers_beyond_a_double_compare_exactly() -> None:
+    spec = Table("t", "T.", (Column("n", pl.Int64, "N.", kind="count"),))
+    data = pl.DataFrame({"n": [2**60, 2**60 + 1]}, schema=spec.schema)
+    assert build(spec, data, Choice(filter=f"n={2**60 + 1}")).rows(0, 9) == [{"n": 2**60 + 1}]
+    assert build(spec, data, Choice(filter=f"n>{2**80}")).height == 0
+
+
+@pytest.mark.parametrize("column", [column.name for column in NODES.columns])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort_by_every_column_keeps_all_rows_and_puts_nothing_last(column: str, descending: bool) -> None:
+    window = build(NODES, frame(40), Choice(sort=column, descending=descending))
+    assert sorted(names(window)) == sorted(frame(40)["name"])
+    values = [row[column] for row in window.rows(0, 40)]
+    known = [value for value in values if value is not None]
+    assert values[: len(known)] == known
+    if column in ("cpu", "size", "wait", "seen", "name"):
+        assert known == sorted(known, reverse=descending)
+
+
+def test_sort_is_stable_and_not_a_number_is_last() -> None:
+    spec = Table("t", "T.", (Column("k", pl.Int64, "K."), Column("v", pl.Float64, "V.", kind="number")), key=("k",))
+    data = pl.DataFrame({"k": [1, 2, 3, 4, 5], "v": [2.0, math.nan, 2.0, math.inf, None]}, schema=spec.schema)
+    up = [row["k"] for row in build(spec, data, Choice(sort="v")).rows(0, 9)]
+    down = [row["k"] for row in build(spec, data, Choice(sort="v", descending=True)).rows(0, 9)]
+    assert up == [1, 3, 4, 2, 5] and down == [4, 1, 3, 2, 5]
+
+
+def test_reverse_without_a_sort_column() -> None:
+    assert names(build(NODES, frame(5), Choice(descending=True))) == [f"node-00{i}" for i in (4, 3, 2, 1, 0)]
+
+
+def test_keys_are_found_wherever_they_are() -> None:
+    window = build(NODES, frame(40), Choice(sort="cpu", filter="state!=ok"))
+    for position in range(window.height):
+        assert window.locate(window.key(position)) == position
+    assert window.locate(("node-000",)) is None and window.locate(("gone",)) is None and window.locate(None) is None
+    assert window.locate((7,)) is None and window.key(999) is None
+
+
+def test_duplicate_keys_and_null_keys_do_no_harm() -> None:
+    data = pl.DataFrame({"name": ["a", None, "a"]}).with_columns(
+        [pl.lit(None, dtype=c.dtype).alias(c.name) for c in NODES.columns if c.name != "name"]
+    )
+    window = build(NODES, data.select(list(NODES.schema)), Choice())
+    assert window.locate((None,)) == 1 and window.locate(("a",)) == 0
+
+
+def test_find_goes_around() -> None:
+    window = build(NODES, frame(10), Choice())
+    assert window.find("node-003", 0) == 3 and window.find("node-003", 3) == 3 and window.find("zzz", 0) is None
+    assert window.find("node", 9) == 0 and window.find("node", 0, -1) == 9
+
+
+def test_important_columns_stay_when_narrow() -> None:
+    columns = w.shown_columns(NODES, frame(3), Choice())
+    assert [c.name for c in columns] == ["name", "state", "cpu", "size", "wait", "seen", "note", "trend"]
+    for width in range(1, 220):
+        places = w.layout(columns, width)
+        shown = [slot.column for slot in places.slots]
+        assert places.hidden == len(columns) - len(shown)
+        assert shown == [c for c in columns if c in shown], "in declared order"
+        worst = max(c.priority for c in shown)
+        assert all(c in shown for c in columns if c.priority < worst)
+        assert all(a.x + a.width < b.x for a, b in zip(places.slots, places.slots[1:], strict=False))
+        if len(shown) > 1:
+            assert places.slots[-1].x + places.slots[-1].width <= width
+
+
+def test_every_column_can_be_scrolled_to() -> None:
+    columns = w.shown_columns(NODES, frame(3), Choice())
+    seen = set()
+    for offset in range(len(columns)):
+        places = w.layout(columns, 40, offset)
+        assert places.slots[0].column.name == "name"
+        seen |= {slot.column.name for slot in places.slots}
+    assert seen == {c.name for c in columns}
+
+
+def test_chosen_columns_that_are_gone_are_passed_over() -> None:
+    found = w.shown_columns(NODES, frame(1), Choice(columns=("cpu", "gone", "name")))
+    assert [c.name for c in found] == ["cpu", "name"]
+    assert len(w.shown_columns(NODES, frame(1), Choice(columns=("gone",)))) == 8
+
+
+ANY = Table(
+    "any",
+    "Anything.",
+    (
+        Column("text", pl.String, "T.", priority=0),
+        Column("level", pl.String, "L.", kind="level"),
+        Column("number", pl.Float64, "N.", kind="number"),
+        Column("bytes", pl.Int64, "B.", kind="bytes"),
+        Column("at", pl.Int64, "A.", kind="time_ms"),
+        Column("flag", pl.Boolean, "F.", kind="flag"),
+        Column("spark", pl.List(pl.Float64), "S.", kind="spark"),
+        Column("bar", pl.Float64, "X.", kind="number", width=12),
+        Column("change", pl.Float64, "Y.", kind="number", width=12),
+        Column("strip", pl.String, "Z.", width=5),
+    ),
+    key=("text",),
+)
+RENDERERS = {
+    "bar": share_bar(text="number"),
+    "change": change_bar("number", "bar", limit="change"),
+    "strip": severity_cells,
+    "flag": column_bar("number"),
+}
+floats = st.one_of(st.none(), st.floats(width=64))
+rows = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.text(max_size=40)),
+        st.one_of(st.none(), st.text(max_size=10), st.sampled_from(["SEVERE", "ok", "Critical"])),
+        floats,
+        st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+        st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+        st.one_of(st.none(), st.booleans()),
+        st.one_of(st.none(), st.lists(floats, max_size=30)),
+        floats,
+        floats,
+        st.one_of(st.none(), st.text("01234x", max_size=12)),
+    ),
+    max_size=4,
+)
+
+
+@given(
+    rows,
+    st.integers(1, 160),
+    st.sampled_from(sorted(SETS)),
+    st.booleans(),
+    st.sampled_from([c.name for c in ANY.columns]),
+)
+@settings(max_examples=150, deadline=None)
+def test_every_line_is_as_wide_as_asked_whatever_the_data(data, width: int, glyphs: str, down: bool, sort: str) -> None:
+    table = pl.DataFrame(
+        [pl.Series(c.name, [row[i] for row in data], dtype=c.dtype) for i, c in enumerate(ANY.columns)]
+    )
+    window = build(ANY, table, Choice(sort=sort, descending=down))
+    places = w.layout(window.columns, width)
+    lines = w.lines(window, 0, 10, places, width, SETS[glyphs], RENDERERS)
+    assert len(lines) == len(data)
+    for line in [*lines, w.header(window, places, width, SETS[glyphs], "bar")]:
+        assert width_of(line) == width
+        text = plain(line)
+        assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in text)
+
+
+def test_hundred_thousand_rows_are_quick_enough_to_sort_and_filter() -> None:
+    """Not a benchmark (see tests/bench): a guard against work per row in Python."""
+    import time
+
+    data = frame(200)
+    big = pl.concat([data] * 500)
+    begun = time.process_time()
+    build(NODES, big, Choice(sort="name", filter="rack cpu>20"))
+    assert time.process_time() - begun < 3.0
