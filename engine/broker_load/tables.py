@@ -550,6 +550,21 @@ LEDGER = Table(
     ),
     key=("kind", "subject"),
 )
+DIRECTORIES = Table(
+    "directories",
+    "Load of each log directory (JBOD), from kafka-log-dirs and capacity.json.",
+    (
+        _BROKER,
+        _text("log_dir", "Directory."),
+        _int("replicas", "Replicas in it; null where no report lists it."),
+        _num("disk_mb", "What they take; null where unknown or offline.", "MB"),
+        _num("capacity_mb", "Capacity from capacity.json; null where it names none.", "MB"),
+        _num("disk_pct", "Share of the capacity.", "%", "percent"),
+        _text("error", "Name of the error if it is offline, else null."),
+    ),
+    key=("broker", "log_dir"),
+    order=("broker", "log_dir"),
+)
 RACKS = Table(
     "racks",
     "Sums of the brokers in each rack; percentages are of the rack's live capacity.",
@@ -615,6 +630,7 @@ RESULTS = (
     GOALS,
     BALANCE,
     STATS,
+    DIRECTORIES,
     HOSTS,
     RACKS,
     TOPICS,

@@ -14,6 +14,7 @@ from engine.broker_load import (
     assemble,
     balance,
     cluster,
+    directories,
     estimate,
     goals,
     history,
@@ -372,6 +373,7 @@ def _model_tables(
     frames["cluster_stats"] = tables.STATS.frame({"statistic": list(statistics)} | columns)
     frames["hosts"] = assemble.hosts(chosen)
     frames["racks"] = assemble.racks(chosen)
+    frames["directories"] = directories.table(inputs, built.topology, built.capacities, built.at_ms)
     frames["topics"] = assemble.topics(chosen)
     rows = [
         row
