@@ -157,6 +157,23 @@ def test_enter_opens_a_job_and_escape_comes_back(cluster: Path, tmp_path: Path) 
     play(story)
 
 
+def test_a_job_opens_at_its_worst_verdict(cluster: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with screen(cluster, tmp_path) as s:
+            await open_job(s, CRAWL)
+            table = s.app.pane.query_one("#job-explained", LiveTable)
+            assert table.row["heuristic"] == "Mapper Time"
+            table.move_to(0)  # from then on the cursor is the operator's
+            s.app.pane.show(s.app.pane.result)
+            s.app.pane.levels[-1].show(s.app.pane.result)
+            await s.pilot.pause()
+            assert table.row["heuristic"] == "Mapper Skew"
+            await s.press("t")
+            assert s.app.pane.levels[-1].query_one("#job-sections", Sections).chosen == SECTIONS.index("advice")
+
+    play(story)
+
+
 def test_every_section_shows_the_jobs_own_numbers(cluster: Path, tmp_path: Path) -> None:
     expected = {
         "verdicts": ("Mapper Time", "more tasks", "split.minsize"),
