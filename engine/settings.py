@@ -1,7 +1,7 @@
 """The user's settings file and the state file: where they lie, what they may say, what is wrong with them.
 
 The settings file is the user's: it is read, never written. What the dashboard itself wants to remember (open tab, sort,
-columns, filters) goes to a state file beside the log. Neither can stop the program: a value that cannot be taken becomes a
+columns) goes to a state file beside the log. Neither can stop the program: a value that cannot be taken becomes a
 problem and the default stands.
 """
 

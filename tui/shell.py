@@ -101,6 +101,7 @@ class Shell(App[None]):
         self._failed: dict[str, str] = {}
         self._active = 0
         self._busy: dict[str, str] = {}
+        self._table_filters: dict[str, str] = {}
         self._watch_error = ""
         self._mouse = False
         self._settings_problems: list[Problem] = []
@@ -133,7 +134,7 @@ class Shell(App[None]):
         """With NO_COLOR Textual chose its filter before our theme was set: greys as 24-bit colours. Take the one that
         leaves colours out; the cursor is then shown in reverse (app.tcss)."""
         if self.no_color and self.native_ansi_color:
-            self._filters = [NoColor() if isinstance(one, Monochrome) else one for one in self._filters]
+            self._filters = [NoColor() if isinstance(one, Monochrome) else one for one in self._table_filters]
             self.add_class("-no-color")
 
     def _apply_keys(self) -> None:
@@ -463,21 +464,24 @@ class Shell(App[None]):
         self.update_status()
         if table.name:
             choice = table.choice
-            value: dict[str, Any] = {"sort": choice.sort, "descending": choice.descending, "filter": choice.filter}
+            # A filter lives as long as this run: rows that a new run hides without a word would be missed.
+            self._table_filters[table.name] = choice.filter
+            value: dict[str, Any] = {"sort": choice.sort, "descending": choice.descending}
             if choice.columns is not None:
                 value["columns"] = list(choice.columns)
-            self.state.set("tables", table.name, value=value if choice != Choice() else None)
+            self.state.set("tables", table.name, value=value if choice != Choice(filter=choice.filter) else None)
 
     def choice_for(self, name: str) -> Choice:
-        """What the operator chose for the table ``name`` in an earlier run."""
+        """What the operator chose for the table ``name``, columns and order also in an earlier run."""
         found = self.state.get("tables", name, default=None)
+        kept = self._table_filters.get(name, "")
         if not isinstance(found, dict):
-            return Choice()
+            return Choice(filter=kept)
         columns = found.get("columns")
         return Choice(
             sort=str(found.get("sort", "")),
             descending=bool(found.get("descending", False)),
-            filter=str(found.get("filter", "")),
+            filter=kept,
             columns=tuple(str(c) for c in columns) if isinstance(columns, list) and columns else None,
         )
 

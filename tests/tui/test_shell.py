@@ -152,6 +152,9 @@ def test_filter_follows_typing_and_escape_restores(tmp_path: Path) -> None:
             await s.press("slash", *"node", "minus", *"01", "enter")
             await s.until(lambda: table.window.height == 10)
             assert s.app.focused is table and "/node-01" in s.text()
+            # Kept for tables made anew in this run, not for the next one: rows must not be missing at a start.
+            assert s.app.choice_for(table.name).filter == "node-01"
+            assert "node-01" not in str(s.app.state.get("tables", default={}))
             await s.press("escape")
             assert table.window.height == 40
 

@@ -265,7 +265,9 @@ class Pane(ViewPane):
         field = TAKES.get(row["key"])
         if field is None:
             self.notify(
-                f"what-if does not model {row['key'].rsplit('.', 1)[-1]}; the advice holds", timeout=3, markup=False
+                f"what-if does not model {row['key'].removeprefix('mapreduce.')}; the advice holds",
+                timeout=3,
+                markup=False,
             )
             return
         value: Any = float(row["value"]) if field == "slow_start" else int(row["value"])
