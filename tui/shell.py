@@ -134,7 +134,7 @@ class Shell(App[None]):
         """With NO_COLOR Textual chose its filter before our theme was set: greys as 24-bit colours. Take the one that
         leaves colours out; the cursor is then shown in reverse (app.tcss)."""
         if self.no_color and self.native_ansi_color:
-            self._filters = [NoColor() if isinstance(one, Monochrome) else one for one in self._table_filters]
+            self._filters = [NoColor() if isinstance(one, Monochrome) else one for one in self._filters]
             self.add_class("-no-color")
 
     def _apply_keys(self) -> None:
