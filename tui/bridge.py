@@ -120,6 +120,12 @@ FIRST_PAINT_S = 0.1
 """And so long for it to be drawn: importing would take half of the interpreter's time."""
 
 
+PATIENCE_S = 0.4
+"""A computation says how far it is only after so long: quick ones would flicker on the status line."""
+BETWEEN_S = 0.25
+"""And not more often than this."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One wish: compute ``view`` with these parameters; ``inputs`` None means the newest ones."""
@@ -210,8 +216,14 @@ class Lane:
             return None
         begun = time.perf_counter()
 
+        said = begun + PATIENCE_S - BETWEEN_S
+
         def progress(fraction: float, text: str) -> None:
-            self._bridge.post(Progress(self.view, fraction, text))
+            nonlocal said
+            now = time.perf_counter()
+            if now - said >= BETWEEN_S:
+                said = now
+                self._bridge.post(Progress(self.view, fraction, text))
 
         def outcome(**fields: Any) -> Outcome:
             took = (time.perf_counter() - begun) * 1000

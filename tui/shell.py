@@ -438,6 +438,7 @@ class Shell(App[None]):
             busy=busy,
             error=self._watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else ""),
             caption=table.caption if table is not None else "",
+            sampling="demo data" if self.demo else "",
         )
         for line in self.main.query(StatusLine):  # none while the program ends
             line.show(facts)
@@ -589,6 +590,22 @@ class Shell(App[None]):
         from tui.screens.log import LogScreen
 
         self.push_screen(LogScreen())
+
+    def _fatal_error(self) -> None:
+        """After a bug: the traceback without values of variables (they hold the operator's data), and where the log is.
+
+        Textual's own prints all locals.
+        """
+        from rich.segment import Segments
+        from rich.traceback import Traceback
+
+        from engine.settings import folders
+
+        log.critical("the dashboard ended by an error", exc_info=self._exception)
+        traceback = Traceback(show_locals=False, width=None)
+        self._exit_renderables.append(Segments(self.console.render(traceback, self.console.options)))
+        log.info("this log is %s", folders()["log"])
+        self._close_messages_no_wait()
 
     async def action_quit(self) -> None:
         """Leave."""

@@ -165,3 +165,23 @@ def test_first_text_comes_before_polars(tmp_path: Path) -> None:
 
 def test_environment_of_tests_is_kept_out(tmp_path: Path) -> None:
     assert "TEXTUAL_ANIMATIONS" in os.environ, "conftest sets it; the program under test sets its own"
+
+
+def test_a_bug_restores_the_terminal_and_tells_no_data(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "import tui.shell\n"
+        "def broken(self):\n"
+        "    secret = 'hidden ' + 'value'\n"
+        "    raise RuntimeError('broken on purpose')\n"
+        "tui.shell.Shell.action_log = broken\n"
+        "from tui.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    with Terminal(["-c", script, str(tmp_path)], tmp_path) as t:
+        t.see("This tab reads")
+        t.quiet()
+        t.send(b"L")
+        assert t.ended() == 1 and t.restored
+        t.see("broken on purpose")
+        assert b"hidden value" not in t.output

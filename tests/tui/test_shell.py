@@ -11,6 +11,7 @@ from engine.problems import Problem
 from engine.settings import State
 from engine.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, stage
+from tui.messages import Progress
 from tui.widgets.sections import Sections
 from tui.widgets.status import StatusLine
 from tui.widgets.table import LiveTable
@@ -472,5 +473,40 @@ def test_data_go_on_under_a_box(tmp_path: Path) -> None:
             await s.until(lambda: nodes(s.app).window.height == 5)
             await s.press("escape")
             await s.see("1/5")
+
+    play(story)
+
+
+def test_quick_computations_do_not_flicker(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            view = s.session.views["fake-view"]
+            compute = view.compute
+            seen: list[str] = []
+
+            def computing(inputs, parameters, context):
+                context.progress(0.1, "at once")
+                if parameters.deep:
+                    import time
+
+                    time.sleep(0.5)
+                    context.progress(0.5, "after a while")
+                    time.sleep(0.3)
+                return compute(inputs, parameters, context)
+
+            view.compute = computing
+            post = s.app.bridge.post
+
+            def posting(message) -> None:
+                if isinstance(message, Progress):
+                    seen.append(message.text)
+                post(message)
+
+            s.app.bridge.post = posting
+            s.app.pane.change(limit=30.0)
+            await s.until(lambda: view.calls[-1][0].limit == 30.0)
+            s.app.pane.change(deep=True)
+            await s.until(lambda: view.calls[-1][0].deep)
+            assert seen == ["after a while"]
 
     play(story)
