@@ -118,8 +118,13 @@ class Terminal:
         return len(self.output) - before
 
     def ended(self, seconds: float = 10.0) -> int:
-        """Wait for the end; gives the exit code."""
-        return self.process.wait(seconds)
+        """Wait for the end and for its last bytes to be read; gives the exit code."""
+        code = self.process.wait(seconds)
+        seen = -1
+        while seen != len(self.output):
+            seen = len(self.output)
+            time.sleep(0.1)
+        return code
 
     def hang_up(self) -> None:
         """The terminal goes away."""
