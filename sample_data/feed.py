@@ -6,6 +6,7 @@ import contextlib
 import heapq
 import importlib
 import logging
+import os
 import shutil
 import signal
 import tempfile
@@ -105,36 +106,48 @@ class Feeder(threading.Thread):
 
 @contextlib.contextmanager
 def playing(speed: float = 1.0) -> Iterator[Feeder]:
-    """A feeder on a temporary folder (below ``TMPDIR``), to be prepared by the caller. However it ends, also by SIGTERM
-    or SIGHUP, the folder is removed."""
-    with _orderly_end():
-        feeder = Feeder(Path(tempfile.mkdtemp(prefix="loadlens-demo-")), speed)
-        try:
-            yield feeder
-        finally:
-            for number in _SIGNALS:
-                with contextlib.suppress(ValueError):
-                    signal.signal(number, signal.SIG_IGN)
-            feeder.remove()
-
-
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-
-
-@contextlib.contextmanager
-def _orderly_end() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise SystemExit while no event loop looks after them, so that ``finally`` is reached."""
-
-    def leave(number: int, _frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before: dict[signal.Signals, Any] = {}
-    with contextlib.suppress(ValueError):  # not the main thread: whoever runs it looks after signals
-        for number in _SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN:  # nohup stays
-                before[number] = signal.signal(number, leave)
+    """A feeder on a temporary folder (below ``TMPDIR``), to be prepared by the caller. However it ends, also by SIGTERM,
+    SIGHUP or Ctrl+C, the folder is removed."""
+    before = _handle_signals()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # they wait until it is known what to remove
     try:
-        yield
+        feeder = Feeder(Path(tempfile.mkdtemp(prefix="loadlens-demo-")), speed)
+        _playing.append(feeder)
     finally:
-        for number, handler in before.items():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    try:
+        yield feeder
+    finally:
+        _set_handlers(dict.fromkeys(before, signal.SIG_IGN))
+        feeder.remove()
+        _playing.remove(feeder)
+        _set_handlers(before)
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+_playing: list[Feeder] = []
+"""Whose folders go when a signal ends the process."""
+
+
+def _leave(number: int, _frame: Any) -> None:
+    """End the process here and now. An exception would come up in whatever runs: an import turns it into another one or
+    swallows it, and native code that is half loaded has crashed of it."""
+    _set_handlers(dict.fromkeys(_SIGNALS, signal.SIG_IGN))
+    for feeder in _playing:
+        feeder.remove()
+    os._exit(128 + number)
+
+
+def _handle_signals() -> dict[signal.Signals, Any]:
+    """Let signals remove the folders while no event loop looks after them; gives the handlers there were.
+    A signal that is ignored stays so (nohup)."""
+    before = {each: signal.getsignal(each) for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN}
+    _set_handlers(dict.fromkeys(before, _leave))
+    return before
+
+
+def _set_handlers(handlers: dict[signal.Signals, Any]) -> None:
+    with contextlib.suppress(ValueError):  # not the main thread: whoever runs it looks after signals
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -198,24 +198,21 @@ def _there(path: Path) -> bool:
 
 
 def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
+    import signal
     from pathlib import Path
 
     refusal = _not_a_terminal()
     if refusal:
         _say(refusal)
         return USAGE
-    try:
-        if demo:
-            from sample_data.feed import playing
+    if demo:
+        from sample_data.feed import playing
 
-            with playing(arguments.speed) as feeder:
-                code = _show([feeder.target], arguments, feeder)
-        else:
-            code = _show([Path(path) for path in arguments.paths or ["."]], arguments)
-    except SystemExit as end:  # a signal that came before the screen
-        if not isinstance(end.code, int):
-            raise
-        code = end.code
+        with playing(arguments.speed) as feeder:
+            code = _show([feeder.target], arguments, feeder)
+    else:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import helps nobody
+        code = _show([Path(path) for path in arguments.paths or ["."]], arguments)
     _end(code)
 
 

@@ -48,6 +48,7 @@ def run(
         lifecycle.tolerate_bad_bytes()
         with lifecycle.restored_terminal():
             app = Shell(roots, settings, view=view, demo=demo, guards=True, prepare=prepare, lost=lost)
-            app.run(mouse=app.wants_mouse)
+            with lifecycle.loop_handles_signals():
+                app.run(mouse=app.wants_mouse)
         app.bridge.close()
     return app.return_code or 0

@@ -153,6 +153,20 @@ def install_signals(
 
 
 @contextlib.contextmanager
+def loop_handles_signals() -> Iterator[None]:
+    """Around an event loop: it looks after Ctrl+C in its own way, and the handlers that it forgets when it closes come
+    back."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+@contextlib.contextmanager
 def restored_terminal() -> Iterator[None]:
     """Put the terminal back as it was, also after a crash that Textual did not see."""
     import termios

@@ -80,15 +80,22 @@ def folder_made(demo: Demo) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("early", [True, False])
-def test_signals_leave_nothing(demo: Demo, number: signal.Signals, early: bool) -> None:
-    folder_made(demo)
-    if not early:
-        demo.until(b"Help")
-        demo.drain(1.0)
+def test_signals_leave_nothing(demo: Demo, number: signal.Signals) -> None:
+    demo.until(b"Help")
+    demo.drain(1.0)
     demo.process.send_signal(number)
     assert demo.ended() == 128 + number
     assert list(demo.temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("later", [0.0, 0.05, 0.1])
+def test_signals_while_it_starts_leave_nothing(demo: Demo, number: signal.Signals, later: float) -> None:
+    folder_made(demo)
+    demo.drain(later)
+    demo.process.send_signal(number)
+    assert demo.ended() in ((128 + number, 0) if number == signal.SIGINT else (128 + number,))
+    assert list(demo.temporary.iterdir()) == [] and b"Traceback" not in demo.output
 
 
 def test_q_leaves_nothing(demo: Demo, tmp_path: Path) -> None:
