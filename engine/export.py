@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from engine import units
 from engine.result import LEVELS, Finding, Level
 from engine.tables import Table
 from engine.text import clean
@@ -35,19 +36,20 @@ def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
             if name in documents:
                 values = [None if text is None else json.loads(text) for text in values]
             elif batch.schema[name].is_float() or batch.schema[name].is_nested():
-                values = [_finite(value) for value in values]
+                values = [finite(value) for value in values]
             columns.append(values)
         for row in zip(*columns, strict=True):
             yield dict(zip(names, row, strict=True))
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """``value`` with NaN and infinities, at any depth, as None: JSON has neither."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
-        return [_finite(part) for part in value]
+        return [finite(part) for part in value]
     if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
+        return {key: finite(part) for key, part in value.items()}
     return value
 
 
@@ -75,26 +77,23 @@ def _field(value: Any) -> Any:
 
 
 def to_markdown(frame: pl.DataFrame, table: Table) -> str:
-    """A Markdown table; numbers are right-aligned, ``|`` is escaped."""
+    """A Markdown table; numbers are right-aligned, ``|`` is escaped, times are ISO 8601 in UTC."""
     numeric = [frame.schema[name].is_numeric() for name in frame.columns]
     lines = [
         "| " + " | ".join(frame.columns) + " |",
         "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
     ]
     lines.extend(
-        "| " + " | ".join(_plain(value).replace("|", "\\|") for value in row.values()) + " |"
-        for row in rows(frame, table)
+        "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |" for values in _words(frame, table)
     )
     return "\n".join(lines) + "\n"
 
 
 def to_text(frame: pl.DataFrame, table: Table) -> str:
-    """Aligned columns for a human without a dashboard: units in the header, every row, nothing cut."""
-    header = []
-    for name in frame.columns:
-        unit = next((c.unit for c in table.columns if c.name == name), "")
-        header.append(f"{name} ({unit})" if unit else name)
-    body = [[_plain(value) for value in row.values()] for row in rows(frame, table)]
+    """Aligned columns for a human without a dashboard: units in the header, every row, nothing cut, times in ISO 8601."""
+    units_by_name = {c.name: "" if c.kind == "time_ms" else c.unit for c in table.columns}
+    header = [f"{name} ({unit})" if (unit := units_by_name.get(name)) else name for name in frame.columns]
+    body = list(_words(frame, table))
     right = [frame.schema[name].is_numeric() for name in frame.columns]
     widths = [max([len(title), *(len(line[i]) for line in body)]) for i, title in enumerate(header)]
 
@@ -102,6 +101,22 @@ def to_text(frame: pl.DataFrame, table: Table) -> str:
         return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)).rstrip()
 
     return "\n".join([line(header), line(["-" * width for width in widths]), *(line(cells) for cells in body)]) + "\n"
+
+
+def _words(frame: pl.DataFrame, table: Table) -> Iterator[list[str]]:
+    """The rows of ``frame`` as a human reads them."""
+    times = {c.name for c in table.columns if c.kind == "time_ms"}
+    for row in rows(frame, table):
+        yield [_moment(value) if name in times else _plain(value) for name, value in row.items()]
+
+
+def _moment(value: Any) -> str:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return _plain(value)
+    try:
+        return units.iso(round(value))
+    except (ValueError, OverflowError, OSError):
+        return _plain(value)
 
 
 def _plain(value: Any) -> str:

@@ -8,26 +8,24 @@ from typing import Any
 
 import msgspec
 
-from engine import __version__, export
+from engine import __version__, export, units
 from engine.parameters import Attachment, Parameters, options
 from engine.problems import Problem
 from engine.result import Result
+from engine.units import iso
 from engine.view import View
-
-
-def iso(ms: int) -> str:
-    """Epoch milliseconds as ISO 8601 in UTC with milliseconds."""
-    moment = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def instant(text: str) -> int:
     """An instant given on the command line, in epoch milliseconds.
 
-    ISO 8601 (without a zone: UTC), or epoch seconds or milliseconds (from 10^11 on they are milliseconds). Raises
-    ValueError, also for an instant that has no ISO form (before the year 1, after 9999).
+    ISO 8601 (without a zone: UTC; a year of four digits, a month or a date of eight digits will do), or epoch seconds
+    or milliseconds (from 10^11 on they are milliseconds). Raises ValueError, also for an instant that has no ISO form
+    (before the year 1, after 9999).
     """
+    text = text.strip()
     try:
+        text = units.whole_date(text)
         number = float(text)
     except ValueError:
         try:
@@ -69,7 +67,7 @@ def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, onl
         "view": view.name,
         "at": iso(at_ms),
         "settings": settings(parameters),
-        "summary": export._finite(dict(result.summary)),
+        "summary": export.finite(dict(result.summary)),
         "notes": list(result.notes),
         "tables": {name: list(export.rows(frame, declared[name])) for name, frame in chosen.items()},
         "problems": [problem.as_row() for problem in result.problems],
@@ -92,7 +90,11 @@ def to_text(view: View, result: Result, only: str | None = None) -> str:
     parts.extend(f"note: {note}\n" for note in result.notes)
     for name, frame in result.tables.items():
         if only is None or name == only:
-            parts.append(f"\n{name}: {declared[name].meaning}\n\n{export.to_text(frame, declared[name])}")
+            shown = result.focused(name)
+            meaning = declared[name].meaning
+            if shown.height < frame.height:
+                meaning += f" ({shown.height:,} of {frame.height:,}: {' '.join(result.focus[name])})"
+            parts.append(f"\n{name}: {meaning}\n\n{export.to_text(shown, declared[name])}")
     parts.append("\n" + problems_text(result.problems) if result.problems else "\nno problems\n")
     return "".join(parts)
 

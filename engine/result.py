@@ -42,7 +42,8 @@ class Result:
     ``summary`` holds JSON scalars under snake_case names; ``tables`` one frame per declared result table that applies
     (a table that does not apply to these parameters is absent, an empty one is present); ``notes`` the modes and
     assumptions in force, as sentences for the tab; ``detail`` whatever frozen value the view's own screen draws
-    beyond the tables. ``newest_ms``: modification time of the newest input.
+    beyond the tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
+    one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
     """
 
     view: str
@@ -55,6 +56,15 @@ class Result:
     newest_ms: int | None = None
     at_ms: int | None = None
     detail: Any = field(default=None, compare=False)
+    focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def focused(self, table: str) -> pl.DataFrame:
+        """Table ``table`` without the rows that are not in focus. Raises KeyError."""
+        frame = self.tables[table]
+        if table not in self.focus:
+            return frame
+        column, value = self.focus[table]
+        return frame.filter(pl.col(column) == value)
 
     def same_as(self, other: Result | None) -> bool:
         """Whether drawing ``other`` after this one would change nothing."""

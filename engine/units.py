@@ -162,6 +162,12 @@ def moment(ms: float, width: int = 19, zone: dt.tzinfo | None = None) -> str:
     return when.strftime("%H:%M:%S")
 
 
+def iso(ms: int) -> str:
+    """Epoch milliseconds as ISO 8601 in UTC with milliseconds. Raises ValueError, OverflowError or OSError beyond the
+    years 1 to 9999."""
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def percent(value: float) -> str:
     """0-100 as ``45.3%``."""
     special = _special(float(value))
@@ -278,12 +284,33 @@ _TIME_MS = {
 }  # fmt: skip
 
 
+_PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d\d)|(\d\d)(\d\d))?")
+
+
+def whole_date(typed: str) -> str:
+    """A year (``2024``), a month (``2024-05``) or a basic date (``20240501``) as the ISO date on which it begins; any
+    other text as it is. What ISO 8601 calls a date must not be read as a number of seconds."""
+    found = _PART_OF_DATE.fullmatch(typed.strip())
+    if found is None:
+        return typed
+    year, month, basic_month, day = found.groups()
+    whole = f"{year}-{month or basic_month or '01'}-{day or '01'}"
+    try:
+        dt.date.fromisoformat(whole)
+    except ValueError:
+        return typed
+    return whole
+
+
 def amount(kind: Kind, typed: str) -> float:
     """What an operator typed for a value of ``kind``, in the column's own unit. Raises ValueError with a sentence.
 
     Bytes take ``10MB`` and ``10MiB`` (both binary, as shown), durations ``90s``, ``5m``, ``1h30m`` (no unit: the
-    column's own), percent ``50`` or ``50%``, counts ``10k``, times an ISO date or epoch milliseconds.
+    column's own), percent ``50`` or ``50%``, counts ``10k``, times an ISO date (or its year or month) or epoch
+    milliseconds.
     """
+    if kind == "time_ms":
+        typed = whole_date(typed)
     low = typed.strip().lower()
     if kind == "time_ms" and not low.lstrip("-").isdigit():
         try:

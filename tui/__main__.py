@@ -373,7 +373,8 @@ def _report(arguments: argparse.Namespace) -> int:
         name = only or next((table.name for table in view.tables if table.name in result.tables), "")
         if not name:
             raise _Usage(f"{view.name} has no table for these options")
-        text = export.FORMATS[arguments.format](result.tables[name], declared[name])
+        frame = result.focused(name) if arguments.format == "markdown" else result.tables[name]
+        text = export.FORMATS[arguments.format](frame, declared[name])
     _write(text)
     if arguments.format != "text" and problems:
         _say(report.problems_text(problems))

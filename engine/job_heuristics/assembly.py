@@ -31,6 +31,8 @@ _JOB_FACTS = (
     "submit_ms", "launch_ms", "finish_ms", "name", "user", "queue", "state", "maps", "reduces", "maps_finished",
     "reduces_finished", "attempts_running", "uberized", "workflow", "diagnostics", "source",
 )  # fmt: skip
+UPSTREAM_LIMIT_MB = 500
+"""Size of a history file (MiB on disk) above which upstream's file fetcher does not parse it, unless told otherwise."""
 _EVENT_TABLES = ("job_events", "task_starts", "task_ends", "attempt_starts", "attempt_ends")
 
 
@@ -383,7 +385,21 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
         ),
         finish_ms=pl.when(pl.col("state") != "RUNNING").then(pl.col("finish_ms")),
         last_event_ms=pl.max_horizontal("last_time", "task_time", "attempt_time"),
+        broken=_over_limit(events).fill_null(pl.col("broken")),
     )  # fmt: skip
+
+
+def _over_limit(events: Events) -> pl.Expr:
+    """What upstream says instead of parsing a history file that is too large for it; null for all others."""
+    words = {
+        number: f"the history file has {info.size / 2**20:,.0f} MB, more than upstream's limit of {UPSTREAM_LIMIT_MB} MB "
+        "(history_log_size_limit_in_mb): it is not parsed and the job is treated as failed"
+        for number, info in events.infos.items()
+        if info.size > UPSTREAM_LIMIT_MB * 2**20 and info.kind == "jhist"
+    }
+    if not words:
+        return pl.lit(None, dtype=pl.String)
+    return pl.col("file").replace_strict(words, default=None, return_dtype=pl.String)
 
 
 def _confs(

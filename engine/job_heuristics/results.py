@@ -53,7 +53,7 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
             f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
             for label, value in json.loads(details).items()
         )
-        text = f"{heuristic} is {severity} (score {score}) for {names.get(job) or 'a job without a name'}. {values}"
+        text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
         found.setdefault(job, []).append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
     return {job: tuple(each) for job, each in found.items()}
 

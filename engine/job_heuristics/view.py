@@ -25,6 +25,8 @@ from engine.tables import Table
 from engine.view import Context, NoInput
 
 _DEFAULT_BLOCK = JobParameters().block_size
+_OF_ALL_JOBS = ("jobs", "heuristics", "recommendations", "costs", "differences")
+"""Tables that hold every job also where option job chooses one."""
 
 
 class JobHeuristics:
@@ -72,6 +74,7 @@ class JobHeuristics:
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
             detail=more.detail,
+            focus={name: ("job_id", job) for name in _OF_ALL_JOBS if name in tables} if job is not None else {},
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:

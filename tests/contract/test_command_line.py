@@ -184,6 +184,11 @@ def test_what_is_no_instant_is_refused(capfdbinary: pytest.CaptureFixture[bytes]
         ("2024-05-01T12:00:00.25+02:00", "2024-05-01T10:00:00.250Z"),
         ("2024-05-01", "2024-05-01T00:00:00.000Z"),
         ("-1", "1969-12-31T23:59:59.000Z"),
+        ("2024", "2024-01-01T00:00:00.000Z"),
+        (" 2024-05 ", "2024-05-01T00:00:00.000Z"),
+        ("20240501", "2024-05-01T00:00:00.000Z"),
+        ("202405", "1970-01-03T08:13:25.000Z"),
+        ("20241301", "1970-08-23T06:35:01.000Z"),
     ],
 )
 def test_instants(capfdbinary: pytest.CaptureFixture[bytes], data: Path, at: str, wanted: str) -> None:

@@ -82,6 +82,14 @@ def test_amount(kind, typed, want) -> None:
     assert units.amount(kind, typed) == want
 
 
+@pytest.mark.parametrize(
+    ("typed", "day"), [("2026", (2026, 1, 1)), ("2026-03", (2026, 3, 1)), ("20260310", (2026, 3, 10))]
+)
+def test_a_part_of_a_date_is_a_time(typed, day) -> None:
+    assert units.amount("time_ms", typed) == dt.datetime(*day).timestamp() * 1000
+    assert units.amount("count", typed.replace("-", "")) == int(typed.replace("-", ""))
+
+
 @pytest.mark.parametrize(("kind", "typed"), [("bytes", "ten"), ("ms", "5 parsecs"), ("count", ""), ("time_ms", "soon")])
 def test_amounts_that_are_none(kind, typed) -> None:
     with pytest.raises(ValueError, match=r"not a (number|unit|date)"):
