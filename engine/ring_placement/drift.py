@@ -21,7 +21,7 @@ def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
     total = ring.total
     if not names.height or total <= 0:
         return pl.Series("in_range", [None] * pairs.height, dtype=pl.Boolean)
-    policies = [policy(t, d, dict(cluster.rules), dict(cluster.limits), DEFAULTS) for _, t, d in names.iter_rows()]
+    policies = [policy(t, d, cluster.rules, cluster.limits, DEFAULTS) for _, t, d in names.iter_rows()]
     count = names.height
     none = np.zeros(0, dtype=np.int64)
     keys = Keys(

@@ -166,7 +166,9 @@ class Keys:
             none = np.empty(0, dtype=np.int64)
             return Groups(none.astype(np.int32), none, self.row_weight[:0])
         size = np.maximum(ranges.dataset_size, 1)
-        spread = (self.row_kind == SPREAD) | self.spread[self.row_dataset] & (self.row_kind == FINGERPRINT)
+        spread = self.row_kind == SPREAD
+        if self.spread.any():
+            spread |= self.spread[self.row_dataset] & (self.row_kind == FINGERPRINT)
         if not spread.any():
             return self._dense(
                 size, self.row_dataset, self._offsets(self.row_dataset, self.row_value, size), self.row_weight
@@ -193,9 +195,10 @@ class Keys:
 
     @staticmethod
     def _offsets(rows: np.ndarray, values: np.ndarray, size: np.ndarray) -> np.ndarray:
-        if (size == 1).all():
-            return np.zeros(len(rows), dtype=np.int64)
-        offsets: np.ndarray = (values % size[rows].astype(np.uint64)).astype(np.int64)
+        offsets = np.zeros(len(rows), dtype=np.int64)
+        # Most datasets have one shard only: no division for them.
+        at = np.flatnonzero((size > 1)[rows])
+        offsets[at] = values[at] % size[rows[at]].astype(np.uint64)
         return offsets
 
     @staticmethod

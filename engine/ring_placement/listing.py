@@ -31,7 +31,17 @@ def _largest(weight: np.ndarray, limit: int) -> np.ndarray:
     """Indices of the ``limit`` largest weights, in their order."""
     if len(weight) <= limit:
         return np.arange(len(weight))
-    return np.sort(np.argpartition(-weight, limit)[:limit]) if limit else np.empty(0, dtype=np.int64)
+    if not limit:
+        return np.empty(0, dtype=np.int64)
+    few = np.arange(len(weight))
+    if len(weight) > 8 * limit:
+        # A sample tells a bound that most entries are below, so that only the rest has to be partitioned.
+        sample = weight[:: max(1, len(weight) // 100_000)]
+        share = 2 * limit / len(weight)
+        bound = np.partition(sample, -int(share * len(sample)) - 1)[-int(share * len(sample)) - 1]
+        above = np.flatnonzero(weight >= bound)
+        few = above if len(above) >= limit else few
+    return np.sort(few[np.argpartition(-weight[few], limit - 1)[:limit]])
 
 
 def _rows(placement: Placement, limit: int) -> _Listed:
@@ -99,14 +109,11 @@ def _static(s: Scenario, limit: int, relaid: Placement) -> tuple[pl.DataFrame, n
         shard = pl.Series(position + 1)
     else:
         owner, shard = none, pl.Series(np.zeros(len(rows), dtype=np.int64))
-    columns = []
-    for k in range(TRIES):
-        at = chain[:, k]
-        text = ids.gather(pl.Series(np.maximum(at, 0).astype(np.uint32)))
-        columns.append(pl.select(pl.when(pl.Series(at >= 0)).then(text).alias(f"c{k}")).to_series())
-    lists = pl.DataFrame(columns).select(
-        pl.concat_list(pl.all()).list.drop_nulls().alias("candidates")
-    )["candidates"] if len(rows) else pl.Series("candidates", [], dtype=pl.List(pl.String))  # fmt: skip
+    ids = pl.Series([*ring.ids, None], dtype=pl.String)
+    flat = ids.gather(pl.Series(np.where(chain < 0, len(ring.ids), chain).ravel().astype(np.uint32)))
+    lists = flat.reshape((len(rows), TRIES)).arr.to_list() if len(rows) else pl.Series([], dtype=pl.List(pl.String))
+    if len(rows) and chain.min() < 0:
+        lists = lists.list.drop_nulls()
     what_if = relaid.keys.tenant_limit is not s.live.keys.tenant_limit or (
         relaid.keys.dataset_limit is not s.live.keys.dataset_limit
     )

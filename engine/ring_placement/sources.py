@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from engine.inputs import Inputs
-from engine.ring_placement.hashing import xxh64_each
+from engine.ring_placement.hashing import xxh64_column
 from engine.ring_placement.keys import FINGERPRINT, FIXED, SPREAD, Keys
 from engine.ring_placement.limits import DEFAULTS, ROUND_ROBIN, Limits, Rule
 from engine.ring_placement.ring import Member, Ring
@@ -27,6 +28,10 @@ UNITS = {
     "blocks": "bytes in blocks",
 }
 """What a byte is in each source. They are never mixed."""
+
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)
+"""An odd multiplier that carries every bit upwards (2^64 over the golden ratio)."""
+_SLOT_BITS = 21
 
 _KIND_RANK = {"page": 0, "memberlist": 1, "memberlist-binary": 2}
 _USAGE_SHARD = "pyroscope_adaptive_placement_dataset_shard_usage_per_shard_bytes_per_second"
@@ -51,13 +56,12 @@ class Cluster:
     """Everything known from the files that does not depend on a scenario.
 
     ``load``: rows (tenant, tenant_hash, dataset, dataset_hash, bytes, fingerprint, shard), ``load_source`` one of
-    SOURCES or "", ``unit`` its byte; ``limits`` per tenant from overrides, ``rules`` by (tenant, dataset).
+    SOURCES or "", ``unit`` its byte; ``limits`` per tenant from overrides, ``rule_rows`` the stored rules.
     ``observed``: rows (source, tenant, dataset, shard, instance, bytes).
     """
 
     ring: RingFile | None
     limits: Mapping[str, Limits]
-    rules: Mapping[tuple[str, str], Rule]
     rule_rows: pl.DataFrame
     load: pl.DataFrame
     load_source: str
@@ -66,6 +70,12 @@ class Cluster:
     stats: pl.DataFrame
     notes: tuple[str, ...] = ()
     memo: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def rules(self) -> Mapping[tuple[str, str], Rule]:
+        """Stored rules by (tenant, dataset)."""
+        columns = ("tenant", "dataset", "tenant_limit", "dataset_limit", "load_balancing")
+        return {(r[0], r[1]): Rule(*r) for r in self.rule_rows.select(columns).iter_rows()}
 
 
 _LOAD_SCHEMA: dict[str, Any] = {
@@ -190,9 +200,7 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
     """Combine all input tables. ``wanted_load``: one of SOURCES, or ``auto`` for the best there is."""
     ring = choose_ring(inputs, wanted_ring, at_ms)
     notes: list[str] = []
-    rules_frame = _newest(inputs.table("rules"), inputs, at_ms)
-    rule_columns = ("tenant", "dataset", "tenant_limit", "dataset_limit", "load_balancing")
-    rules = {(r[0], r[1]): Rule(*r) for r in rules_frame.select(rule_columns).iter_rows()}
+    rules = _newest(inputs.table("rules"), inputs, at_ms)
     stats = _newest(inputs.table("stats"), inputs, at_ms)
     metrics = inputs.table("metrics")
     blocks = inputs.table("blocks")
@@ -279,7 +287,7 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
     if more and source in loads:
         notes.append(f"load from {source}; also there, not mixed in: {', '.join(more)}")
     return Cluster(
-        ring, _limits(inputs), rules, rules_frame, load, source if source in loads else "", units.get(source, ""), joined, stats,
+        ring, _limits(inputs), rules, load, source if source in loads else "", units.get(source, ""), joined, stats,
         tuple(notes),
     )  # fmt: skip
 
@@ -288,7 +296,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     """Keys of the cluster's load (or, without any, of the datasets that rules name, at no load), and per dataset the
     texts (tenant, dataset, limits_from), in the keys' order."""
     load = cluster.load
-    if not load.height and cluster.rules:
+    if not load.height and cluster.rule_rows.height:
         names = sorted(cluster.rules)
         load = _conform(
             pl.DataFrame(
@@ -318,7 +326,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
     dataset_limit = np.array([x.default_dataset_shards for x in per_tenant], dtype=np.int64)[tenant_of]
     origin = np.array([t in cluster.limits for t in tenant_names], dtype=np.int8)[tenant_of]
     spread = np.zeros(len(texts), dtype=bool)
-    if cluster.rules and not whole:
+    if cluster.rule_rows.height and not whole:
         rule_rows = cluster.rule_rows.join(
             datasets.select("tenant", pl.col("dataset").fill_null("")).with_row_index("at"),
             on=["tenant", "dataset"], how="inner", maintain_order="left",
@@ -347,9 +355,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
         keys = replace(keys, pinned=(shard - 1) % total, pinned_total=total)
     elif load["shard"].null_count() < load.height and total:
         _fix_offsets(keys, load, total)
-    labels = pl.Series(
-        "limits_from", np.array(["default", "override", "rule"])[origin] if len(origin) else [], dtype=pl.String
-    )
+    labels = pl.Series("limits_from", ["default", "override", "rule"]).gather(pl.Series(origin.astype(np.uint32)))
     return keys, datasets.select("tenant", texts.alias("dataset")).with_columns(labels)
 
 
@@ -358,38 +364,61 @@ def _distinct(frame: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
     columns = frame.columns
     if not frame.height:
         return frame, np.empty(0, dtype=np.int32)
-    # Grouping one number is cheaper than grouping texts. Equal numbers of different rows are possible, so look.
-    hashed = frame.select(pl.struct(columns).hash().alias("hash"))
-    grouped = hashed.with_row_index("index").group_by("hash").agg("index")
-    index, counts, first = _members(grouped)
-    leader = np.empty(frame.height, dtype=np.uint32)
-    leader[index] = np.repeat(first, counts)
-    leaders = pl.Series(leader)
-    if not all(frame[c].gather(leaders).eq_missing(frame[c]).all() for c in columns):
-        index, counts, first = _members(frame.with_row_index("index").group_by(columns).agg("index"))
-    distinct = frame[pl.Series(first)]
+    # Comparing one number is cheaper than comparing texts. Equal numbers of different rows are possible, so look.
+    leader = _leaders(_row_hashes(frame))
+    leaders = pl.Series(leader.astype(np.uint32))
+    if not all(frame.select(pl.col(c).gather(leaders).eq_missing(pl.col(c)).all() for c in columns).row(0)):
+        leader = frame.with_row_index("at").select(pl.col("at").first().over(columns))["at"].to_numpy().astype(np.int64)
+    leads = np.zeros(frame.height, dtype=bool)
+    leads[leader] = True
+    first = np.flatnonzero(leads)
+    distinct = frame[pl.Series(first.astype(np.uint32))]
     order = distinct.select(pl.arg_sort_by(columns, nulls_last=True)).to_series()
-    number = np.empty(distinct.height, dtype=np.int32)
-    number[order.to_numpy()] = np.arange(distinct.height, dtype=np.int32)
-    rows = np.empty(frame.height, dtype=np.int32)
-    rows[index] = np.repeat(number, counts)
-    return distinct[order], rows
+    number = np.empty(frame.height, dtype=np.int32)
+    number[first[order.to_numpy()]] = np.arange(distinct.height, dtype=np.int32)
+    return distinct[order], number[leader]
 
 
-def _members(grouped: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row numbers group by group, how many each group has, and the first of each."""
-    lists = grouped["index"]
-    index, counts = lists.explode().to_numpy(), lists.list.len().to_numpy()
-    return index, counts, index[np.cumsum(counts) - counts]
+def _row_hashes(frame: pl.DataFrame) -> np.ndarray:
+    """One number (uint64) per row, equal for equal rows; which number it is does not matter."""
+    rows = np.zeros(frame.height, dtype=np.uint64)
+    for column in frame.select(pl.all().hash()).iter_columns():
+        rows = (rows ^ column.to_numpy()) * _SCATTER
+    return rows
+
+
+def _leaders(hashes: np.ndarray) -> np.ndarray:
+    """For each of ``hashes`` (uint64) the index (int64) of one that is equal, the same for all equal ones.
+
+    All write their index into a slot of a table and read who stays there; those that find another hash try again
+    among themselves with other bits. Where few are distinct that is much less work than sorting or a hash table.
+    """
+    bits = min(max(len(hashes).bit_length() + 1, 8), _SLOT_BITS)
+    slots = np.empty(1 << bits, dtype=np.int64)
+    out = left = np.arange(len(hashes))
+    wanted = state = hashes
+    while len(left):
+        # A signed view, not a copy: indexing by what NumPy indexes with itself is several times faster.
+        at = (state >> np.uint64(64 - bits)).view(np.int64)
+        slots[at] = left
+        found = slots[at]
+        if left is out:
+            out = found
+        else:
+            out[left] = found
+        again = np.flatnonzero(hashes[found] != wanted)
+        left, wanted, state = left[again], wanted[again], state[again]
+        state = (state ^ (state >> np.uint64(29))) * _SCATTER
+    return out
 
 
 def _hashes(texts: pl.Series, raw: pl.Series | None) -> np.ndarray:
     unique = texts.unique(maintain_order=True)
     if len(unique) < len(texts):
-        table = pl.DataFrame({texts.name: unique, "hash": pl.Series(xxh64_each(unique.to_list()), dtype=pl.UInt64)})
+        table = pl.DataFrame({texts.name: unique, "hash": pl.Series(xxh64_column(unique), dtype=pl.UInt64)})
         hashes = texts.to_frame().join(table, on=texts.name, how="left", maintain_order="left")["hash"]
     else:
-        hashes = pl.Series("hash", xxh64_each(texts.to_list()), dtype=pl.UInt64)
+        hashes = pl.Series("hash", xxh64_column(texts), dtype=pl.UInt64)
     if raw is not None:
         hashes = pl.select(pl.coalesce(raw, hashes)).to_series()
     return hashes.to_numpy().astype(np.uint64)
