@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import numpy as np
 import polars as pl
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Kind = Literal[
     "text", "id", "count", "number", "bytes", "bytes_per_s", "ms", "s", "time_ms", "percent", "ratio", "level",
@@ -29,7 +31,10 @@ class Bulk(Protocol):
         ...
 
 
-Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame | Bulk
+if TYPE_CHECKING:
+    Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame | Bulk
+else:
+    Rows = Any  # NumPy takes as long to import as everything else here
 
 
 @dataclass(frozen=True, slots=True)

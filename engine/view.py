@@ -53,10 +53,14 @@ class View(Protocol):
 
     name: str
     title: str
-    kinds: tuple[FileKind, ...]
     parameters: type[Parameters]
     tables: tuple[Table, ...]
     fail_on: Level
+
+    @property
+    def kinds(self) -> tuple[FileKind, ...]:
+        """What the view reads, in the order of recognition."""
+        ...
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Pure: same inputs, parameters, ``now_ms`` and ``at_ms`` give an equal result."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import polars as pl
 
+from engine.job_heuristics.beyond_tables import COSTS
 from engine.job_heuristics.facts import DEFAULT_AM_MB, DEFAULT_CONTAINER_MB, MB
 from engine.job_heuristics.model import Model
-from engine.tables import Column, Table
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("useful", "memory that tasks needed, while they worked"),
@@ -25,22 +25,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
 """Causes in the order they are shown, with their meaning."""
 NAMES = tuple(name for name, _ in CAUSES)
 
-COSTS = Table(
-    "costs",
-    "One row per job and cause: container memory and cores over time of all attempts; causes add up to the job",
-    (
-        Column("job_id", pl.String, "job id", kind="id", priority=0, width=24),
-        Column("cause", pl.String, "what the resources went to", priority=0, width=20),
-        Column("attempts", pl.Int64, "attempts with a part in it", kind="count"),
-        Column("mb_ms", pl.Int64, "container MB x ms, exact", unit="MB ms", hidden=True, kind="count"),
-        Column("mb_s", pl.Float64, "container memory x time", unit="MB s", kind="mb_s", priority=0),
-        Column("vcore_s", pl.Float64, "virtual cores x time", unit="vcore s", kind="number"),
-        Column("share", pl.Float64, "part of the job's memory x time", unit="%", kind="percent", priority=0),
-        Column("price", pl.Float64, "by option price-gb-h and price-vcore-h; null without them", kind="number"),
-    ),
-    key=("job_id", "cause"),
-    title="cost",
-)
 
 _KEYS = {
     "map_vcores": ("mapreduce.map.cpu.vcores", 1),

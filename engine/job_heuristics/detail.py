@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from engine.job_heuristics import advice, certainty, facts, gates, phases, series, skew, whatif, why
 from engine.job_heuristics.tables import SEVERITIES
-from engine.tables import Table
 
 SLOT_POINTS = 240
 LANES = 400
@@ -117,18 +116,6 @@ class JobDetail:
     before: whatif.Metrics = field(compare=False)
     scenario: whatif.Scenario = field(compare=False)
     prediction: whatif.Prediction | None = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Detail:
-    """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the
-    heuristics a strip shows in order, the chosen job."""
-
-    stamp: tuple[Any, ...]
-    heuristics: tuple[str, ...]
-    listing: pl.DataFrame = field(compare=False, repr=False)
-    listing_spec: Table = field(compare=False, repr=False)
-    job: JobDetail | None = None
 
 
 def facts_of(job: facts.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -> JobFacts:

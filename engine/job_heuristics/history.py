@@ -9,30 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from engine.job_heuristics.beyond_tables import HISTORY
 from engine.job_heuristics.skew import SCALE
-from engine.tables import Column, Table
-
-HISTORY = Table(
-    "history",
-    "Runs of the jobs with the same name (numbers and dates left out), normalised by input, newest first",
-    (
-        Column("job_id", pl.String, "job id", kind="id", priority=0, width=24),
-        Column("name", pl.String, "job name in full", priority=2, width=24),
-        Column("submit_ms", pl.Int64, "submitted", unit="epoch ms", kind="time_ms", title="submitted", priority=0),
-        Column("state", pl.String, "state", priority=1),
-        Column("severity", pl.String, "worst verdict", kind="level", priority=0),
-        Column("input_bytes", pl.Int64, "bytes read by maps", unit="bytes", kind="bytes", title="input"),
-        Column("used_mb_s", pl.Int64, "upstream's used memory x time", unit="MB s", kind="mb_s", title="used"),
-        Column("wasted_mb_s", pl.Int64, "upstream's wasted", unit="MB s", kind="mb_s", title="wasted", priority=2),
-        Column("runtime_ms", pl.Int64, "run time", unit="ms", kind="ms", title="run time"),
-        Column("used_per_gb", pl.Float64, "used MB s per GB of input", unit="MB s/GB", kind="number", title="used/GB"),
-        Column("ms_per_gb", pl.Float64, "run time per GB of input", unit="ms/GB", kind="ms", title="time/GB"),
-        Column("change", pl.Float64, "used per GB against the median of earlier runs", unit="%", kind="percent"),
-        Column("flag", pl.String, "regression, improvement or change: this run or the level from it on", priority=0),
-    ),
-    key=("job_id",),
-    title="history",
-)
 
 MOST = 200
 """Most runs that are shown and judged, those around the chosen one."""

@@ -14,13 +14,13 @@ from typing import Any
 import polars as pl
 
 from engine.job_heuristics import gates
+from engine.job_heuristics.beyond_tables import RECOMMENDATIONS
 from engine.job_heuristics.facts import MB
 from engine.job_heuristics.gates import MINUTE
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.tables import SEVERITIES
 from engine.job_heuristics.whatif import COPY_BYTES_PER_MS, START_MOST_MS, START_MS
 from engine.job_heuristics.why import amount
-from engine.tables import Column, Table
 
 IDEAL_MS = 7.5 * MINUTE
 """Middle of the 5 to 10 minutes that a task should run."""
@@ -31,47 +31,6 @@ DISK_BYTES_PER_MS = 100 * MB / 1000
 """Assumed local disk: upstream's constant of 100 MiB/s."""
 BYTES_PER_REDUCER = 4 * 2**30
 """Most shuffle bytes a reducer should merge."""
-
-RECOMMENDATIONS = Table(
-    "recommendations",
-    "One row per job and advice that should pay: what to set, what it saves, and the verdict after it",
-    (
-        Column("job_id", pl.String, "job id", kind="id", priority=0, width=24),
-        Column("rank", pl.Int64, "1 saves most", kind="count", width=4),
-        Column("topic", pl.String, "what it is about", priority=0, width=16),
-        Column("key", pl.String, "property to set", priority=0, width=44),
-        Column("value", pl.String, "value to set it to", priority=0, width=12),
-        Column("current", pl.String, "value it has, or what follows from it now", width=12),
-        Column(
-            "saving_mb_s",
-            pl.Float64,
-            "predicted saving of container memory x time",
-            unit="MB s",
-            kind="mb_s",
-            title="saves",
-        ),
-        Column(
-            "saving_percent",
-            pl.Float64,
-            "the same as part of what the job used",
-            unit="%",
-            kind="percent",
-            title="of used",
-        ),
-        Column(
-            "wait_change_ms",
-            pl.Int64,
-            "predicted change of the job's waiting; below 0 is shorter",
-            kind="ms",
-            title="wait",
-        ),
-        Column("heuristic", pl.String, "verdict it aims at", width=16),
-        Column("severity_now", pl.String, "its severity", kind="level", title="now"),
-        Column("severity_after", pl.String, "its severity with the new value", kind="level", title="after"),
-        Column("text", pl.String, "the reason in words, with the job's numbers", width=80, priority=2),
-    ),
-    key=("job_id", "rank"),
-)
 
 
 def stats(model: Model, headroom: float = 1.5) -> pl.DataFrame:

@@ -4,86 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from engine.job_heuristics.beyond_tables import ROLLUP
 from engine.job_heuristics.tables import SEVERITIES
-from engine.tables import Column, Table
 
 GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
 """What jobs can be grouped by; ``hour`` is the UTC hour in which they finished (or were submitted)."""
-
-ROLLUP = Table(
-    "rollup",
-    "One row per group (by user, queue, job_type and hour): jobs, resources and severities; most wasted first",
-    (
-        Column("by", pl.String, "what the jobs are grouped by: user, queue, job_type, hour", priority=0, width=9),
-        Column("group", pl.String, "its value; hours in UTC", priority=0, width=24),
-        Column("jobs", pl.Int64, "jobs", kind="count", priority=0),
-        Column("running", pl.Int64, "of them running", kind="count", priority=3),
-        Column("failed", pl.Int64, "of them failed or killed", kind="count", priority=2),
-        Column("used_mb_s", pl.Int64, "upstream's used memory x time", unit="MB s", kind="mb_s", title="used"),
-        Column(
-            "wasted_mb_s",
-            pl.Int64,
-            "upstream's wasted memory x time",
-            unit="MB s",
-            kind="mb_s",
-            title="wasted",
-            priority=0,
-        ),
-        Column("wasted_percent", pl.Float64, "wasted of used", unit="%", kind="percent", title="of used"),
-        Column(
-            "cost_mb_s",
-            pl.Float64,
-            "true cost of all attempts",
-            unit="MB s",
-            kind="mb_s",
-            title="true cost",
-            priority=2,
-        ),
-        Column(
-            "avoidable_mb_s",
-            pl.Float64,
-            "of it avoidable by a better set-up",
-            unit="MB s",
-            kind="mb_s",
-            title="avoidable",
-            priority=2,
-        ),
-        Column(
-            "saving_mb_s",
-            pl.Float64,
-            "predicted saving of all recommendations",
-            unit="MB s",
-            kind="mb_s",
-            title="saving",
-        ),
-        Column("wait_ms", pl.Int64, "upstream's wait, summed", unit="ms", kind="ms", title="wait", priority=2),
-        Column(
-            "share",
-            pl.Float64,
-            "part of all waste",
-            unit="%",
-            kind="percent",
-            title="of all waste",
-            width=14,
-            priority=1,
-        ),
-        Column(
-            "cumulated",
-            pl.Float64,
-            "part of all waste down to here (Pareto)",
-            unit="%",
-            kind="percent",
-            width=14,
-            priority=2,
-        ),
-        *(
-            Column(word.lower(), pl.Int64, f"jobs whose worst verdict is {word}", kind="count", priority=3)
-            for word in SEVERITIES
-        ),
-    ),
-    key=("by", "group"),
-    title="roll-up",
-)
 
 
 _SUMMED = (

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from engine.inputs import Inputs
-from engine.job_heuristics import beyond, rules, settings
-from engine.job_heuristics.assembly import assembled
-from engine.job_heuristics.changes import Changes, spliced
-from engine.job_heuristics.model import Model
+from engine.job_heuristics import beyond_tables
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.readers import KINDS
-from engine.job_heuristics.results import Judged, judge, sides_of
 from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES, TASKS
 from engine.parameters import Parameters
 from engine.problems import fold
-from engine.reading import FileKind
 from engine.result import Headline, Level, Result
 from engine.tables import Table
 from engine.view import Context, NoInput
+
+if TYPE_CHECKING:
+    from engine.inputs import Inputs
+    from engine.job_heuristics import rules
+    from engine.job_heuristics.changes import Changes
+    from engine.job_heuristics.model import Model
+    from engine.job_heuristics.results import Judged
+    from engine.reading import FileKind
+
+# What computes and what reads is imported when it is needed: who only asks what the view is does not wait for it.
 
 _DEFAULT_BLOCK = JobParameters().block_size
 _OF_ALL_JOBS = ("jobs", "heuristics", "recommendations", "costs", "differences")
@@ -34,13 +37,22 @@ class JobHeuristics:
 
     name = "job-heuristics"
     title = "Job heuristics"
-    kinds: tuple[FileKind, ...] = KINDS
     parameters: type[Parameters] = JobParameters
-    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *beyond.TABLES, DIFFERENCES, TASKS)
+    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *beyond_tables.TABLES, DIFFERENCES, TASKS)
     fail_on: Level = "severe"
+
+    @property
+    def kinds(self) -> tuple[FileKind, ...]:
+        """The file kinds, in the order of recognition."""
+        from engine.job_heuristics.readers import KINDS
+
+        return KINDS
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
+        from engine.job_heuristics import beyond
+        from engine.job_heuristics.assembly import assembled
+
         wanted: JobParameters = parameters
         model, changes = assembled(inputs, context)
         if model.jobs.is_empty():
@@ -86,6 +98,8 @@ VIEW = JobHeuristics()
 
 
 def _rules(parameters: JobParameters) -> rules.Rules:
+    from engine.job_heuristics import rules
+
     chosen = rules.DEFAULT
     if parameters.heuristic_conf is not None:
         chosen = rules.read(parameters.heuristic_conf.name, parameters.heuristic_conf.data)
@@ -100,6 +114,10 @@ def _judged(
     context: Context,
 ) -> Judged:
     """All jobs judged; only those that changed since the last time are judged anew while the rules stay."""
+    from engine.job_heuristics import settings
+    from engine.job_heuristics.changes import spliced
+    from engine.job_heuristics.results import Judged, judge, sides_of
+
     memo: dict[str, Any] = context.memo.setdefault(("job-verdicts", context.at_ms is None), {})
     touched = changes.since(memo.get("generation"))
     if touched is None or 2 * len(touched) > model.jobs.height:

@@ -18,7 +18,8 @@ from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.detail import Detail, JobDetail
+    from engine.job_heuristics.detail import JobDetail
+    from engine.job_heuristics.shown import Detail
     from engine.result import Result
     from engine.tables import Column, Table
     from tui.widgets.window import Cell
