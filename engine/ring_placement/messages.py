@@ -405,8 +405,10 @@ def placement_kind(data: bytes) -> str:
         while at < len(data):
             key, body = varint(data, at, len(data))
             if key == 0x18 or key == 0x20:
-                # Nothing but the time: an empty file of either kind, told apart by its field number.
-                return ("rules" if key == 0x18 else "stats") if tenants == 0 and at == 0 else ""
+                # Nothing but the time: an empty file of either kind, told apart by its field number. 0x20 is also a
+                # blank, with which many a text begins: the number must be all there is.
+                _, end = varint(data, body, len(data))
+                return ("rules" if key == 0x18 else "stats") if at == 0 and end == len(data) else ""
             if key not in (0x0A, 0x12):
                 return ""
             length, body = varint(data, body, len(data))

@@ -37,6 +37,7 @@ OTHER_LIMITS = frozenset(
 """Upstream's per-tenant limits that have nothing to do with placement: accepted without a word."""
 
 _HEAD = re.compile(rb"(?m)^[ \t]*[\"']?(?:overrides|[\w.-]*(?:overrides|runtime)[\w.-]*\.ya?ml)[\"']?[ \t]*:")
+_LIMIT = re.compile(rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|ingestion_tenant_shard_size)[\"']?[ \t]*:")
 _DEPTH = 60
 _NULL = "tag:yaml.org,2002:null"
 
@@ -92,13 +93,15 @@ class Overrides:
 
     def recognise(self, name: str, head: bytes) -> bool:
         """YAML with a top key ``overrides`` (or a ConfigMap entry of such a file); a file named after it even if it
-        does not parse as such."""
+        does not parse as such. Without a YAML name, a placement limit must follow."""
         if head[:4] in (b"PAR1", b"\x28\xb5\x2f\xfd") or b"\x00" in head:
             return False
         lowered = name.lower()
-        if not lowered.endswith((".yaml", ".yml")):
-            return lowered.endswith(".json") and re.match(rb'\s*\{\s*"overrides"\s*:', head) is not None
-        return _HEAD.search(head) is not None or "overrides" in lowered
+        if lowered.endswith((".yaml", ".yml")):
+            return _HEAD.search(head) is not None or "overrides" in lowered
+        if re.match(rb'\s*\{\s*"overrides"\s*:', head):
+            return True
+        return _HEAD.search(head) is not None and _LIMIT.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """One row per tenant, with the limits as set (null: not set)."""

@@ -412,11 +412,15 @@ class Blocks(_Document):
     tables = (tables.BLOCKS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the name Pyroscope gives it; its beginning is ordinary Parquet."""
-        return name == "block.bin" or name.endswith((".block.bin", "-block.bin"))
+        """By the name Pyroscope gives it, or as what begins like Parquet and is not called so."""
+        if name == "block.bin" or name.endswith((".block.bin", "-block.bin")):
+            return True
+        return head.startswith(b"PAR1") and not name.endswith((".parquet", ".pq"))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One row per dataset."""
+        """One row per dataset; ordinary Parquet under a name of its own gives nothing."""
+        if data.endswith(b"PAR1") and not source.path.endswith("block.bin"):
+            return Reading()
         try:
             block = messages.block_footer(data)
         except messages.NoFooter as error:
@@ -508,12 +512,14 @@ class LoadTable(_Document):
     def recognise(self, name: str, head: bytes) -> bool:
         """By its header line, or a Parquet file that is not a block."""
         if head.startswith(b"PAR1"):
-            return name.endswith((".parquet", ".pq"))
+            return not name.endswith("block.bin")
         return load_table.is_header(head.split(b"\n", 1)[0])
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """One row per line."""
         if data.startswith(b"PAR1"):
+            if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
+                return Reading()  # a block under another name
             return load_table.read_parquet(source, data)
         return load_table.read_csv(source, data, final)
 

@@ -36,6 +36,7 @@ _SLOT_BITS = 21
 _KIND_RANK = {"page": 0, "memberlist": 1, "memberlist-binary": 2}
 _USAGE_SHARD = "pyroscope_adaptive_placement_dataset_shard_usage_per_shard_bytes_per_second"
 _USAGE = "pyroscope_adaptive_placement_dataset_shard_usage_bytes_per_second"
+_LIMIT = "pyroscope_adaptive_placement_dataset_shard_limit"
 _SENT = "pyroscope_segment_writer_client_sent_bytes_sum"
 _INGEST = "pyroscope_segment_writer_segment_ingest_bytes_sum"
 
@@ -196,6 +197,47 @@ def _counters(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl.Data
     return ends.with_columns(value.round().alias("bytes")).sort(series, nulls_last=True), rated
 
 
+def _whole_usage(split: pl.DataFrame, sums: pl.DataFrame) -> pl.DataFrame:
+    """Load rows of the usage gauges: a dataset's breakdown by shard where it adds up to the dataset's own gauge (each
+    shard is rounded), else that sum alone: series of shards that moved stay behind, and a scrape may lack some."""
+    key = ["tenant", "dataset"]
+    parts = split.group_by(key, maintain_order=True).agg(pl.col("bytes").sum().alias("parts"), pl.len().alias("n"))
+    told = sums.join(parts, on=key, how="left", maintain_order="left", nulls_equal=True)
+    good = ((pl.col("bytes") - pl.col("parts")).abs() <= pl.col("n")).fill_null(False)
+    alone = told.filter(~good).select(sums.columns)
+    kept = split.join(alone, on=key, how="anti", maintain_order="left", nulls_equal=True)
+    return pl.concat([kept, alone], how="vertical_relaxed")
+
+
+def _with_limit_gauges(
+    rules: pl.DataFrame, metrics: pl.DataFrame, inputs: Inputs, limits: Mapping[str, Limits]
+) -> pl.DataFrame:
+    """``rules`` and, for datasets without one, what the shard limit gauges tell: the newest series of each, with its
+    tenant's own limit."""
+    found = metrics.filter((pl.col("metric") == _LIMIT) & pl.col("dataset").is_not_null() & (pl.col("value") >= 1))
+    if not found.height:
+        return rules
+    times = {i: info.mtime_ms for i, info in inputs.files.items()}
+    found = found.with_columns(pl.col("file").replace_strict(times, default=0, return_dtype=pl.Int64).alias("t"))
+    key = ["tenant", "dataset"]
+    own = {tenant: limit.tenant_limit for tenant, limit in limits.items()}
+    told = (
+        found.sort("t", "file", maintain_order=True)
+        .with_columns(pl.col("tenant").fill_null(""))
+        .unique(key, keep="last", maintain_order=True)
+        .select(
+            *key,
+            pl.col("tenant")
+            .replace_strict(own, default=DEFAULTS.tenant_limit, return_dtype=pl.Int64)
+            .alias("tenant_limit"),
+            pl.col("value").cast(pl.Int64).alias("dataset_limit"),
+            pl.col("load_balancing").cast(pl.Int64, strict=False).fill_null(0),
+        )
+        .join(rules, on=key, how="anti", maintain_order="left")
+    )
+    return pl.concat([rules, told], how="diagonal_relaxed")
+
+
 def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None) -> Cluster:
     """Combine all input tables. ``wanted_load``: one of SOURCES, or ``auto`` for the best there is."""
     ring = choose_ring(inputs, wanted_ring, at_ms)
@@ -203,6 +245,8 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
     rules = _newest(inputs.table("rules"), inputs, at_ms)
     stats = _newest(inputs.table("stats"), inputs, at_ms)
     metrics = inputs.table("metrics")
+    limits = _limits(inputs)
+    rules = _with_limit_gauges(rules, metrics, inputs, limits)
     blocks = inputs.table("blocks")
     loads: dict[str, pl.DataFrame] = {}
     observed: list[pl.DataFrame] = []
@@ -232,14 +276,11 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
             if metric == _USAGE_SHARD:
                 observed.append(rows.with_columns(pl.lit("usage").alias("source")))
                 loads[name] = rows
-            elif name in loads:
-                # Datasets without a breakdown by shard still have a sum.
-                loads[name] = pl.concat(
-                    [loads[name], rows.join(loads[name], on=["tenant", "dataset"], how="anti", maintain_order="left")],
-                    how="vertical_relaxed",
-                )
-            else:
-                loads[name] = rows
+                continue
+            split = loads.get(name, rows.clear())
+            whole = rows.join(split, on=["tenant", "dataset"], how="anti", maintain_order="left", nulls_equal=True)
+            observed.append(whole.with_columns(pl.lit("usage").alias("source")))
+            loads[name] = _whole_usage(split, rows)
         for metric, name in ((_SENT, "sent"), (_INGEST, "ingest")):
             rows, rated = _counters(metrics, inputs, metric)
             if not rows.height:
@@ -287,7 +328,7 @@ def gather(inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None
     if more and source in loads:
         notes.append(f"load from {source}; also there, not mixed in: {', '.join(more)}")
     return Cluster(
-        ring, _limits(inputs), rules, load, source if source in loads else "", units.get(source, ""), joined, stats,
+        ring, limits, rules, load, source if source in loads else "", units.get(source, ""), joined, stats,
         tuple(notes),
     )  # fmt: skip
 

@@ -313,7 +313,10 @@ class ParquetRows:
         return head[:4] == b"PAR1" and name != "block.bin"  # Pyroscope's blocks only begin like Parquet
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One file to rows; a Parquet file with other columns gives none, without a problem."""
+        """One file to rows; a Parquet file with other columns gives none, without a problem, and so does a block of
+        Pyroscope under another name."""
+        if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
+            return Reading(consumed=len(data))
         try:
             columns = list(pl.read_parquet_schema(io.BytesIO(data)))
             shape = _shape([name.lower() for name in columns])

@@ -103,7 +103,8 @@ def test_metrics_and_placement_files() -> None:
     assert result.summary["load_source"] == "stats"
     assert result.tables["nodes"]["load_before"].sum() == total == result.tables["placements"]["bytes_per_s"].sum()
     usage = VIEW.compute(given, parse(RingParameters, [("load", "usage")]), Context(now_ms=0))
-    assert usage.tables["nodes"]["load_before"].sum() == 103086
+    # The breakdown names one shard of the dataset's four: the dataset's own gauge is the load.
+    assert usage.tables["nodes"]["load_before"].sum() == 412345
     sent = VIEW.compute(given, parse(RingParameters, [("load", "sent")]), Context(now_ms=0))
     assert sent.tables["nodes"]["load_before"].sum() == 9437184
     # Such a load has no datasets: the tab says that another ring can only be laid out roughly.
@@ -119,6 +120,47 @@ def test_metrics_and_placement_files() -> None:
     assert (row["instance"], row["computed"], row["drift"]) == ("pyroscope-segment-writer-0",) * 2 + ("",)
     units = {r.summary["load_unit"] for r in (result, usage, sent)}
     assert len(units) == 2
+
+
+def test_limits_and_usage_of_the_metrics_alone() -> None:
+    given = inputs({n: raw(f"native/{n}") for n in ("metrics.prom", "ring3.page.json", "overrides.yaml")})
+    result = VIEW.compute(given, RingParameters(), Context(now_ms=0))
+    placed = result.tables["placements"]
+    assert set(placed.select("dataset", "tenant_shards", "dataset_shards", "limits_from").iter_rows()) == {
+        ("checkout", 8, 4, "rule")
+    }
+    assert placed.height == 4
+    assert placed["bytes_per_s"].sum() == 412345
+    split = b"pyroscope_adaptive_placement_dataset_shard_usage_per_shard_bytes_per_second"
+    whole = b"pyroscope_adaptive_placement_dataset_shard_usage_bytes_per_second"
+    rows = b"".join(
+        split + b'{dataset="d",shard_id="%d",shard_owner="pyroscope-segment-writer-0",tenant="t"} 10\n' % i
+        for i in (1, 2)
+    )
+    full = inputs(
+        {
+            "m.prom": rows + whole + b'{dataset="d",tenant="t"} 21\n' + whole + b'{dataset="e",tenant="t"} 7\n',
+            "ring": raw("native/ring3.page.json"),
+        }
+    )
+    seen = VIEW.compute(full, RingParameters(), Context(now_ms=0))
+    assert seen.summary["load_total"] == 27
+    found = seen.tables["observed"].select("dataset", "shard", "bytes").sort("dataset", "shard").rows()
+    assert found == [("d", 1, 10), ("d", 2, 10), ("e", None, 7)]
+
+
+def test_recognised_by_content() -> None:
+    ring, limits = raw("native/ring3.page.json"), raw("native/overrides.yaml")
+    config = b"kind: ConfigMap\ndata:\n  overrides.yaml: |\n" + b"".join(b"    " + x for x in limits.splitlines(True))
+    for name, data in (("limits", limits), ("a.txt", config), ("b.yml", config)):
+        given = inputs({"r": ring, name: data})
+        assert set(given.table("overrides")["tenant"]) == {"anonymous", "1218", "team-b"}
+        assert not given.problems
+    # Texts that begin with blanks or line ends are no placement files.
+    for text in (b"            PARTITION    LEADER\n   clicks.raw-7   1\n", b"\n\n  x\n", b" \x01 ok\n"):
+        assert not inputs({"load.txt": text}).problems
+    block = next((reference("ring-placement") / "real/blocks").glob("*/block.bin")).read_bytes()
+    assert inputs({"renamed": block}).table("blocks").height > 0
 
 
 def test_block_footers() -> None:
