@@ -37,6 +37,12 @@ else:
     Rows = Any  # NumPy takes as long to import as everything else here
 
 
+def _series(name: str, values: Any, dtype: Any) -> pl.Series:
+    if isinstance(values, pl.Series) and values.dtype == dtype:
+        return values if values.name == name else values.alias(name)
+    return pl.Series(name, values, dtype=dtype, strict=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: stable snake_case ``name`` (everything addresses columns by it, never by position), Polars ``dtype``,
@@ -103,7 +109,7 @@ class Table:
         if not isinstance(rows, (pl.DataFrame, Mapping)):
             rows = rows.glue(self, [rows])
         given = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
-        schema = self.schema  # made anew at each access
+        schema = self.schema
         unknown = set(given) - set(schema)
         if unknown:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
@@ -112,7 +118,10 @@ class Table:
         if isinstance(rows, pl.DataFrame):
             frame = rows
         else:
-            frame = pl.DataFrame({n: pl.Series(n, rows[n], dtype=schema[n], strict=False) for n in given})
+            names = schema.keys() if len(given) == len(schema) else given
+            frame = pl.DataFrame([_series(n, rows[n], schema[n]) for n in names])
+        if frame.schema == schema:
+            return frame
         return frame.select(
             pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns

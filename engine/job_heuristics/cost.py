@@ -6,11 +6,25 @@ cause; a successful attempt is divided into waiting, over-sizing and useful part
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+import numpy as np
 import polars as pl
 
+from engine.job_heuristics.arrays import (
+    KILLED,
+    RUNNING,
+    SUCCEEDED,
+    Array,
+    AttemptArrays,
+    TaskArrays,
+    attempts_of,
+    tasks_of,
+)
 from engine.job_heuristics.beyond_tables import COSTS
 from engine.job_heuristics.facts import DEFAULT_AM_MB, DEFAULT_CONTAINER_MB, MB
 from engine.job_heuristics.model import Model
+from engine.job_heuristics.sides import Segments
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("useful", "memory that tasks needed, while they worked"),
@@ -34,153 +48,141 @@ _KEYS = {
 }
 
 
-def _settings(conf: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
-    """Per job the conf values that cost depends on; Hadoop's defaults where unset, not a number or not positive."""
-    known = conf.filter(pl.col("key").is_in([key for key, _ in _KEYS.values()])).with_columns(
-        pl.col("value").str.strip_chars().cast(pl.Int64, strict=False)
+def conf_of(model: Model) -> dict[str, dict[str, int]]:
+    """Per job the settings that cost depends on, by the names of ``_KEYS``: those that are positive numbers."""
+    names = {key: name for name, (key, _) in _KEYS.items()}
+    known = model.conf.filter(pl.col("key").is_in(list(names))).select(
+        "job_id", "key", pl.col("value").str.strip_chars().cast(pl.Int64, strict=False)
     )
-    given = (
-        known.filter(pl.col("value").is_between(1, 2**31))
-        .group_by("job_id")
-        .agg(pl.col("value").filter(pl.col("key") == key).first().alias(name) for name, (key, _) in _KEYS.items())
-    )
-    return (
-        jobs.select("job_id")
-        .join(given, "job_id", "left", maintain_order="left")
-        .with_columns(pl.col(name).fill_null(default) for name, (_, default) in _KEYS.items())
-    )
-
-
-def parts(model: Model, headroom: float = 1.5) -> pl.DataFrame:
-    """Per attempt: job_id, attempt_id, cause, ``mb_ms`` and ``vcore_ms``; a successful attempt has up to three rows.
-
-    ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
-    nothing counts as over-sizing. Uber jobs ran inside the application master: their attempts cost nothing more.
-    """
-    jobs = model.jobs.select(
-        "job_id",
-        pl.coalesce("finish_ms", "last_event_ms").alias("until"),
-        "uberized",
-        pl.col("map_memory_mb").fill_null(DEFAULT_CONTAINER_MB),
-        pl.col("reduce_memory_mb").fill_null(DEFAULT_CONTAINER_MB),
-    ).join(_settings(model.conf, model.jobs), "job_id", "left", maintain_order="left")
-    good = pl.col("chosen").fill_null(False) & (pl.col("state") == "SUCCEEDED")
-    attempts = (
-        model.attempts.select(
-            "job_id", "task_id", "attempt_id", "side", "state", "chosen", "start_ms", "finish_ms",
-            "shuffle_finish_ms", "avataar",
-        )
-        .filter(pl.col("start_ms") > 0)
-        .join(jobs, "job_id", "left", maintain_order="left")
-        .join(_needs(model.tasks, headroom), ["job_id", "side"], "left", maintain_order="left")
-        .with_columns(
-            is_map=pl.col("side") == "map",
-            raced=((pl.col("avataar") == "SPECULATIVE").fill_null(False)).any().over("task_id"),
-            last_map=pl.col("finish_ms").filter((pl.col("side") == "map") & good).max().over("job_id"),
-            ms=(pl.coalesce("finish_ms", "until") - pl.col("start_ms")).clip(0, 2**42).fill_null(0),
-        )
-        .with_columns(
-            mb=pl.when(pl.col("uberized").fill_null(False)).then(0)
-            .when(pl.col("is_map")).then(pl.col("map_memory_mb")).otherwise(pl.col("reduce_memory_mb"))
-            .clip(0, 2**20),
-            cores=pl.when(pl.col("uberized").fill_null(False)).then(0)
-            .when(pl.col("is_map")).then(pl.col("map_vcores")).otherwise(pl.col("reduce_vcores")).clip(0, 2**16),
-            idle_ms=pl.when(~pl.col("is_map"))
-            .then(pl.min_horizontal(pl.col("last_map"), pl.col("shuffle_finish_ms")) - pl.col("start_ms"))
-            .otherwise(0).fill_null(0).clip(0),
-        )
-        .with_columns(idle_ms=pl.min_horizontal("idle_ms", "ms"), needed=pl.min_horizontal("need_mb", "mb"))
-        .with_columns(needed=pl.coalesce("needed", "mb"))
-    )  # fmt: skip
-    worked = pl.col("ms") - pl.col("idle_ms")
-    done = attempts.filter(good)
-    rest = attempts.filter(~good.fill_null(False))
-    cause = (
-        pl.when(pl.col("state") == "RUNNING").then(pl.lit("running"))
-        .when(pl.col("raced") & pl.col("state").is_in(["KILLED", "SUCCEEDED"])).then(pl.lit("speculation"))
-        .when(pl.col("state") == "KILLED").then(pl.lit("killed"))
-        .otherwise(pl.lit("failures"))
-    )  # fmt: skip
-    name = ["job_id", "attempt_id"]
-    none = pl.lit(0, pl.Int64)
-    masters = model.jobs.join(jobs, "job_id", "left", maintain_order="left").with_columns(
-        ms=(pl.col("until") - pl.col("am_start_ms")).clip(0, 2**42).fill_null(0)
-    )
-    return pl.concat(
-        [
-            done.select(
-                *name, pl.lit("useful").alias("cause"), mb_ms=pl.col("needed") * worked,
-                vcore_ms=pl.col("cores") * worked,
-            ),
-            done.filter(pl.col("mb") > pl.col("needed")).select(
-                *name, pl.lit("over-sizing").alias("cause"), mb_ms=(pl.col("mb") - pl.col("needed")) * worked,
-                vcore_ms=none,
-            ),
-            done.filter(pl.col("idle_ms") > 0).select(
-                *name, pl.lit("idle reducers").alias("cause"), mb_ms=pl.col("mb") * pl.col("idle_ms"),
-                vcore_ms=pl.col("cores") * pl.col("idle_ms"),
-            ),
-            rest.select(
-                *name, cause.alias("cause"), mb_ms=pl.col("mb") * pl.col("ms"), vcore_ms=pl.col("cores") * pl.col("ms")
-            ),
-            masters.filter(pl.col("ms") > 0).select(
-                "job_id", pl.lit("").alias("attempt_id"), pl.lit("application master").alias("cause"),
-                mb_ms=pl.col("am_mb") * pl.col("ms"), vcore_ms=pl.col("am_vcores") * pl.col("ms"),
-            ),
-        ]
-    )  # fmt: skip
-
-
-def _needs(tasks: pl.DataFrame, headroom: float) -> pl.DataFrame:
-    """Per job and side: MB that no task of it exceeded, times ``headroom``; null where memory was not measured."""
-    peak = pl.max_horizontal(
-        "physical_bytes", pl.when(pl.col("side") == "map").then("map_physical_max_bytes"),
-        pl.when(pl.col("side") == "reduce").then("reduce_physical_max_bytes"),
-    )  # fmt: skip
-    return (
-        tasks.filter(pl.col("timed"))
-        .group_by("job_id", "side", maintain_order=True)
-        .agg(peak.max().alias("peak"))
-        .select(
-            "job_id",
-            "side",
-            need_mb=pl.when(pl.col("peak") > 0)
-            .then((pl.col("peak") * headroom / MB).ceil().clip(1, 2**30))
-            .cast(pl.Int64),
-        )
-    )
+    found: dict[str, dict[str, int]] = {}
+    for job_id, key, value in known.iter_rows():
+        if value is not None and 1 <= value <= 2**31:
+            found.setdefault(job_id, {}).setdefault(names[key], value)
+    return found
 
 
 def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
     """Rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
-    order = pl.DataFrame({"cause": NAMES, "rank": range(len(NAMES))}, schema={"cause": pl.String, "rank": pl.Int64})
-    ranked = model.jobs.select("job_id").with_row_index("at")
-    summed = (
-        parts(model, headroom)
-        .group_by("job_id", "cause", maintain_order=True)
-        .agg(pl.col("mb_ms").sum(), pl.col("vcore_ms").sum(), pl.len().cast(pl.Int64).alias("attempts"))
-        .filter((pl.col("mb_ms") > 0) | (pl.col("vcore_ms") > 0))
-        .join(order, "cause", "left", maintain_order="left")
-        .join(ranked, "job_id", "left", maintain_order="left")
-        .sort("at", "rank")
-    )
-    price = pl.lit(None, pl.Float64)
-    if price_gb_h is not None or price_vcore_h is not None:
-        price = pl.col("mb_ms") / 1024 / 3.6e6 * (price_gb_h or 0) + pl.col("vcore_ms") / 3.6e6 * (price_vcore_h or 0)
+    names = model.jobs["job_id"].to_list()
+    tasks, attempts = tasks_of(model.tasks, names), attempts_of(model.attempts, names)
+    return charged(model.jobs, tasks, attempts, conf_of(model), headroom, (price_gb_h, price_vcore_h))
+
+
+def charged(
+    jobs: pl.DataFrame,
+    tasks: TaskArrays,
+    attempts: AttemptArrays,
+    conf: Mapping[str, Mapping[str, int]],
+    headroom: float = 1.5,
+    prices: tuple[float | None, float | None] = (None, None),
+) -> pl.DataFrame:
+    """``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job as ``conf_of`` gives it, ``prices`` of a GB
+    and of a virtual core for an hour.
+
+    ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
+    nothing counts as over-sizing. Uber jobs ran inside the application master: their attempts cost nothing more.
+    """
+    ids: list[str] = jobs["job_id"].to_list()
+    count = len(ids)
+    none: dict[str, int] = {}
+
+    def setting(name: str) -> Array:
+        default = _KEYS[name][1]
+        return np.array([conf.get(job, none).get(name, default) for job in ids], dtype=np.int64)
+
+    def whole(name: str, default: int = 0) -> Array:
+        return np.array([default if value is None else value for value in jobs[name].to_list()], dtype=np.int64)
+
+    finish, newest = jobs["finish_ms"].to_list(), jobs["last_event_ms"].to_list()
+    ends = [b if a is None else a for a, b in zip(finish, newest, strict=True)]
+    until, known_end = np.array([e or 0 for e in ends], np.int64), np.array([e is not None for e in ends], bool)
+    uber = np.array([bool(value) for value in jobs["uberized"].to_list()], dtype=bool)
+    side = attempts.job * 2 + ~attempts.is_map
+
+    def per_side(map_name: str, reduce_name: str, most: int, read: Callable[[str], Array]) -> Array:
+        both = np.empty(2 * count, dtype=np.int64)
+        both[0::2], both[1::2] = read(map_name), read(reduce_name)
+        clipped: Array = np.clip(np.where(np.repeat(uber, 2), 0, both), 0, most)
+        return clipped
+
+    container = per_side(
+        "map_memory_mb", "reduce_memory_mb", 2**20, lambda name: whole(name, DEFAULT_CONTAINER_MB)
+    )  # fmt: skip
+    mb, cores = container[side], per_side("map_vcores", "reduce_vcores", 2**16, setting)[side]
+    needed = np.minimum(_needs(tasks, count, headroom), container)[side]
+    good = attempts.chosen & (attempts.state == SUCCEEDED)
+    over = np.where(attempts.finished, attempts.finish_ms, until[attempts.job])
+    ms = np.clip(over - attempts.start_ms, 0, 2**42)
+    ms[~attempts.finished & ~known_end[attempts.job]] = 0
+    idle = _idle(attempts, good, count)
+    idle = np.minimum(idle, ms)
+    worked = ms - idle
+    lost = ~good
+    running, killed = attempts.state == RUNNING, attempts.state == KILLED
+    races = attempts.raced & (killed | (attempts.state == SUCCEEDED))
+    masters = np.array(jobs["am_start_ms"].fill_null(0).to_numpy())
+    am_ms = np.where(known_end & jobs["am_start_ms"].is_not_null().to_numpy(), np.clip(until - masters, 0, 2**42), 0)
+    am = am_ms > 0
+    none_at_all = np.zeros_like(ms)
+    rows: dict[str, tuple[Array, Array, Array, Array]] = {
+        "useful": (good, attempts.job, needed * worked, cores * worked),
+        "over-sizing": (good & (mb > needed), attempts.job, (mb - needed) * worked, none_at_all),
+        "idle reducers": (good & (idle > 0), attempts.job, mb * idle, cores * idle),
+        "failures": (lost & ~running & ~races & ~killed, attempts.job, mb * ms, cores * ms),
+        "speculation": (lost & ~running & races, attempts.job, mb * ms, cores * ms),
+        "killed": (lost & killed & ~races, attempts.job, mb * ms, cores * ms),
+        "running": (lost & running, attempts.job, mb * ms, cores * ms),
+        "application master": (am, np.arange(count), setting("am_mb") * am_ms, setting("am_vcores") * am_ms),
+    }
+    shape = (count, len(NAMES))
+    memory, vcores, parts = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    for rank, cause in enumerate(NAMES):
+        mask, job, mb_ms, vcore_ms = rows[cause]
+        if mask.any():
+            s = Segments(job[mask], count)
+            parts[:, rank], memory[:, rank], vcores[:, rank] = s.size, s.whole(mb_ms[mask]), s.whole(vcore_ms[mask])
+    total = memory.sum(axis=1)
+    at, rank_of = np.nonzero((memory > 0) | (vcores > 0))
+    mb_ms, vcore_ms = memory[at, rank_of], vcores[at, rank_of]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = 100 * mb_ms / total[at]
+    price: list[float | None] = [None] * len(at)
+    if prices != (None, None):
+        price = (mb_ms / 1024 / 3.6e6 * (prices[0] or 0) + vcore_ms / 3.6e6 * (prices[1] or 0)).tolist()
     return COSTS.frame(
-        summed.select(
-            "job_id",
-            "cause",
-            "attempts",
-            "mb_ms",
-            mb_s=pl.col("mb_ms") / 1000,
-            vcore_s=pl.col("vcore_ms") / 1000,
-            share=100 * pl.col("mb_ms") / pl.col("mb_ms").sum().over("job_id"),
-            price=price,
-        )
+        {
+            "job_id": [ids[j] for j in at.tolist()],
+            "cause": [NAMES[k] for k in rank_of.tolist()],
+            "attempts": parts[at, rank_of],
+            "mb_ms": mb_ms,
+            "mb_s": mb_ms / 1000,
+            "vcore_s": vcore_ms / 1000,
+            "share": share,
+            "price": price,
+        }
     )
+
+
+def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:
+    """Per job and side: MB that no task of it exceeded, times ``headroom``; very much where memory was not measured."""
+    s = Segments((tasks.job * 2 + ~tasks.is_map)[tasks.timed], 2 * count)
+    peak = s.largest(tasks.numbers["peak"][tasks.timed], 0)
+    need = np.clip(np.ceil(peak * headroom / MB), 1, 2**30).astype(np.int64)
+    return np.where(peak > 0, need, 2**62)
+
+
+def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
+    """Per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever was first; maps 0."""
+    maps = good & attempts.is_map & attempts.finished
+    last = Segments(attempts.job[maps], count)
+    end = last.largest(attempts.finish_ms[maps], 0)[attempts.job]
+    with_map = last.size[attempts.job] > 0
+    never = np.int64(2**62)
+    first = np.minimum(np.where(with_map, end, never), np.where(attempts.shuffled, attempts.shuffle_finish_ms, never))
+    waits = ~attempts.is_map & (first < never)
+    return np.where(waits, np.maximum(first - attempts.start_ms, 0), 0)
 
 
 WASTE = ("over-sizing", "idle reducers", "failures", "speculation", "killed")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.sides import Array
+from engine.job_heuristics.sides import Array, Sides
 
 HEADROOM = 1.5
 """Upstream leaves 50 % above the peak before it calls memory wasted."""
 _LONG = 2**63 - 1
 
 
-def compute(jobs: pl.DataFrame, sides: pl.DataFrame, *, seed: bool = False) -> pl.DataFrame:
+def compute(jobs: pl.DataFrame, sides: Sides, *, seed: bool = False) -> dict[str, list[int | None]]:
     """``used_mb_s``, ``wasted_mb_s``, ``wait_ms`` and ``runtime_ms`` of each job, in the order of ``jobs``.
 
     Jobs that did not end by themselves have neither wait nor run time. A sum beyond 64 bit is null.
     """
 
     def pick(name: str) -> tuple[Array, Array]:
-        values = sides[name].to_numpy()
-        return values[0::2], values[1::2]
+        return sides[name][0::2], sides[name][1::2]
 
     containers = (jobs["map_memory_mb"].to_numpy(), jobs["reduce_memory_mb"].to_numpy())
     seconds, peak, finish, longest, timed = (
@@ -46,29 +43,26 @@ def compute(jobs: pl.DataFrame, sides: pl.DataFrame, *, seed: bool = False) -> p
             ):
                 _add(used, j, mb * s)
                 _add(wasted, j, free * s if free > 0 else 0)
-    submit = jobs["submit_ms"]
-    begin = jobs["launch_ms"] if seed else submit
-    state = jobs["state"]
-    over = state.is_in(["SUCCEEDED", "FAILED"]).to_numpy() & jobs["finish_ms"].is_not_null().to_numpy()
-    known = over & begin.is_not_null().to_numpy()
-    start = begin.fill_null(0).to_numpy()
+    submit: list[int | None] = jobs["submit_ms"].to_list()
+    begin: list[int | None] = jobs["launch_ms"].to_list() if seed else submit
+    end: list[int | None] = jobs["finish_ms"].to_list()
+    over = [state in ("SUCCEEDED", "FAILED") and at is not None for state, at in zip(jobs["state"], end, strict=True)]
+    start = np.array([at or 0 for at in begin], dtype=np.int64)
     ideal = pick("slow_finish_ms")[0] if seed else finish[0]
     if seed:
         ideal = np.where(ideal > 0, ideal, start)
     floor = np.iinfo(np.int64).min if seed else 0
     map_wait = np.where(timed[0] > 0, np.maximum(floor, finish[0] - (start + longest[0])), 0)
     reduce_wait = np.where((timed[1] > 0) & (timed[0] > 0), np.maximum(floor, finish[1] - (ideal + longest[1])), 0)
-    wait: list[Any] = [w if k else None for w, k in zip((map_wait + reduce_wait).tolist(), known.tolist(), strict=True)]
-    return pl.DataFrame(
-        {
-            "used_mb_s": pl.Series(used, dtype=pl.Int64),
-            "wasted_mb_s": pl.Series(wasted, dtype=pl.Int64),
-            "wait_ms": pl.Series(wait, dtype=pl.Int64),
-            "runtime_ms": (jobs["finish_ms"] - submit).rename("runtime_ms"),
-        }
-    ).with_columns(
-        runtime_ms=pl.when(pl.Series(over)).then(pl.col("runtime_ms")),
-    )
+    waits: list[int] = (map_wait + reduce_wait).tolist()
+    return {
+        "used_mb_s": used,
+        "wasted_mb_s": wasted,
+        "wait_ms": [w if o and b is not None else None for w, o, b in zip(waits, over, begin, strict=True)],
+        "runtime_ms": [
+            None if not o or a is None or b is None else b - a for o, a, b in zip(over, submit, end, strict=True)
+        ],
+    }
 
 
 def _add(totals: list[int | None], j: int, value: int) -> None:

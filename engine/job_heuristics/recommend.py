@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from engine.job_heuristics import gates
+from engine.job_heuristics.arrays import Array, TaskArrays, tasks_of
 from engine.job_heuristics.beyond_tables import RECOMMENDATIONS
 from engine.job_heuristics.facts import MB
 from engine.job_heuristics.gates import MINUTE
 from engine.job_heuristics.model import Model
+from engine.job_heuristics.sides import Segments, truncated
 from engine.job_heuristics.tables import SEVERITIES
 from engine.job_heuristics.whatif import COPY_BYTES_PER_MS, START_MOST_MS, START_MS
 from engine.job_heuristics.why import amount
@@ -33,89 +36,95 @@ BYTES_PER_REDUCER = 4 * 2**30
 """Most shuffle bytes a reducer should merge."""
 
 
-def stats(model: Model, headroom: float = 1.5) -> pl.DataFrame:
-    """One row per job with what recommendations need of each side (columns ``map_*`` and ``reduce_*``); jobs without a
-    side have nulls there. Order: as in the job model."""
-    peak = pl.max_horizontal(
-        "physical_bytes",
-        pl.when(pl.col("side") == "map").then("map_physical_max_bytes"),
-        pl.when(pl.col("side") == "reduce").then("reduce_physical_max_bytes"),
-    ).fill_null(0)
-    total = pl.col("total_ms")
-    size = pl.when(pl.col("side") == "map").then("input_bytes").otherwise("reduce_shuffle_bytes").fill_null(0)
-    timed = model.tasks.filter(pl.col("timed") & total.is_not_null()).with_columns(
-        size=size.cast(pl.Float64), peak=peak, work=total.cast(pl.Float64)
-    )
-    per_side = timed.group_by("job_id", "side", maintain_order=True).agg(
-        pl.len().cast(pl.Int64).alias("n"),
-        total.mean().floor().alias("mean"),
-        total.min().alias("least"),
-        total.max().alias("most"),
-        (total // 1000).sum().alias("seconds"),
-        pl.col("size").sum().alias("bytes"),
-        pl.cov("size", "work").alias("cov"),
-        pl.corr("size", "work").alias("corr"),
-        pl.col("size").var().alias("var"),
-        pl.col("physical_bytes").fill_null(0).mean().floor().alias("pmem"),
-        pl.col("peak").quantile(0.99, "higher").alias("peak99"),
-        pl.col("peak").max().alias("peak"),
-        ((pl.col("virtual_bytes").fill_null(0) // MB) / 2.1).floor().max().alias("virtual_mb"),
-        (pl.col("physical_bytes").fill_null(0) // MB).max().alias("physical_mb"),
-        pl.col("spilled_records").sum().alias("spilled"),
-        pl.col("map_output_records").sum().alias("records"),
-        pl.col("map_output_bytes").sum().alias("out_bytes"),
-        pl.col("map_output_bytes").fill_null(0).quantile(0.95, "higher").alias("out95"),
-        pl.col("map_output_records").fill_null(0).quantile(0.95, "higher").alias("records95"),
-        pl.col("shuffle_ms").mean().floor().alias("shuffle"),
-        pl.col("finish_ms").max().alias("last"),
-        pl.col("start_ms").min().alias("first"),
-    )
-    found = model.jobs.select(
-        "job_id", "state", "map_memory_mb", "reduce_memory_mb", "submit_ms", "finish_ms",
-        pl.col("uberized").fill_null(False),
-    )  # fmt: skip
-    for name in ("map", "reduce"):
-        mine = per_side.filter(pl.col("side") == name).drop("side")
-        mine = mine.rename({c: f"{name}_{c}" for c in mine.columns if c != "job_id"})
-        found = found.join(mine, "job_id", "left", maintain_order="left")
-    return found.join(_reducers(timed, found), "job_id", "left", maintain_order="left")
+def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> dict[str, list[Any]]:
+    """By name, one value per job of ``jobs`` (JOB_MODEL rows), with what recommendations need of each side (names
+    ``map_*`` and ``reduce_*``); None for jobs without that side. ``tasks`` counts in the order of ``jobs``."""
+    count = jobs.height
+    timed = tasks.only(tasks.timed)
+    s = Segments(timed.job * 2 + ~timed.is_map, count * 2)
+    v = timed.numbers
+    size = np.where(timed.is_map, v["input_bytes"], v["reduce_shuffle_bytes"])
+    total = v["total_ms"]
+    columns: dict[str, Array] = {
+        "n": s.size,
+        "mean": s.mean(total),
+        "least": s.smallest(total, 0),
+        "most": s.largest(total, 0),
+        "seconds": s.whole(total // 1000),
+        "bytes": s.sum(size),
+        "pmem": s.mean(v["physical_bytes"]),
+        "peak99": s.quantile(v["peak"], 0.99),
+        "peak": s.largest(v["peak"], 0),
+        "spilled": s.whole(v["spilled_records"]),
+        "records": s.whole(v["map_output_records"]),
+        "out_bytes": s.whole(v["map_output_bytes"]),
+        "out95": s.quantile(v["map_output_bytes"], 0.95),
+        "records95": s.quantile(v["map_output_records"], 0.95),
+        "shuffle": s.mean(v["shuffle_ms"]),
+        "last": s.largest(v["finish_ms"], 0),
+        "first": s.smallest(v["start_ms"], 0),
+        **_together(s, size.astype(np.float64), total.astype(np.float64)),
+    }
+    found: dict[str, list[Any]] = {
+        name: jobs[name].to_list()
+        for name in ("job_id", "state", "map_memory_mb", "reduce_memory_mb", "submit_ms", "finish_ms")
+    }
+    found["uberized"] = [bool(value) for value in jobs["uberized"].to_list()]
+    for at, side in enumerate(("map", "reduce")):
+        there = (s.size[at::2] > 0).tolist()
+        for name, values in columns.items():
+            kept = zip(there, values[at::2].tolist(), strict=True)
+            found[f"{side}_{name}"] = [value if given else None for given, value in kept]
+    return found | _reducers(timed, s, size, columns)
 
 
-def _reducers(timed: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
+    """Covariance (``cov``), correlation (``corr``) and variance of ``x`` (``var``) per segment; NaN or infinite below
+    two rows, ``corr`` also without spread."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        dx = x - (s.sum(x) / s.size)[s.segment]
+        dy = y - (s.sum(y) / s.size)[s.segment]
+        xx, yy, xy = s.sum(dx * dx), s.sum(dy * dy), s.sum(dx * dy)
+        return {"cov": xy / (s.size - 1), "corr": xy / np.sqrt(xx * yy), "var": xx / (s.size - 1)}
+
+
+def _reducers(timed: TaskArrays, s: Segments, size: Array, columns: Mapping[str, Array]) -> dict[str, list[Any]]:
     """Per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had got so
-    far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later."""
-    last = found.select("job_id", "map_last")
-    reduces = (
-        timed.filter(pl.col("side") == "reduce")
-        .join(last, "job_id", "inner", maintain_order="left")
-        .with_columns(
-            idle=(pl.min_horizontal("map_last", pl.col("start_ms") + pl.col("shuffle_ms")) - pl.col("start_ms"))
-            .clip(0)
-            .fill_null(0)
-        )
-        .with_columns(copy=(pl.col("size") / COPY_BYTES_PER_MS).ceil().cast(pl.Int64, strict=False).fill_null(0))
-    )
-    per_job = reduces.group_by("job_id", maintain_order=True).agg(
-        pl.col("idle").sum().alias("idle_ms"), pl.col("copy").max().alias("copy_ms"), pl.col("map_last").first()
-    )
-    begin = per_job.select("job_id", begin=pl.col("map_last") - pl.col("copy_ms"))
-    maps = timed.filter(pl.col("side") == "map").join(begin, "job_id", "inner", maintain_order="left")
+    far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later. None
+    for jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
+    count = s.count // 2
+    maps, reduces = s.size[0::2], s.size[1::2]
+    start, finish = timed.numbers["start_ms"], timed.numbers["finish_ms"]
+    late = ~timed.is_map
+    job = timed.job[late]
+    begun = start[late]
+    fetched = begun + timed.numbers["shuffle_ms"][late]
+    last_map = columns["last"][0::2]
+    idle = np.maximum(np.where(maps[job] > 0, np.minimum(last_map[job], fetched), fetched) - begun, 0)
+    copy = truncated(np.ceil(size[late] / COPY_BYTES_PER_MS))
+    per_job = Segments(job, count)
+    most_copy = per_job.largest(copy, 0)
     # A share s lets reducers start when s of the maps have finished: the first finish after ``begin``.
-    share = maps.group_by("job_id", maintain_order=True).agg(
-        slowstart=((pl.col("finish_ms") <= pl.col("begin")).sum() + 1) / pl.len(),
-        starts=pl.col("finish_ms").filter(pl.col("finish_ms") > pl.col("begin")).min(),
-    )
-    later = (
-        reduces.join(share, "job_id", "inner", maintain_order="left")
-        .with_columns(later=pl.min_horizontal((pl.col("starts") - pl.col("start_ms")).clip(0), "idle").fill_null(0))
-        .group_by("job_id", maintain_order=True)
-        .agg(pl.col("later").sum().alias("later_ms"))
-    )
-    return (
-        per_job.select("job_id", "idle_ms", "copy_ms")
-        .join(share.select("job_id", "slowstart"), "job_id", "left", maintain_order="left")
-        .join(later, "job_id", "left", maintain_order="left")
-    )
+    begin = last_map - most_copy
+    of_map, done = timed.job[timed.is_map], finish[timed.is_map]
+    early = done <= begin[of_map]
+    before = np.bincount(of_map[early], minlength=count)
+    after = Segments(of_map[~early], count)
+    starts = after.smallest(done[~early], 0)
+    later = np.where(after.size[job] > 0, np.minimum(np.maximum(starts[job] - begun, 0), idle), idle)
+    both = (maps > 0) & (reduces > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (before + 1) / maps
+
+    def known(values: Array, where: Array) -> list[Any]:
+        return [value if given else None for given, value in zip(where.tolist(), values.tolist(), strict=True)]
+
+    return {
+        "idle_ms": known(per_job.whole(idle), reduces > 0),
+        "copy_ms": known(most_copy, reduces > 0),
+        "slowstart": known(share, both),
+        "later_ms": known(per_job.whole(later), both),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,42 +150,41 @@ _CONF = (
 )
 
 
-def recommendations(
-    model: Model, limits: gates.Limits, headroom: float = 1.5, memo: dict[Any, Any] | None = None
-) -> pl.DataFrame:
-    """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job.
+def recommendations(model: Model, limits: gates.Limits, headroom: float = 1.5) -> pl.DataFrame:
+    """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
+    return advised(model.jobs, tasks_of(model.tasks, model.jobs["job_id"].to_list()), conf_of(model), limits, headroom)
 
-    ``memo`` keeps the advice of jobs whose aggregates did not change.
-    """
+
+def conf_of(model: Model) -> dict[str, dict[str, str]]:
+    """Per job the properties that recommendations depend on."""
     known = model.conf.filter(pl.col("key").is_in(list(_CONF)))
     conf: dict[str, dict[str, str]] = {}
     for job_id, key, value in known.select("job_id", "key", "value").iter_rows():
         conf.setdefault(job_id, {})[key] = value
+    return conf
+
+
+def advised(
+    jobs: pl.DataFrame,
+    tasks: TaskArrays,
+    conf: Mapping[str, Mapping[str, str]],
+    limits: gates.Limits,
+    headroom: float = 1.5,
+) -> pl.DataFrame:
+    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``conf_of`` gives it."""
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
-    fixed = (headroom, tuple(sorted((k, tuple(v)) for k, v in limits.items())))
-    frame = stats(model, headroom)
-    names = frame.columns
-    for values in frame.iter_rows():
-        row = dict(zip(names, values, strict=True))
-        mine = conf.get(row["job_id"], {})
-        key = ("advice", row["job_id"])
-        stamp = (values, tuple(mine.items()), fixed)
-        held = memo.get(key) if memo is not None else None
-        if held is not None and held[0] == stamp:
-            advice = held[1]
-        else:
-            advice = advise(row, mine, limits, headroom)
-            if memo is not None:
-                memo[key] = (stamp, advice)
+    found = stats(jobs, tasks)
+    for values in zip(*found.values(), strict=True):
+        row = dict(zip(found, values, strict=True))
         used = _used(row)
-        for rank, one in enumerate(advice, 1):
-            found = (
+        for rank, one in enumerate(advise(row, conf.get(row["job_id"], {}), limits, headroom), 1):
+            cells = (
                 row["job_id"], rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
                 100 * one.saving_mb_s / used if used else None, one.wait_change_ms, one.heuristic,
                 SEVERITIES[one.now], SEVERITIES[one.after], one.text,
             )  # fmt: skip
-            for name, cell in zip(columns, found, strict=True):
-                columns[name].append(cell)
+            for column, cell in zip(columns.values(), cells, strict=True):
+                column.append(cell)
     return RECOMMENDATIONS.frame(columns)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics import metrics, settings
+from engine.job_heuristics.arrays import TaskArrays
 from engine.job_heuristics.rules import DEFAULT, Rules
-from engine.job_heuristics.sides import Array, measure
+from engine.job_heuristics.sides import Array, Sides, measure
 from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
 from engine.job_heuristics.verdicts import Judge, Verdict, memory_mb, rows
 from engine.result import Finding, Level
@@ -69,9 +70,12 @@ def slow_start(properties: Properties, names: list[str]) -> Array:
     return np.nan_to_num(np.array(found, dtype=np.float64), nan=0.05)
 
 
-def sides_of(jobs: pl.DataFrame, tasks: pl.DataFrame, properties: Properties) -> pl.DataFrame:
-    """``sides.measure`` of some jobs."""
-    return measure(jobs, tasks, slow_start(properties, jobs["job_id"].to_list()))
+def sides_of(jobs: pl.DataFrame, tasks: TaskArrays, properties: Properties) -> dict[str, Array]:
+    """``sides.measure`` of some jobs; ``tasks`` counts in their order."""
+    names: list[str] = jobs["job_id"].to_list()
+    judged = np.array([state in ("SUCCEEDED", "FAILED") for state in jobs["state"].to_list()], dtype=bool)
+    containers = (jobs["map_memory_mb"].to_numpy(), jobs["reduce_memory_mb"].to_numpy())
+    return measure(judged, containers, tasks, slow_start(properties, names))
 
 
 def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, seed: bool, default: int) -> Array:
@@ -88,7 +92,7 @@ def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, seed: b
 
 def judge(
     jobs: pl.DataFrame,
-    sides: pl.DataFrame,
+    sides: Sides,
     properties: Properties,
     rules: Rules,
     *,
@@ -108,25 +112,25 @@ def judge(
     heuristics = rows(judges[seed], verdicts[seed])
     says, notes = _words(jobs, judges[False], properties, rules)
     worst, score = _totals(judges[seed], verdicts[seed])
-    severity = [None if w is None else SEVERITIES[w] for w in worst]
-    table = jobs.select(
-        "job_id", "name", "user", "queue", "job_type", "state", "submit_ms", "launch_ms", "finish_ms", "maps",
-        "reduces", "maps_finished", "reduces_finished", "attempts_running", "source",
-    ).with_columns(
-        pl.Series("severity", severity, dtype=pl.String),
-        pl.Series("score", [None if w is None else s for w, s in zip(worst, score, strict=True)], dtype=pl.Int64),
-        *counted[seed].get_columns(),
-        pl.Series("upstream_says", says, dtype=pl.String),
-        pl.Series("notes", notes, dtype=pl.String),
-    )  # fmt: skip
     # Nothing is known of the tasks: used and wasted are unknown, not 0.
-    blind = pl.Series(jobs["tasks_seen"] == 0) & ((jobs["maps"].fill_null(0) > 0) | (jobs["reduces"].fill_null(0) > 0))
-    blind = blind & jobs["source"].is_in(["am", "rest", "summary"])
-    table = table.with_columns(
-        pl.when(blind).then(None).otherwise(pl.col(name)).alias(name)
-        for name in ("used_mb_s", "wasted_mb_s", "wait_ms")
-    )
-    done = JOBS.frame(table)
+    planned = zip(*(jobs[name].to_list() for name in ("tasks_seen", "maps", "reduces", "source")), strict=True)
+    blind = [
+        not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest", "summary")
+        for seen, maps, reduces, source in planned
+    ]
+    numbers: dict[str, list[int | None]] = dict(counted[seed])
+    if any(blind):
+        for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
+            numbers[name] = [None if b else value for b, value in zip(blind, numbers[name], strict=True)]
+    columns: dict[str, Any] = {
+        **{name: jobs[name] for name in JOBS.schema if name in jobs.schema},
+        "severity": [None if w is None else SEVERITIES[w] for w in worst],
+        "score": [None if w is None else s for w, s in zip(worst, score, strict=True)],
+        **numbers,
+        "upstream_says": says,
+        "notes": notes,
+    }
+    done = JOBS.frame(columns)
     return Judged(done, heuristics, _differences(jobs, judges, verdicts, counted), findings_of(done, heuristics))
 
 
@@ -272,13 +276,14 @@ def _differences(
     jobs: pl.DataFrame,
     judges: Mapping[bool, Judge],
     verdicts: Mapping[bool, list[Verdict]],
-    counted: Mapping[bool, pl.DataFrame],
+    counted: Mapping[bool, Mapping[str, list[int | None]]],
 ) -> pl.DataFrame:
     """DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
     parts: list[tuple[Array, str, list[Any], list[Any], str]] = []
     for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
         a, b = counted[False][name], counted[True][name]
-        parts.append((a.ne_missing(b).to_numpy(), name, a.to_list(), b.to_list(), _REASONS[name]))
+        differs = np.array([x != y for x, y in zip(a, b, strict=True)], dtype=bool)
+        parts.append((differs, name, a, b, _REASONS[name]))
     by_rule = {id(v.rule): v for v in verdicts[True]}
     for verdict in verdicts[False]:
         other = by_rule.get(id(verdict.rule))

@@ -5,23 +5,32 @@ All jobs at once, in NumPy over segments (``bincount`` adds doubles in the order
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
-import polars as pl
 
-Array = np.ndarray[Any, Any]
+from engine.job_heuristics.arrays import RUNNING, Array, TaskArrays
+
+__all__ = ["Array", "Segments", "Sides", "divided", "measure", "truncated"]
+
+Sides = Mapping[str, Array]
+"""What ``measure`` gives: by name, one value per job and side, map then reduce."""
 
 NO_CPU_RATIO = 2.1
 """Upstream's constant for yarn.nodemanager.vmem-pmem-ratio."""
 MB = 2**20
-_COUNTED = ("cpu_ms", "gc_ms", "physical_bytes", "virtual_bytes", "spilled_records", "map_output_records",
-            "reduce_shuffle_bytes")  # fmt: skip
+
+
+_FEW = 16
+"""Up to so many segments are sorted one by one."""
+_EXACT = 2.0**52
+"""Integers whose magnitudes add up to less than this have exact sums in double, in any order."""
 
 
 def truncated(values: Array) -> Array:
     """Doubles cast to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
-    clipped = np.clip(np.nan_to_num(values, nan=0.0, posinf=2.0**63, neginf=-(2.0**63)), -(2.0**63), 2.0**63)
+    clipped = np.clip(np.where(np.isnan(values), 0.0, values), -(2.0**63), 2.0**63)
     big = clipped >= 2.0**63
     return np.where(big, np.int64(2**63 - 1), np.where(big, 0.0, clipped).astype(np.int64))
 
@@ -39,6 +48,28 @@ class Segments:
         self.segment = segment
         self.count = count
         self.size: Array = np.bincount(segment, minlength=count).astype(np.int64)
+
+    @cached_property
+    def _start(self) -> Array:
+        """Where each segment begins once the rows are sorted by segment."""
+        found: Array = np.concatenate(([0], np.cumsum(self.size)[:-1]))
+        return found
+
+    def _ordered(self, values: Array) -> Array:
+        """Values sorted within their segment, segment by segment."""
+        if self.count > _FEW:
+            found: Array = values[np.lexsort((values, self.segment))]
+            return found
+        parts = [np.sort(values[self.segment == k]) for k in range(self.count)]
+        return np.concatenate(parts) if parts else values
+
+    def _prefixes(self, values: Array) -> list[tuple[Array, Array]] | None:
+        """Per segment its sorted values and their running sums from 0; None for many segments, and where sums in double
+        depend on their order."""
+        if self.count > _FEW or not len(values) or not np.abs(values.astype(np.float64)).sum() < _EXACT:
+            return None
+        ranked = np.split(self._ordered(values), self._start[1:])
+        return [(part, np.concatenate(([0], np.cumsum(part)))) for part in ranked]
 
     def sum(self, values: Array) -> Array:
         """Sum in double, in the order of rows."""
@@ -71,11 +102,23 @@ class Segments:
         np.minimum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
+    def mean(self, values: Array) -> Array:
+        """Mean rounded down, in double; NaN without rows."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: Array = np.floor(self.sum(values) / self.size)
+        return found
+
+    def quantile(self, values: Array, share: float) -> Array:
+        """The value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
+        ranked = self._ordered(values)
+        if not len(ranked):
+            return np.zeros(self.count, dtype=np.int64)
+        place = np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64)
+        return np.where(self.size > 0, ranked[np.minimum(self._start + place, len(ranked) - 1)], 0)
+
     def median(self, values: Array) -> Array:
         """Median; of an even count the truncated mean of the middle two; 0 without rows."""
-        order = np.lexsort((values, self.segment))
-        ranked = values[order]
-        start = np.concatenate(([0], np.cumsum(self.size)[:-1]))
+        ranked, start = self._ordered(values), self._start
         if not len(ranked):
             return np.zeros(self.count, dtype=np.int64)
         last = len(ranked) - 1
@@ -87,12 +130,11 @@ class Segments:
 
     def ranked(self, values: Array, share: Array) -> Array:
         """Percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without rows."""
-        order = np.lexsort((values, self.segment))
-        start = np.concatenate(([0], np.cumsum(self.size)[:-1]))
+        ranked, start = self._ordered(values), self._start
         place = np.ceil(self.size * np.clip(share, 0.0, 1.0)).astype(np.int64)
-        if not len(order):
+        if not len(ranked):
             return np.zeros(self.count, dtype=np.int64)
-        found = values[order][np.clip(start + place - 1, 0, len(order) - 1)]
+        found = ranked[np.clip(start + place - 1, 0, len(ranked) - 1)]
         return np.where((self.size > 0) & (place > 0), found, 0)
 
     def two_groups(self, values: Array) -> tuple[Array, Array, Array, Array]:
@@ -100,9 +142,16 @@ class Segments:
 
         Three splits: by the mean, then twice by the *difference* of the two groups' averages (an upstream quirk).
         """
+        prefixes = self._prefixes(values)
         total = self.sum(values)
         middle = self._mean(total, self.size)
         for step in range(3):
+            if prefixes is not None:
+                na, sum_a, sum_b = _cut(prefixes, middle)
+                nb = self.size - na
+                a, b = self._mean(sum_a, na), self._mean(sum_b, nb)
+                middle = b - a
+                continue
             below = values < middle[self.segment]
             segment = self.segment[below]
             na = np.bincount(segment, minlength=self.count).astype(np.int64)
@@ -118,16 +167,20 @@ class Segments:
     def two_means(self, values: Array, rounds: int = 32) -> tuple[Array, Array, Array, Array]:
         """The seed's split, by recursive averages: the middle is the mean of the two groups' means, until it stays."""
         size = self.size
+        prefixes = self._prefixes(values)
         with np.errstate(divide="ignore", invalid="ignore"):
             middle = np.nan_to_num(self.sum(values) / size)
         na = a = nb = b = np.zeros(self.count)
         for _ in range(rounds):
-            below = values < middle[self.segment]
-            segment = self.segment[below]
-            na = np.bincount(segment, minlength=self.count).astype(np.int64)
-            sum_a = np.bincount(segment, weights=values[below].astype(np.float64), minlength=self.count)
+            if prefixes is not None:
+                na, sum_a, sum_b = _cut(prefixes, middle)
+            else:
+                below = values < middle[self.segment]
+                low, high = self.segment[below], self.segment[~below]
+                na = np.bincount(low, minlength=self.count).astype(np.int64)
+                sum_a = np.bincount(low, weights=values[below].astype(np.float64), minlength=self.count)
+                sum_b = np.bincount(high, weights=values[~below].astype(np.float64), minlength=self.count)
             nb = size - na
-            sum_b = np.bincount(self.segment[~below], weights=values[~below].astype(np.float64), minlength=self.count)
             with np.errstate(divide="ignore", invalid="ignore"):
                 a, b = np.nan_to_num(sum_a / na), np.nan_to_num(sum_b / nb)
             step = np.where((na > 0) & (nb > 0), (a + b) / 2, middle)
@@ -137,28 +190,31 @@ class Segments:
         return na, truncated(a), nb, truncated(b)
 
 
-def measure(jobs: pl.DataFrame, tasks: pl.DataFrame, slow_start: Array) -> pl.DataFrame:
-    """One row per job and side (``job_id``, ``side``: map then reduce; jobs in the order of ``jobs``).
+def _cut(prefixes: Sequence[tuple[Array, Array]], middle: Array) -> tuple[Array, Array, Array]:
+    """Per segment: how many values lie below its ``middle``, their sum, and the sum of the others."""
+    count: Array = np.array([part.searchsorted(m) for (part, _), m in zip(prefixes, middle, strict=True)], np.int64)
+    low = np.array([sums[n] for (_, sums), n in zip(prefixes, count, strict=True)], np.float64)
+    return count, low, np.array([sums[-1] for _, sums in prefixes], np.float64) - low
 
-    ``tasks``: TASK_MODEL rows of those jobs. Of a job that has not ended well or badly only the ended tasks count.
-    ``slow_start``: per job, the share of finished maps at which its reduces may begin (the seed's wait uses it).
-    Times in ms, sizes in bytes; ``a``/``b`` are upstream's two groups (``na``/``nb`` their sizes) of data and time.
+
+def measure(judged: Array, containers: tuple[Array, Array], tasks: TaskArrays, slow_start: Array) -> dict[str, Array]:
+    """By name, one value per job and side (map then reduce).
+
+    ``judged``: per job, whether all its tasks count (it has ended well or badly); of the others only the ended tasks do.
+    ``containers``: MB of a map and of a reduce, per job. ``slow_start``: per job, the share of finished maps at which
+    its reduces may begin (the seed's wait uses it). Times in ms, sizes in bytes; ``a``/``b`` are upstream's two groups
+    (``na``/``nb`` their sizes) of data and time.
     """
-    names = jobs["job_id"]
-    count = 2 * len(names)
-    index = pl.DataFrame({"job_id": names, "job": np.arange(len(names), dtype=np.int64), "job_state": jobs["state"]})
-    rows = tasks.join(index, on="job_id", how="inner", maintain_order="left").filter(
-        pl.col("job_state").is_in(["SUCCEEDED", "FAILED"]) | (pl.col("state") != "RUNNING")
-    )
-    segment = (rows["job"] * 2 + (rows["side"] != "map").cast(pl.Int64)).to_numpy()
+    count = 2 * len(judged)
+    ended = tasks.state != RUNNING
+    counted = judged[tasks.job] | ended
+    if not counted.all():
+        tasks, ended = tasks.only(counted), ended[counted]
+    segment = tasks.job * 2 + ~tasks.is_map
     n = np.bincount(segment, minlength=count).astype(np.int64)
-    timed = rows["timed"].to_numpy()
-    ended = (rows["state"] != "RUNNING").to_numpy()
-    ours = (rows["timed"] & rows["fallback"]).to_numpy()
-    rows = rows.filter(pl.col("timed"))
-    s = Segments(segment[timed], count)
-    wanted = ("total_ms", "shuffle_ms", "sort_ms", "finish_ms", "input_bytes", *_COUNTED)
-    v: dict[str, Array] = {name: rows[name].fill_null(0).to_numpy() for name in wanted}
+    ours = tasks.timed & tasks.fallback
+    s = Segments(segment[tasks.timed], count)
+    v = {name: values[tasks.timed] for name, values in tasks.numbers.items()}
     total = v["total_ms"]
     seconds = divided(total, np.full_like(total, 1000))
     peak = np.maximum(v["physical_bytes"] // MB, truncated((v["virtual_bytes"] // MB) / NO_CPU_RATIO))
@@ -168,25 +224,24 @@ def measure(jobs: pl.DataFrame, tasks: pl.DataFrame, slow_start: Array) -> pl.Da
     speed = Segments(s.segment[moving], count)
     speeds = divided(1000 * v["input_bytes"][moving], total[moving])
     code = total - v["shuffle_ms"] - v["sort_ms"]
-    out: dict[str, Any] = {
-        "job_id": np.repeat(names.to_numpy(), 2) if len(names) else [],
-        "side": ["map", "reduce"] * len(names),
+    longest, largest = s.largest(total, 0), s.largest(v["physical_bytes"], 0)
+    out: dict[str, Array] = {
         "n": n,
         "ended": np.bincount(segment[ended], minlength=count).astype(np.int64),
         "timed": s.size,
         "ours": np.bincount(segment[ours], minlength=count).astype(np.int64),
         "still": s.size - speed.size,
         "avg_total_ms": s.average(total),
-        "max_total_ms": np.maximum(s.largest(total, 0), 0),
+        "max_total_ms": np.maximum(longest, 0),
         "min_total_ms": s.smallest(total, 0),
-        "longest_ms": s.largest(total, 0),
+        "longest_ms": longest,
         "avg_shuffle_ms": s.average(v["shuffle_ms"]),
         "avg_sort_ms": s.average(v["sort_ms"]),
         "avg_code_ms": s.average(code),
         "avg_cpu_ms": s.average(v["cpu_ms"]),
         "avg_gc_ms": s.average(v["gc_ms"]),
         "avg_physical": s.average(v["physical_bytes"]),
-        "max_physical": np.maximum(s.largest(v["physical_bytes"], 0), 0),
+        "max_physical": np.maximum(largest, 0),
         "min_physical": s.smallest(v["physical_bytes"], 0),
         "avg_virtual": s.average(v["virtual_bytes"]),
         "sum_spilled": s.whole(v["spilled_records"]),
@@ -203,7 +258,7 @@ def measure(jobs: pl.DataFrame, tasks: pl.DataFrame, slow_start: Array) -> pl.Da
         "exact_ms": s.whole(total),
     }
     for level, minutes in enumerate((13, 13.5, 14, 14.5), 1):
-        out[f"over_{level}"] = s.whole((total >= minutes * 60_000).astype(np.int64))
+        out[f"over_{level}"] = np.bincount(s.segment[total >= minutes * 60_000], minlength=count).astype(np.int64)
     for prefix, values in (("data", data), ("time", total)):
         for name, column in zip(("na", "a", "nb", "b"), s.two_groups(values), strict=True):
             out[f"{prefix}_{name}"] = column
@@ -211,7 +266,38 @@ def measure(jobs: pl.DataFrame, tasks: pl.DataFrame, slow_start: Array) -> pl.Da
             out[f"seed_{prefix}_{name}"] = column
     # The seed's waste: per task, container minus that task's own peak.
     container = np.zeros(count, dtype=np.int64)
-    container[0::2] = jobs["map_memory_mb"].to_numpy()
-    container[1::2] = jobs["reduce_memory_mb"].to_numpy()
+    container[0::2], container[1::2] = containers
     out["seed_wasted"] = s.whole((container[s.segment] - peak) * seconds)
-    return pl.DataFrame(out, schema_overrides={"job_id": pl.String, "side": pl.String})
+    return out
+
+
+class Measured:
+    """``Sides`` of many jobs; those of a few can be replaced without touching the others."""
+
+    def __init__(self, names: Sequence[str], sides: Sides) -> None:
+        self._names = list(names)
+        self._place = {name: k for k, name in enumerate(self._names)}
+        self._sides = sides
+        self._newer: dict[str, tuple[Sides, int]] = {}
+
+    def replace(self, gone: Collection[str], names: Sequence[str], sides: Sides) -> None:
+        """Forget the jobs ``gone`` and take in ``names`` with their ``sides``."""
+        for name in gone:
+            self._newer.pop(name, None)
+            self._place.pop(name, None)
+        self._newer.update({name: (sides, k) for k, name in enumerate(names)})
+
+    def of(self, names: Sequence[str]) -> Sides:
+        """The sides of ``names``, in that order. Raises KeyError for a job that is not known."""
+        if not self._newer and names == self._names:
+            return self._sides
+        old = [(k, self._place[name]) for k, name in enumerate(names) if name not in self._newer]
+        new = [(k, *self._newer[name]) for k, name in enumerate(names) if name in self._newer]
+        to, at = np.array(old, dtype=np.int64).reshape(-1, 2).T
+        found: dict[str, Array] = {}
+        for column, values in self._sides.items():
+            made = found[column] = np.zeros(2 * len(names), dtype=values.dtype)
+            made[2 * to], made[2 * to + 1] = values[2 * at], values[2 * at + 1]
+            for k, sides, place in new:
+                made[2 * k], made[2 * k + 1] = sides[column][2 * place], sides[column][2 * place + 1]
+        return found

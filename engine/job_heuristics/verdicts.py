@@ -13,7 +13,7 @@ import polars as pl
 from engine.job_heuristics import settings
 from engine.job_heuristics.display import clock, factor, java_double, size, span
 from engine.job_heuristics.rules import Limits, Rule, Rules
-from engine.job_heuristics.sides import MB, Array, divided, truncated
+from engine.job_heuristics.sides import MB, Array, Sides, divided, truncated
 from engine.job_heuristics.tables import HEURISTICS, SEVERITIES
 
 MINUTE = 60_000
@@ -26,14 +26,20 @@ def asc(values: Any, limits: Limits | tuple[float, ...]) -> Array:
     """Ascending severity 0-4: from the top, the first limit that is reached (inclusive). NaN gives 0."""
     values = np.asarray(values)
     a, b, c, d = limits
-    return np.select([values >= d, values >= c, values >= b, values >= a], [4, 3, 2, 1], 0)
+    return _first(values >= d, values >= c, values >= b, values >= a)
 
 
 def desc(values: Any, limits: Limits | tuple[float, ...]) -> Array:
     """Descending severity 0-4: from the top, the first limit the value is at or below."""
     values = np.asarray(values)
     a, b, c, d = limits
-    return np.select([values <= d, values <= c, values <= b, values <= a], [4, 3, 2, 1], 0)
+    return _first(values <= d, values <= c, values <= b, values <= a)
+
+
+def _first(critical: Array, severe: Array, moderate: Array, low: Array) -> Array:
+    """The worst severity whose limit is met; ``numpy.select`` says the same three times slower."""
+    found: Array = np.where(critical, 4, np.where(severe, 3, np.where(moderate, 2, low.astype(np.int64))))
+    return found
 
 
 def scaled(limits: Limits, by: float) -> tuple[float, ...]:
@@ -96,12 +102,12 @@ class Verdict:
 
 
 class Judge:
-    """Holds what all heuristics look at. ``sides``: from ``sides.measure``, two rows per job of ``jobs``."""
+    """Holds what all heuristics look at. ``sides``: from ``sides.measure``, for the jobs of ``jobs``."""
 
     def __init__(
         self,
         jobs: pl.DataFrame,
-        sides: pl.DataFrame,
+        sides: Sides,
         properties: Mapping[str, Mapping[str, str]],
         rules: Rules,
         block_size: Array,
@@ -117,11 +123,7 @@ class Judge:
         self.properties = [properties.get(name, _NO_LABEL) for name in self.names]
         self.types: list[str] = jobs["job_type"].to_list()
         self.state = jobs["state"].to_numpy()
-        self.columns: dict[str, tuple[Array, Array]] = {}
-        for name in sides.columns:
-            if name not in ("job_id", "side"):
-                values = sides[name].to_numpy()
-                self.columns[name] = (values[0::2], values[1::2])
+        self.columns = {name: (values[0::2], values[1::2]) for name, values in sides.items()}
         n = self.columns["n"]
         self.empty = (n[0] == 0) & (n[1] == 0)
         # Of a failed job upstream judges nothing but the failure; jobs that still run or were killed are judged by
@@ -170,7 +172,7 @@ def _skew(judge: Judge, rule: Rule) -> Verdict:
     n = judge.side("n", side)
     # Limits of the size test differ by job when the block size does.
     files = tuple(judge.block * limit for limit in rule.limits["files_severity"])
-    big = np.select([b >= files[3], b >= files[2], b >= files[1], b >= files[0]], [4, 3, 2, 1], 0)
+    big = _first(b >= files[3], b >= files[2], b >= files[1], b >= files[0])
     if judge.seed:
         data_dev = asc(_ratio(np.abs(b - a), np.minimum(a, b)), deviation)
         time_dev = asc(_ratio(np.abs(tb - ta), np.minimum(ta, tb)), deviation)

@@ -20,9 +20,7 @@ from engine.view import Context, NoInput
 if TYPE_CHECKING:
     from engine.inputs import Inputs
     from engine.job_heuristics import rules
-    from engine.job_heuristics.changes import Changes
     from engine.job_heuristics.model import Model
-    from engine.job_heuristics.results import Judged
     from engine.reading import FileKind
 
 # What computes and what reads is imported when it is needed: who only asks what the view is does not wait for it.
@@ -52,6 +50,7 @@ class JobHeuristics:
         """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
         from engine.job_heuristics import beyond
         from engine.job_heuristics.assembly import assembled
+        from engine.job_heuristics.judging import judge_all
 
         wanted: JobParameters = parameters
         model, changes = assembled(inputs, context)
@@ -59,7 +58,7 @@ class JobHeuristics:
             raise NoInput("no file holds a job: none of them names a job id")
         chosen = _rules(wanted)
         context.check()
-        judged = _judged(model, changes, chosen, wanted, context)
+        judged = judge_all(model, changes, chosen, wanted, context)
         context.check()
         tables: dict[str, pl.DataFrame] = {
             JOBS.name: judged.jobs,
@@ -104,59 +103,6 @@ def _rules(parameters: JobParameters) -> rules.Rules:
     if parameters.heuristic_conf is not None:
         chosen = rules.read(parameters.heuristic_conf.name, parameters.heuristic_conf.data)
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
-
-
-def _judged(
-    model: Model,
-    changes: Changes,
-    chosen: rules.Rules,
-    parameters: JobParameters,
-    context: Context,
-) -> Judged:
-    """All jobs judged; only those that changed since the last time are judged anew while the rules stay."""
-    from engine.job_heuristics import settings
-    from engine.job_heuristics.changes import spliced
-    from engine.job_heuristics.results import Judged, judge, sides_of
-
-    memo: dict[str, Any] = context.memo.setdefault(("job-verdicts", context.at_ms is None), {})
-    touched = changes.since(memo.get("generation"))
-    if touched is None or 2 * len(touched) > model.jobs.height:
-        touched = None
-        memo["properties"] = settings.lookup(model.conf)
-        memo["sides"] = sides_of(model.jobs, model.tasks, memo["properties"])
-    elif touched:
-        part = model.only(touched)
-        properties = {job: given for job, given in memo["properties"].items() if job not in touched}
-        properties.update(settings.lookup(part.conf))
-        memo["properties"] = properties
-        fresh = sides_of(part.jobs, part.tasks, properties)
-        memo["sides"] = spliced(memo["sides"], fresh, touched, model.jobs)
-    memo["generation"] = changes.generation
-    key = (parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
-    last: Judged | None = memo.get("judged") if memo.get("key") == key else None
-
-    def decide(jobs: pl.DataFrame, sides: pl.DataFrame) -> Judged:
-        return judge(
-            jobs, sides, memo["properties"], chosen, seed=parameters.mode == "seed",
-            block_size=parameters.block_size, default_block=_DEFAULT_BLOCK,
-        )  # fmt: skip
-
-    if last is None or touched is None:
-        found = decide(model.jobs, memo["sides"])
-    elif not touched:
-        found = last
-    else:
-        jobs = model.jobs.filter(pl.col("job_id").is_in(pl.Series(sorted(touched)).implode()))
-        sides = memo["sides"].join(jobs.select("job_id"), on="job_id", how="semi", maintain_order="left")
-        new = decide(jobs, sides)
-        found = Judged(
-            spliced(last.jobs, new.jobs, touched, model.jobs),
-            spliced(last.heuristics, new.heuristics, touched, model.jobs),
-            spliced(last.differences, new.differences, touched, model.jobs),
-            {**{job: f for job, f in last.findings.items() if job not in touched}, **new.findings},
-        )
-    memo.update(key=key, judged=found)
-    return found
 
 
 def _find(model: Model, wanted: str) -> str:

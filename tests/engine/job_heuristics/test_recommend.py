@@ -77,18 +77,13 @@ def test_sort_buffer_from_output_bytes():
     assert found["key"].endswith("split.maxsize")
 
 
-def test_jobs_are_independent_and_memo_changes_nothing():
+def test_jobs_are_independent():
     a = model([task("map", 10, 400, pmem_mb=1000) for _ in range(10)], map_memory_mb=8192)
     b = model([task("map", 10, 45) for _ in range(600)], job_id="job_1_0002")
     both = together(a, b)
-    memo: dict = {}
     plain = recommend.recommendations(both, LIMITS)
-    assert plain.equals(recommend.recommendations(both, LIMITS, memo=memo))
-    assert plain.equals(recommend.recommendations(both, LIMITS, memo=memo))
     parts = pl.concat([recommend.recommendations(m, LIMITS) for m in (a, b)])
     assert plain.sort("job_id", "rank").equals(parts.sort("job_id", "rank"))
-    strict = {**LIMITS, ("Mapper Memory", "memory_ratio_severity"): (0.99, 0.98, 0.97, 0.96)}
-    assert recommend.recommendations(both, strict, memo=memo).equals(recommend.recommendations(both, strict))
 
 
 one = st.builds(
