@@ -11,7 +11,7 @@ from engine.broker_load.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cl
 from engine.broker_load.failover import Aftermath
 from engine.broker_load.metrics import SAMPLE
 from engine.broker_load.model import Model
-from engine.broker_load.topology import Flags, Floats, tally
+from engine.broker_load.topology import Flags, Floats, across, any_of, tally
 from engine.broker_load.windows import EXTRAPOLATIONS
 
 
@@ -170,34 +170,24 @@ def samples(model: Model, limit: int) -> pl.DataFrame:
     parts: list[pl.DataFrame] = []
     left = limit
     for taken in reversed(model.samples):
-        topology = taken.round.topology
-        rows = np.flatnonzero(taken.rule == 0)
-        if len(rows) > left:
+        if taken.taken > left:
             break
-        left -= len(rows)
-        columns: dict[str, object] = {
-            "topic": topology.topic_names.gather(rows),
-            "partition": topology.partition[rows],
-            "leader": topology.ids_of(topology.leader[rows]),
-            "time_ms": np.full(len(rows), taken.round.time_ms, np.int64),
-        }
-        columns |= {name: taken.value(name)[rows] for name in SAMPLE}
-        parts.append(pl.DataFrame(columns))
+        left -= taken.taken
+        parts.append(taken.frame)
     parts.reverse()
     if model.finished is not None and len(model.finished.partition) <= left:
         topology, given = model.topology, model.finished
-        columns = {
+        columns: dict[str, object] = {
             "topic": topology.topic_names.gather(given.partition),
             "partition": topology.partition[given.partition],
             "leader": topology.ids_of(topology.leader[given.partition]),
             "time_ms": given.time_ms,
         }
         columns |= {name: given.values[place] for place, name in enumerate(SAMPLE)}
-        parts.append(pl.DataFrame(columns))
-    if not parts:
-        return tables.SAMPLES.empty()
-    frame = pl.concat([tables.SAMPLES.frame(part) for part in parts])
-    return frame.sort("time_ms", "topic", "partition", maintain_order=True)
+        parts.append(tables.SAMPLES.frame(pl.DataFrame(columns)))
+        return pl.concat(parts).sort("time_ms", "topic", "partition", maintain_order=True)
+    # Rounds come in order of time and partitions in order of topic and number: nothing has to be sorted.
+    return pl.concat(parts) if parts else tables.SAMPLES.empty()
 
 
 def windows(model: Model, limit: int) -> pl.DataFrame | None:
@@ -229,10 +219,10 @@ def windows(model: Model, limit: int) -> pl.DataFrame | None:
 def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
     """Result table ``partitions``: by topic and partition."""
     topology, loads = model.topology, cluster.loads
-    led = loads.leads.any(axis=1)
+    led = any_of(loads.leads)
 
     def of_leader(value: Floats) -> Floats:
-        picked = np.where(loads.leads, value, 0.0).sum(axis=1)
+        picked = across(np.where(loads.leads, value, 0.0))
         return np.asarray(np.where(np.isnan(picked), picked, np.maximum(picked, 0.0)), np.float64)
 
     return tables.PARTITIONS.frame(
@@ -303,12 +293,15 @@ def topics(cluster: Cluster) -> pl.DataFrame:
     count = len(topology.topics)
 
     def total(value: Floats) -> Floats:
-        return tally(topology.topic, np.where(loads.held, value, 0.0).sum(axis=1), count)
+        return tally(topology.topic, across(np.where(loads.held, value, 0.0)), count)
 
-    led = loads.leads.any(axis=1)
-    cpu = np.maximum(np.nan_to_num(np.where(loads.leads, loads.cpu, 0.0).sum(axis=1)), 0.0)
+    led = any_of(loads.leads)
+    cpu = np.maximum(np.nan_to_num(across(np.where(loads.leads, loads.cpu, 0.0))), 0.0)
     rows = np.flatnonzero(led)
-    order = rows[np.lexsort((cpu[rows], topology.topic[rows]))]
+    order = rows[np.argsort(cpu[rows], kind="stable")]
+    # Then stably by topic, which takes one pass where its codes are short.
+    codes = topology.topic[order]
+    order = order[np.argsort(codes.astype(np.uint16) if count <= 65536 else codes, kind="stable")]
     topic, value = topology.topic[order], cpu[order]
     size = np.bincount(topic, minlength=count)
     whole = tally(topic, value, count)
@@ -323,7 +316,7 @@ def topics(cluster: Cluster) -> pl.DataFrame:
         {
             "topic": list(topology.topics),
             "partitions": np.bincount(topology.topic, minlength=count),
-            "replicas": np.bincount(topology.topic, weights=loads.held.sum(axis=1), minlength=count),
+            "replicas": np.bincount(topology.topic, weights=across(loads.held), minlength=count),
             "cpu_pct_cores": total(loads.cpu),
             "disk_mb": total(loads.disk),
             "nw_in_kbs": total(loads.nw_in),

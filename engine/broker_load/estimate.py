@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.broker_load.samples import Weights
-from engine.broker_load.topology import Flags, Floats, Topology, tally
+from engine.broker_load.topology import Flags, Floats, Topology, across, any_of, first_of, tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def as_upstream(topology: Topology, values: LeaderValues, weights: Weights) -> L
     full_out = values.bytes_out + values.bytes_in * (topology.count - 1)
     after = values.cpu * follower_share(weights, nw_in, full_out)
     before = values.cpu * follower_share(weights, nw_in, bare_out)
-    position = np.where(leads.any(axis=1), leads.argmax(axis=1), -1)
+    position = np.where(any_of(leads), first_of(leads), -1)
     ahead = np.arange(topology.replicas.shape[1])[None, :] < position[:, None]
     follower_cpu = np.where(ahead, before[:, None], after[:, None])
     cpu = np.where(leads, values.cpu[:, None], follower_cpu)
@@ -105,7 +105,7 @@ def corrected(topology: Topology, values: LeaderValues, weights: Weights, measur
     dead = topology.offline_replicas
     fetching = follows & ~dead
     expected_in = _by_broker(index, np.where(fetching, flow, 0.0), fetching, brokers)
-    live_followers = fetching.sum(axis=1)
+    live_followers = across(fetching)
     sent = values.bytes_in * live_followers
     expected_out = _by_broker(index, np.where(leads, sent[:, None], 0.0), leads, brokers)
     in_scale, out_scale = _scale(measured.replication_in, expected_in), _scale(measured.replication_out, expected_out)
@@ -190,5 +190,5 @@ def _demoted(
     topology: Topology, leads: Flags, cpu: Floats, weights: Weights, values: LeaderValues, out: Floats
 ) -> Floats:
     """CPU a leader keeps as a follower: its own CPU times c·in / (a·in + b·out), at most all of it."""
-    own = np.where(leads, cpu, 0.0).sum(axis=1)
+    own = across(np.where(leads, cpu, 0.0))
     return np.asarray(own * np.minimum(follower_share(weights, values.bytes_in, out), 1.0), np.float64)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from engine.broker_load.balance import Thresholds
 from engine.broker_load.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
-from engine.broker_load.topology import Flags, Floats, Ints, Longs, Topology
+from engine.broker_load.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
 
 _AT_ONCE = 256
 """Failures compared at once: matrices of that many rows stay small."""
@@ -67,7 +67,7 @@ def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
     """Run the election for every partition with a replica on a ``failed`` [B] broker."""
     replicas = topology.replicas
     hit = topology.spread(failed)
-    rows = np.flatnonzero(hit.any(axis=1))
+    rows = np.flatnonzero(any_of(hit))
     here, held = replicas[rows], topology.held[rows]
     living = held & topology.alive[here] & ~failed[here] & ~topology.offline[rows]
     isr = topology.isr[rows]
@@ -75,20 +75,20 @@ def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
     old = topology.leader[rows]
     keeps = (old >= 0) & np.append(~failed & topology.alive, False)[old]
     clean = in_sync & living
-    eligible = np.where((~in_sync.any(axis=1) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
-    has_clean, has_any = eligible.any(axis=1), living.any(axis=1)
+    eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
+    has_clean, has_any = any_of(eligible), any_of(living)
     said = topology.unclean[rows]
     allowed = np.where(said >= 0, said == 1, rules.unclean)
     unclean = ~keeps & ~has_clean & has_any
-    position = np.where(has_clean, eligible.argmax(axis=1), living.argmax(axis=1))
+    position = np.where(has_clean, first_of(eligible), first_of(living))
     chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
     new = np.where(has_clean | (unclean & allowed), chosen, -1)
     new = np.where(keeps, old, new).astype(np.int32)
     need = min_isr_of(topology, rules)[rows]
-    left = in_sync.sum(axis=1).astype(np.int32)
+    left = across(in_sync)
     # An unclean leader is alone in sync again.
     left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
-    before = isr.sum(axis=1)
+    before = across(isr)
     return Election(rows, old, new, ~keeps & (old >= 0), unclean, left, left < need, before < need)
 
 
@@ -96,14 +96,14 @@ def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) 
     """[K] replicas of ``rows`` that no longer fetch from ``leader``."""
     here, held = topology.replicas[rows], topology.held[rows]
     gone = held & (dead[here] | topology.offline[rows]) & (here != leader[:, None])
-    return np.asarray(gone.sum(axis=1), np.int32)
+    return across(gone)
 
 
 def physical_out(cluster: Cluster) -> Floats:
     """[B] network out without what dead or offline followers would fetch."""
     topology = cluster.topology
     off = topology.offline_replicas & topology.held
-    rows = np.flatnonzero(off.any(axis=1) & (topology.leader >= 0))
+    rows = np.flatnonzero(any_of(off) & (topology.leader >= 0))
     out = cluster.sums.nw_out.copy()
     if len(rows):
         lost = _dead_followers(topology, rows, topology.leader[rows], ~topology.alive) * cluster.loads.follower_in[rows]
@@ -126,7 +126,7 @@ def after(cluster: Cluster, failed: Flags, rules: Rules) -> Aftermath:
     dead = failed | ~topology.alive
     led = topology.leader[election.rows] >= 0
     rows, old, new = election.rows[led], topology.leader[election.rows[led]], election.new[led]
-    full, flow = np.where(loads.leads[rows], loads.nw_out[rows], 0.0).sum(axis=1), loads.follower_in[rows]
+    full, flow = across(np.where(loads.leads[rows], loads.nw_out[rows], 0.0)), loads.follower_in[rows]
     physical = physical_before.copy()
     np.subtract.at(physical, old, full - _dead_followers(topology, rows, old, ~topology.alive) * flow)
     stays = new >= 0
@@ -139,9 +139,9 @@ def _moved(cluster: Cluster, rows: Longs) -> tuple[Floats, Floats, Floats]:
     """CPU, network out and leader network in that move with the leadership of ``rows``."""
     loads = cluster.loads
     lead = loads.leads[rows]
-    cpu = np.where(lead, loads.cpu[rows], 0.0).sum(axis=1) - loads.demoted[rows]
-    out = np.where(lead, loads.nw_out[rows], 0.0).sum(axis=1)
-    arriving = np.where(lead, loads.nw_in[rows], 0.0).sum(axis=1)
+    cpu = across(np.where(lead, loads.cpu[rows], 0.0)) - loads.demoted[rows]
+    out = across(np.where(lead, loads.nw_out[rows], 0.0))
+    arriving = across(np.where(lead, loads.nw_in[rows], 0.0))
     return cpu, out, arriving
 
 
@@ -180,8 +180,8 @@ def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
     rows = np.flatnonzero(np.append(demoted, False)[topology.leader])
     here = topology.replicas[rows]
     fit = topology.held[rows] & topology.alive[here] & ~topology.offline[rows] & ~demoted[here]
-    rows, here, fit = rows[fit.any(axis=1)], here[fit.any(axis=1)], fit[fit.any(axis=1)]
-    new = here[np.arange(len(rows)), fit.argmax(axis=1)] if len(rows) else np.empty(0, np.int32)
+    rows, here, fit = rows[any_of(fit)], here[any_of(fit)], fit[any_of(fit)]
+    new = here[np.arange(len(rows)), first_of(fit)] if len(rows) else np.empty(0, np.int32)
     sums = _shift(cluster.sums, topology.brokers, topology.leader[rows], new, _moved(cluster, rows))
     return rows, new.astype(np.int32), sums
 
@@ -210,14 +210,12 @@ def singles(cluster: Cluster, rules: Rules) -> Singles:
     here, held, leader = topology.replicas[rows], topology.held[rows], topology.leader[rows]
     living = held & topology.alive[here] & ~topology.offline[rows] & (here != leader[:, None])
     in_sync = topology.isr[rows] & (here != leader[:, None])
-    eligible = (
-        np.where((~in_sync.any(axis=1) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
-    )
-    clean, some = eligible.any(axis=1), living.any(axis=1)
+    eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
+    clean, some = any_of(eligible), any_of(living)
     said = topology.unclean[rows]
     allowed = np.where(said >= 0, said == 1, rules.unclean)
     takes = clean | (some & allowed)
-    position = np.where(clean, eligible.argmax(axis=1), living.argmax(axis=1))
+    position = np.where(clean, first_of(eligible), first_of(living))
     new = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
     cpu, out, _ = _moved(cluster, rows[takes])
     pair = leader[takes].astype(np.int64) * brokers + new[takes]
@@ -227,7 +225,7 @@ def singles(cluster: Cluster, rules: Rules) -> Singles:
         return np.bincount(pair, weights=weights, minlength=brokers * brokers).reshape(square).astype(np.float64)
 
     need = min_isr_of(topology, rules)[rows]
-    size = topology.isr[rows].sum(axis=1)
+    size = across(topology.isr[rows])
     falls = (size >= need) & (size - 1 < need)
     touched = topology.isr[rows] & falls[:, None]
     return Singles(

@@ -5,6 +5,7 @@ A new scrape makes only the intervals it falls into be built again; the others c
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +42,11 @@ class Book:
     seen: dict[int, int] = field(default_factory=dict)
     ticks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TICK))
     rounds: dict[int, tuple[Any, Round]] = field(default_factory=dict)
-    topologies: dict[Any, Topology] = field(default_factory=dict)
+    filled: dict[int, Any] = field(default_factory=dict)
+    """Rounds that need sizes from kafka-log-dirs, and of which files these were."""
+    base: Any = None
+    topologies: dict[int, Topology] = field(default_factory=dict)
+    """Topology by the number of descriptions it knows, for ``base``: everything else it is made from."""
     samples: dict[int, tuple[Any, Samples]] = field(default_factory=dict)
     windows: dict[int, Window] = field(default_factory=dict)
     window_topology: dict[int, Topology] = field(default_factory=dict)
@@ -97,7 +102,11 @@ def _note_ticks(book: Book, inputs: Inputs, table: pl.DataFrame) -> None:
     rows = table if len(fresh) == len(now) else table.filter(
         pl.col(FILE).is_in(pl.Series(fresh, dtype=pl.UInt32).implode()))  # fmt: skip
     if rows.height:
-        new = rows.group_by(FILE, "host", "broker", "time_ms", maintain_order=True).agg(pl.col("counter").any())
+        tick = (FILE, "host", "broker", "time_ms")
+        # A scrape is one long run of equal ticks: only where a run begins is there something to group.
+        runs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in (*tick, "counter"))
+        begins = rows.select(*tick, "counter").filter(runs | (pl.int_range(pl.len()) == 0))
+        new = begins.group_by(tick, maintain_order=True).agg(pl.col("counter").any())
         versions = pl.DataFrame({FILE: fresh, "version": [now[n] for n in fresh]}, schema_overrides={FILE: pl.UInt32})
         new = new.join(versions, on=FILE, how="left", maintain_order="left").select(list(_TICK))
         ticks = pl.concat([ticks, new])
@@ -132,6 +141,11 @@ def gather(
 
     ticks = ticks.with_columns((pl.col("time_ms") // interval_ms).alias("interval"))
     changes = places["time_ms"].unique().sort().to_list()
+    sizes = inputs.table("log_dir_sizes") if fill_sizes else None
+    if sizes is not None and not sizes.height:
+        sizes = None
+    sized = _frame_key(inputs, sizes) if sizes is not None else ()
+    _renew(book, base)
     rebuild: dict[int, tuple[Any, int]] = {}
     by_interval: dict[int, list[tuple[int, int]]] = {}
     pairs = ticks.group_by("interval", FILE, "version").agg(pl.col("time_ms").max()).sort("interval", FILE)
@@ -141,36 +155,49 @@ def gather(
     before: list[tuple[int, int]] = []
     for interval, members in by_interval.items():
         end = (interval + 1) * interval_ms - 1
-        epoch = sum(1 for change in changes if change <= end)
         cut = until_ms if until_ms is not None and until_ms < end else None
-        key = (interval_ms, tuple(members), tuple(before) if counters else (), epoch, cut, base, fill_sizes)
+        moment = end if cut is None else cut
+        key = (interval_ms, tuple(members), tuple(before) if counters else (), cut, who.ids, fill_sizes)
         before = members
         have = book.rounds.get(interval)
-        if have is None or have[0] != key:
-            rebuild[interval] = (key, end if cut is None else cut)
-    sizes = inputs.table("log_dir_sizes") if fill_sizes else None
-    filled = False
+        if (
+            have is None
+            or have[0] != key
+            or have[1].topology is not _topology_at(book, places, changes, moment, known, heard)
+            or book.filled.get(interval, sized) != sized
+        ):
+            rebuild[interval] = (key, moment)
     if rebuild:
         rows = _rows_for(table, ticks, set(rebuild), who, interval_ms, until_ms)
-        parts = rows.partition_by("interval", as_dict=True, maintain_order=True) if rows.height else {}
+        parts: dict[tuple[object, ...], pl.DataFrame] = {}
+        if rows.height:
+            one = len(rebuild) == 1
+            parts = (
+                {(next(iter(rebuild)),): rows}
+                if one
+                else rows.partition_by("interval", as_dict=True, maintain_order=True)
+            )
         for place, (interval, (key, end)) in enumerate(sorted(rebuild.items())):
             context.check()
             if len(rebuild) > 4:
                 context.progress(place / len(rebuild), "sampling rounds")
-            found_topology = _topology_at(book, places, end, known, heard, base)
+            found_topology = _topology_at(book, places, changes, end, known, heard)
             part = parts.get((interval,))
             if part is None:
                 part = rows.head(0)
-            if sizes is not None and sizes.height:
-                part = _fill(part, sizes, end)
+            book.filled.pop(interval, None)
+            if silent := _unsized(part):
+                book.filled[interval] = sized
+                if sizes is not None:
+                    part = _fill(part, silent, sizes, end)
             book.rounds[interval] = (key, rounds.build(interval, part, found_topology))
     found = [book.rounds[interval][1] for interval in by_interval]
     for interval in set(book.rounds) - set(by_interval):
         if until_ms is None:
             del book.rounds[interval]
-    if sizes is not None and sizes.height:
-        filled = True
-    final = _topology_at(book, places, until_ms, known, heard, base)
+            book.filled.pop(interval, None)
+    final = _topology_at(book, places, changes, until_ms, known, heard)
+    book.topologies = {epoch: one for epoch, one in book.topologies.items() if epoch >= 0}
     cpus: dict[int, int] = {}
     nodes = table.filter(pl.col("metric") == metrics.NODE_IDLE_SECONDS)
     if nodes.height:
@@ -180,7 +207,7 @@ def gather(
                 if index >= 0:
                     cpus[index] = int(count)
     newest = int(ticks["time_ms"].max()) if ticks.height else None  # type: ignore[arg-type]
-    return History(tuple(found), final, who, cpus, filled, newest)
+    return History(tuple(found), final, who, cpus, sizes is not None, newest)
 
 
 def _frame_key(inputs: Inputs, frame: pl.DataFrame) -> tuple[tuple[int, int], ...]:
@@ -197,19 +224,25 @@ def _identity_rows(table: pl.DataFrame, ticks: pl.DataFrame) -> pl.DataFrame:
     return table.filter(pl.col(FILE).is_in(files.implode()))
 
 
+def _renew(book: Book, base: Any) -> None:
+    """Forget which topology held when, where a file changed that topologies are made from; but keep the topologies, as
+    a new description nearly always says the same, and then every round made on it stays good."""
+    if book.base != base:
+        book.base = base
+        kept = dict.fromkeys(book.topologies.values())
+        book.topologies = {-1 - place: one for place, one in enumerate(kept)}
+
+
 def _topology_at(
-    book: Book, places: pl.DataFrame, until: int | None, known: dict[int, Broker], heard: frozenset[int], base: Any
-) -> Topology:
-    times = places["time_ms"].unique().sort().to_list()
+    book: Book, places: pl.DataFrame, times: list[int], until: int | None, known: dict[int, Broker],
+    heard: frozenset[int],
+) -> Topology:  # fmt: skip
     # Every moment between two descriptions sees the same rows, so one topology serves them all.
-    epoch = len(times) if until is None else sum(1 for time in times if time <= until)
-    key = (epoch, base)
-    if key not in book.topologies:
-        for old in [k for k in book.topologies if k[1] != base]:
-            del book.topologies[old]
-        rows = topology.newest(places, until)
-        book.topologies[key] = topology.build(rows, known, heard)
-    return book.topologies[key]
+    epoch = len(times) if until is None else bisect.bisect_right(times, until)
+    if epoch not in book.topologies:
+        made = topology.build(topology.newest(places, until), known, heard)
+        book.topologies[epoch] = next((one for one in book.topologies.values() if one.same(made)), made)
+    return book.topologies[epoch]
 
 
 def _rows_for(
@@ -291,12 +324,14 @@ def _rates(counters: pl.DataFrame, place: list[str]) -> pl.DataFrame:
     return pl.concat([rated.filter(~idle).select(columns), nodes.select(columns)])
 
 
-def _fill(rows: pl.DataFrame, sizes: pl.DataFrame, end: int) -> pl.DataFrame:
-    """Sizes from kafka-log-dirs for brokers that report rates but no size at all."""
-    sized = rows.filter(pl.col("metric") == metrics.SIZE)["broker"].unique()
-    silent = [b for b in rows["broker"].unique().to_list() if b not in set(sized.to_list())]
-    if not silent or not rows.height:
-        return rows
+def _unsized(rows: pl.DataFrame) -> list[int]:
+    """Brokers that report rates but no size at all."""
+    sized = set(rows.filter(pl.col("metric") == metrics.SIZE)["broker"].unique().to_list())
+    return [broker for broker in rows["broker"].unique().sort().to_list() if broker not in sized]
+
+
+def _fill(rows: pl.DataFrame, silent: list[int], sizes: pl.DataFrame, end: int) -> pl.DataFrame:
+    """Add the sizes of the ``silent`` brokers from kafka-log-dirs: the newest not after ``end``, else the oldest."""
     late = pl.col("time_ms") > end
     chosen = (
         sizes.filter(pl.col("broker").is_in(silent))
@@ -340,6 +375,8 @@ def partition_map(old: Topology, new: Topology) -> np.ndarray | None:
 
 def broker_cores(target: Topology, final: Topology, cores: np.ndarray) -> np.ndarray:
     """[B of target] cores by broker id, taken from the final topology's."""
+    if target is final:
+        return cores
     where = final.index_of(target.ids)
     return (
         np.where(where >= 0, cores[np.maximum(where, 0)], np.nan) if final.brokers else np.full(target.brokers, np.nan)

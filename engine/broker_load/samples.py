@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from engine.broker_load import metrics
 from engine.broker_load.rounds import Round
+from engine.broker_load.tables import SAMPLES
 from engine.broker_load.topology import Flags, Floats
 
 RULES = (
@@ -42,6 +45,25 @@ class Samples:
     round: Round
     cpu: Floats
     rule: npt.NDArray[np.int8]
+
+    @cached_property
+    def taken(self) -> int:
+        """How many partitions have a sample."""
+        return int(np.count_nonzero(self.rule == 0))
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The samples as rows of result table ``samples``, made once however often a result shows them."""
+        topology = self.round.topology
+        rows = np.flatnonzero(self.rule == 0)
+        columns: dict[str, object] = {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "leader": topology.ids_of(topology.leader[rows]),
+            "time_ms": np.full(len(rows), self.round.time_ms, np.int64),
+        }
+        columns |= {name: self.value(name)[rows] for name in metrics.SAMPLE}
+        return SAMPLES.frame(pl.DataFrame(columns))
 
     def group_value(self, name: str) -> Floats:
         """[G] one of the rates or the CPU by group."""

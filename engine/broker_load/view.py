@@ -258,10 +258,14 @@ def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Obs
     typical = _typical_cores(built)
     for one in built.rounds:
         cores = history.broker_cores(one.topology, built.topology, built.capacities.cores)
-        cpu, has = broker_cpu(one, cores)
-        rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], one.reported[REPL_IN], cores / typical])
-        rows[3] = np.where(np.isnan(rows[3]), 0.0, rows[3])
-        parts.append(rows[:, has & np.isfinite(rows).all(axis=0)])
+        key = (cores.tobytes(), typical)
+        if key not in one.observed:
+            cpu, has = broker_cpu(one, cores)
+            rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], one.reported[REPL_IN], cores / typical])
+            rows[3] = np.where(np.isnan(rows[3]), 0.0, rows[3])
+            one.observed.clear()
+            one.observed[key] = rows[:, has & np.isfinite(rows).all(axis=0)]
+        parts.append(one.observed[key])
     every = np.concatenate(parts, axis=1)
     return Observations(every[0], every[1], every[2], every[3], every[4])
 

@@ -179,4 +179,6 @@ def run() -> list[Line]:
 
 def _copy(memo: dict[Any, Any]) -> history.Book:
     book = memo[history._MEMO]
-    return dataclasses.replace(book, seen=dict(book.seen), rounds=dict(book.rounds), topologies=dict(book.topologies))
+    return dataclasses.replace(
+        book, seen=dict(book.seen), rounds=dict(book.rounds), filled=dict(book.filled), topologies=dict(book.topologies)
+    )

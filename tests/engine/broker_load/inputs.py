@@ -18,15 +18,15 @@ from engine.view import Context
 _TABLES = {table.name: table for table in INPUTS}
 
 
-def read(*paths: Path, mtime_ms: int | None = None) -> Inputs:
-    """Inputs from files and folders (all files below them, sorted)."""
+def read(*paths: Path, mtime_ms: int | None = None, after: int = 0) -> Inputs:
+    """Inputs from files and folders (all files below them, sorted); their ids come after ``after``."""
     files: dict[int, FileInfo] = {}
     problems = []
     frames: dict[str, list[pl.DataFrame]] = {name: [] for name in _TABLES}
     every: list[Path] = []
     for path in paths:
         every.extend(sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path])
-    number = 0
+    number = after
     for path in every:
         data = path.read_bytes()
         mtime = mtime_ms if mtime_ms is not None else int(path.stat().st_mtime * 1000)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from engine.broker_load.tables import INPUTS
+from engine.inputs import FILE
 from engine.result import Result
 from tests.engine.broker_load.clusters import T0, Cluster
 from tests.engine.broker_load.inputs import compute, read
@@ -315,6 +318,61 @@ def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
     )  # fmt: skip
     for pairs in steps:
         assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs)), pairs
+
+
+def test_replaced_descriptions_and_sizes_are_seen_at_once(tmp_path: Path) -> None:
+    """Rounds stay while a new description says the same; a new leader or new sizes make them again. With a memo as
+    without."""
+    made = simple(tmp_path)
+    for step in (1, 2):
+        made.rows += [(t + step * 120_000, *rest) for t, *rest in made.rows if t == T0]
+    made.rows = [row for row in made.rows if row[1] != "PARTITION_SIZE"]
+    memo: dict[object, object] = {}
+    text = (
+        '{"version": 1, "brokers": [{"broker": %d, "logDirs": [{"logDir": "/d", "error": null, "partitions": [%s]}]}]}'
+    )
+    part = '{"partition": "%s-0", "size": %d, "offsetLag": 0, "isFuture": false}'
+
+    def look(number: int, size: float) -> tuple[Result, list[int]]:
+        folder = made.write()
+        for broker, topic in ((1, "t"), (2, "u")):
+            (folder / f"log-dirs-{broker}.txt").write_text(text % (broker, part % (topic, size * MB)) + "\n")
+        inputs = read(folder, after=100 * number)
+        found = compute(inputs, memo=memo)
+        assert found.same_as(compute(inputs)), number
+        return found, [id(one) for _, one in memo["broker-load"].rounds.values()]  # type: ignore[attr-defined]
+
+    first, rounds = look(0, 10)
+    assert first.tables["replicas"]["disk_mb"].to_list() == [10.0] * 4
+    made.topology[0] = ("t", 0, 1, "1|2", "1|2", "")  # the same
+    assert look(1, 10)[1] != rounds  # the sizes come from new files
+    bigger, rounds = look(2, 30)
+    assert bigger.tables["replicas"]["disk_mb"].to_list() == [30.0] * 4
+    made.topology[0] = ("t", 0, 2, "1|2", "1|2", "")
+    moved, _ = look(3, 30)
+    assert moved.tables["replicas"].filter(pl.col("leader"))["broker"].to_list() == [2, 2]
+
+
+def test_a_description_that_says_the_same_keeps_the_rounds(tmp_path: Path) -> None:
+    """Refreshing the topology every few minutes does not cost the whole history."""
+    made = simple(tmp_path)
+    memo: dict[object, object] = {}
+    seen = []
+    for number in range(3):
+        if number == 2:
+            made.partition("w", 0, 1, "1|3")
+        inputs = read(made.write(), after=100 * number, mtime_ms=T0 + number)
+        # The scrapes are the same files still: only the description is new.
+        kept = {i: info for i, info in inputs.files.items() if info.label != "metrics.csv"}
+        scrapes = next(info for info in inputs.files.values() if info.label == "metrics.csv")
+        files = kept | {1: dataclasses.replace(scrapes, id=1, version=1)}
+        whole = {t.name: inputs.table(t.name) for t in INPUTS}
+        whole["metrics"] = whole["metrics"].with_columns(pl.lit(1, pl.UInt32).alias(FILE))
+        inputs = dataclasses.replace(inputs, files=files, _load=whole.__getitem__)
+        assert compute(inputs, memo=memo).same_as(compute(inputs))
+        seen.append([one for _, one in memo["broker-load"].rounds.values()])  # type: ignore[attr-defined]
+    assert all(a is b for a, b in zip(seen[0], seen[1], strict=True))
+    assert not any(a is b for a, b in zip(seen[1], seen[2], strict=True))
 
 
 def test_directories_of_jbod(tmp_path: Path) -> None:
