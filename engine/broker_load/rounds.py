@@ -147,7 +147,9 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
 
     _, leader, topic, count = topology.groups
     where, found = pairs.find(leader.astype(np.int64) * width + topology.norm[topic])
-    group_rates = np.where(found, values[:, where] if pairs.size else 0.0, 0.0) / np.maximum(count, 1)
+    group_rates = np.zeros((7, len(leader)))
+    if pairs.size:
+        group_rates = np.where(found, values[:, where], 0.0) / np.maximum(count, 1)
     sized = found & (sized_pair[where] if pairs.size else False)
 
     led_topics = np.bincount(leader, minlength=brokers)

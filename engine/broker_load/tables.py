@@ -72,6 +72,7 @@ TOPOLOGY = Table(
         Column("elr", _IDS, "Eligible leader replicas; null where the cluster does not know them."),
         Column("min_isr", pl.Int32, "min.insync.replicas of the topic, null where not said."),
         Column("unclean", pl.Boolean, "unclean.leader.election.enable of the topic, null where not said."),
+        _text("topic_id", "Id of the topic, null where not said."),
     ),
 )
 BROKERS_IN = Table(

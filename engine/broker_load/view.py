@@ -19,6 +19,7 @@ from engine.broker_load import (
     goals,
     history,
     ledger,
+    mixed,
     model,
     partial,
     regression,
@@ -163,6 +164,7 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     settings = parameters.settings()
     built = model.build(inputs, settings, context, at_ms)
     observed = _observations(inputs, built, at_ms)
+    several = mixed.find(inputs, context)
     learned = regression.as_upstream(observed)
     fit = regression.fit(observed)
     notes: list[str] = []
@@ -177,7 +179,10 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     findings: list[Finding] = []
     summary: dict[str, Any] = {"mode": parameters.mode}
     headline: list[Headline] = []
-    problems = list(inputs.problems)
+    problems = [*inputs.problems, *several]
+    if several:
+        notes.append("files of more than one cluster seem to lie here and are shown as one: see the problems")
+        findings.append(Finding("moderate", "mixed clusters", several[0].reason))
     frames["regression"] = _regression_table(observed, learned, fit, parameters.mode)
     frames["regression_coverage"] = _coverage(observed, learned, fit)
     chosen: Cluster | None = None

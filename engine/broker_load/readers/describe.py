@@ -23,6 +23,7 @@ _ROW = (
 _HEADER = r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s.*PartitionCount:\s*(?P<count>[0-9]{1,9})\s(?P<rest>.*)$"
 _SEEN = re.compile(rb"^\s*Topic:\s*\S+\s+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
 _MIN_ISR = r"(?:^|[\s,:])min\.insync\.replicas=([0-9]{1,6})"
+_TOPIC_ID = r"\sTopicId:\s*([A-Za-z0-9_-]{1,40})\s"
 _UNCLEAN = r"(?:^|[\s,:])unclean\.leader\.election\.enable=(true|false)"
 
 
@@ -37,7 +38,7 @@ class TopicDescription:
     id = "topic-description"
     title = "kafka-topics --describe"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (TOPOLOGY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -63,6 +64,7 @@ class TopicDescription:
                 {"true": True, "false": False}, default=None, return_dtype=pl.Boolean
             ).alias("unclean"),
             pl.col("count").cast(pl.Int64, strict=False),
+            pl.col("raw").str.extract(_TOPIC_ID).alias("topic_id"),
         ).unique("topic", keep="first", maintain_order=True)  # fmt: skip
         if stray.height:
             reason = f"not a line of a description: {stray['raw'][0].strip()[:100]}"
@@ -120,7 +122,7 @@ class TopicDescription:
             reason = f"topic {first['topic']}: {first['len']} of {first['count']} partitions are described"
             problems.append(Problem.at(source.path, "cut-file", reason, line=first["line"], count=missing))
         frame = frame.join(
-            headers.select("topic", "min_isr", "unclean"), on="topic", how="left", maintain_order="left"
+            headers.select("topic", "min_isr", "unclean", "topic_id"), on="topic", how="left", maintain_order="left"
         ).drop("line", "sane")
         return Reading(rows={"topology": frame}, problems=problems, consumed=len(data), complete=final or not open_end)
 

@@ -173,6 +173,15 @@ def test_idle_broker_gives_no_cpu(tmp_path: Path) -> None:
     assert row["cpu_usage"] == 0.0
 
 
+def test_totals_without_any_topic(tmp_path: Path) -> None:
+    """Brokers report their totals and nothing by topic: every partition is skipped, the measured CPU is shown."""
+    made = simple(tmp_path)
+    made.rows = [row for row in made.rows if not row[1].startswith(("TOPIC_", "PARTITION_"))]
+    result = compute(read(made.write()))
+    assert set(skipped(result).values()) == {"topic-not-sized-on-leader"}
+    assert result.tables["brokers"]["measured_cpu_pct"].to_list() == [50.0, 50.0, 10.0]
+
+
 def test_missing_total(tmp_path: Path) -> None:
     """A total that is absent and not replaced: no sample."""
     made = simple(tmp_path)
