@@ -120,6 +120,22 @@ def test_zone_and_single_nodes_go_together(tmp_path: Path) -> None:
     play(story)
 
 
+def test_the_map_is_right_after_a_change_made_in_another_section(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("space")
+            await s.see("fail segment-writer-0")
+            await s.press("]")
+            await s.until(lambda: pane(s).query_one(Sections).chosen == 1)
+            await s.press("0")
+            await down(s)
+            await s.press("[")
+            await s.see("nothing fails")
+            assert "sign and colour per owner" in s.text(), "the shard map has no failed node any more"
+
+    play(story)
+
+
 def test_the_time_axis(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:

@@ -123,6 +123,8 @@ class Canvas(_Painter, Still):
         """Paint again and send what changed."""
         if not self.is_attached or not self.size.width:
             self._painted = (-1, -1)
+            if self.is_attached:
+                self.refresh()  # hidden: Textual would show the lines it kept when the widget comes back in its old size
             return
         if self._painted != tuple(self.size):
             self._painted = (-1, -1)
