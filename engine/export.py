@@ -28,18 +28,24 @@ def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
     """
     documents = {c.name for c in table.columns if c.kind == "json"}
     names = frame.columns
+    for columns in _columns(frame, documents):
+        for row in zip(*columns, strict=True):
+            yield dict(zip(names, row, strict=True))
+
+
+def _columns(frame: pl.DataFrame, documents: set[str]) -> Iterator[list[list[Any]]]:
+    """The columns of ``frame`` as lists of JSON-ready values, some rows at a time."""
     for start in range(0, frame.height, _BATCH):
         batch = frame.slice(start, _BATCH)
         columns: list[list[Any]] = []
-        for name in names:
+        for name in frame.columns:
             values = batch.get_column(name).to_list()
             if name in documents:
                 values = [None if text is None else json.loads(text) for text in values]
             elif batch.schema[name].is_float() or batch.schema[name].is_nested():
                 values = [finite(value) for value in values]
             columns.append(values)
-        for row in zip(*columns, strict=True):
-            yield dict(zip(names, row, strict=True))
+        yield columns
 
 
 def finite(value: Any) -> Any:
@@ -61,8 +67,13 @@ def to_csv(frame: pl.DataFrame, table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(frame.columns)
-    for row in rows(frame, table):
-        writer.writerow([_field(value) for value in row.values()])
+    documents = {c.name for c in table.columns if c.kind == "json"}
+    plain = [dtype.is_numeric() or dtype == pl.String for dtype in frame.dtypes]
+    for columns in _columns(frame, documents):
+        for at, name in enumerate(frame.columns):
+            if not plain[at] or name in documents:  # the writer knows numbers, texts and null
+                columns[at] = [_field(value) for value in columns[at]]
+        writer.writerows(zip(*columns, strict=True))
     return out.getvalue()
 
 

@@ -48,7 +48,9 @@ class View(Protocol):
     """One tab: what it reads, what can be chosen, what it computes.
 
     ``name`` is the word pair with a hyphen; ``kinds`` in the order of recognition; ``tables`` the result tables, the
-    first one is the main one; ``fail_on`` the level from which ``check`` exits 1 unless told otherwise.
+    first one is the main one; ``fail_on`` the level from which ``check`` exits 1 unless told otherwise. A view whose
+    results do not depend on ``Context.now_ms`` may say so by ``lasting = True``: a report over unchanged files is then
+    not computed again.
     """
 
     name: str

@@ -255,7 +255,7 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
     import time
 
     from engine import report
-    from engine.live.session import Session
+    from engine.live.recall import Recall
     from engine.parameters import BadOption, parse
     from engine.problems import fold
     from engine.settings import view_parameters
@@ -293,7 +293,20 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
         _say(f"loadlens: {problem.path}: {problem.reason}")
 
     now_ms = time.time_ns() // 1_000_000
-    session = Session(arguments.paths, [view], settings=settings.live)
+    recall = Recall(
+        arguments.paths,
+        settings.live,
+        view,
+        parameters,
+        at_ms,
+        wanted=getattr(arguments, "format", "") != "upstream",  # which may want what only the screen draws
+    )
+    known = recall.find()
+    if known is not None:
+        return view, parameters, known, known.problems, now_ms if at_ms is None else at_ms, ""
+    from engine.live.session import Session
+
+    session = Session(arguments.paths, [view], settings=settings.live, scanned=recall.scanned)
     try:
         try:
             session.scan(final=True)
@@ -307,6 +320,7 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
             found = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
             reason = str(error) if at_ms is None else f"{error} (as of {report.iso(at_ms)})"
             return view, parameters, None, fold(found), instant, reason
+        recall.keep(result, session.settled())
         return view, parameters, result, result.problems, instant, ""
     finally:
         session.close()

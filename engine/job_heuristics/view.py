@@ -38,6 +38,7 @@ class JobHeuristics:
     parameters: type[Parameters] = JobParameters
     tables: tuple[Table, ...] = (JOBS, HEURISTICS, *beyond_tables.TABLES, DIFFERENCES, TASKS)
     fail_on: Level = "severe"
+    lasting = True
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:

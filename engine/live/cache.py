@@ -17,6 +17,7 @@ import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
@@ -24,7 +25,9 @@ import xxhash
 
 from engine import __version__
 from engine.problems import Problem
-from engine.view import View
+
+if TYPE_CHECKING:
+    from engine.view import View
 
 log = logging.getLogger(__name__)
 
@@ -159,31 +162,32 @@ class Cache:
                         if size > self._limit:
                             return False
                         segments[name][table] = _sum(data)
-                        _write(folder / f"{name}.{number}.parquet", data)
+                        write(folder / f"{name}.{number}.parquet", data)
                 body = msgspec.msgpack.encode(Manifest(tuple(entries), tuple(others), segments))
-                _write(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
+                write(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
                 for path in folder.iterdir():
                     if path.name not in (_MANIFEST, "lock") and path.name.split(".")[0] not in segments:
                         path.unlink()
-            self.trim()
+            trim(self._directory, self._limit)
         except (OSError, pl.exceptions.PolarsError) as error:
             log.debug("the cache could not be written: %s", error)
             return False
         return True
 
-    def trim(self) -> None:
-        """Delete the folders that were used least recently until the rest fits."""
-        sizes = []
-        for folder in self._directory.iterdir():
-            with contextlib.suppress(OSError):
-                size = sum(path.stat().st_size for path in folder.iterdir())
-                sizes.append((folder.stat().st_mtime_ns, size, folder))
-        total = sum(size for _, size, _ in sizes)
-        for _, size, folder in sorted(sizes, key=lambda item: item[0]):
-            if total <= self._limit:
-                break
-            shutil.rmtree(folder, ignore_errors=True)
-            total -= size
+
+def trim(directory: Path, limit: int) -> None:
+    """Delete the folders in ``directory`` that were used least recently until the rest has at most ``limit`` bytes."""
+    sizes = []
+    for folder in directory.iterdir():
+        with contextlib.suppress(OSError):
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            sizes.append((folder.stat().st_mtime_ns, size, folder))
+    total = sum(size for _, size, _ in sizes)
+    for _, size, folder in sorted(sizes, key=lambda item: item[0]):
+        if total <= limit:
+            break
+        shutil.rmtree(folder, ignore_errors=True)
+        total -= size
 
 
 def new_segment() -> str:
@@ -195,7 +199,7 @@ def _sum(data: bytes | memoryview) -> int:
     return xxhash.xxh3_64_intdigest(data)
 
 
-def _write(path: Path, data: bytes | memoryview) -> None:
+def write(path: Path, data: bytes | memoryview) -> None:
     """Write all of it or nothing, readable by the user only."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

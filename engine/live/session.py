@@ -19,7 +19,7 @@ from engine.live.copies import PACKED
 from engine.live.follow import Follower
 from engine.live.keep import Keeper
 from engine.live.options import LiveSettings
-from engine.live.scan import Changes, Scanner
+from engine.live.scan import Changes, Scanner, Stat
 from engine.live.status import Ignored, RootStatus, Status
 from engine.live.store import Store
 from engine.live.watch import Watcher
@@ -59,14 +59,21 @@ class Session:
         settings: LiveSettings | None = None,
         now_ms: Callable[[], int] = wall_clock,
         strict: bool = False,
+        scanned: tuple[Scanner, Changes] | None = None,
     ) -> None:
+        """``scanned``: a first look at these roots, just taken: then ``scan`` does not look once more."""
         self.roots = tuple(dict.fromkeys(os.path.abspath(Path(root).expanduser()) for root in roots))
         self.views = {view.name: view for view in views}
         if len(self.views) != len(views):
             raise ValueError("two views have the same name")
         self.settings = settings or LiveSettings()
         self._now_ms = now_ms
-        self._scanner = Scanner(self.roots, ignore=self.settings.ignore, follow_symlinks=self.settings.follow_symlinks)
+        self._scanned = scanned[1] if scanned is not None and scanned[0].roots == self.roots else None
+        self._scanner = (
+            scanned[0]
+            if scanned is not None and self._scanned is not None
+            else Scanner(self.roots, ignore=self.settings.ignore, follow_symlinks=self.settings.follow_symlinks)
+        )
         self._stores = {name: _store(view) for name, view in self.views.items()}
         kinds = [(view.name, kind) for view in views for kind in view.kinds]
         self._follower = Follower(kinds, self._stores, self.settings, now_ms, strict=strict)
@@ -159,7 +166,9 @@ class Session:
             if self._closed:
                 return frozenset()
             begin = time.perf_counter()
-            changes = self._scanner.look(hints) if hints is not None else None
+            changes, self._scanned = self._scanned, None
+            if changes is None and hints is not None:
+                changes = self._scanner.look(hints)
             if changes is None:
                 changes = self._scanner.scan()
                 self._cost_s = time.perf_counter() - begin
@@ -183,6 +192,21 @@ class Session:
             self._save(final)
             self._last = (self._now_ms(), (time.perf_counter() - begin) * 1000)
             return names
+
+    def settled(self) -> dict[str, Stat] | None:
+        """Path and identity of every file, if the inputs are exactly what these files hold for good; None while one is
+        being written, waits for another look, could not be read or keeps rows of an older state."""
+        with self._lock:
+            if self._scanner.problems or self._waiting or self._troubled:
+                return None
+            found: dict[str, Stat] = {}
+            for path, file in self._by_path.items():
+                if file.stat is None or file.verify or file.due is not None or file.problems:
+                    return None
+                if any(feed.stale or feed.held for feed in file.feeds):
+                    return None
+                found[path] = (*file.identity, *file.stat)
+            return found
 
     def _apply(self, changes: Changes) -> dict[File, bool]:
         """Bring the book of files up to date; the files to visit, and whether only because of a sibling."""

@@ -1,0 +1,56 @@
+"""A report asked for again prints the same bytes, whether it was computed, read from the cache or kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.live.recall import Recall
+from tui.__main__ import main
+
+FILES = Path(__file__).parents[2] / "sample_data" / "job_heuristics" / "files"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["report", "job-heuristics", "--format", "json"],
+        ["report", "job-heuristics", "--format", "text", "-o", "mode=seed"],
+        ["report", "job-heuristics", "--format", "csv", "--table", "heuristics"],
+        ["check", "job-heuristics", "--fail-on", "low"],
+    ],
+)
+def test_again(
+    words: list[str], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    data = tmp_path / "data"
+    shutil.copytree(FILES, data)
+    old = time.time() - 60
+    for path in data.rglob("*"):
+        os.utime(path, (old, old))
+    config = tmp_path / "config.toml"
+    config.write_text("[live]\ncache-min-mb = 0.0\n")
+    found: list[bool] = []
+    real = Recall.find
+
+    def find(self: Recall) -> object:
+        result = real(self)
+        found.append(result is not None)
+        return result
+
+    monkeypatch.setattr(Recall, "find", find)
+    command, view, *options = words
+    paths = [str(data), "--config", str(config), "--at", "2030-01-01T00:00:00Z"]
+    seen = []
+    for more in (["--no-cache"], [], [], ["--no-cache"]):
+        code = main([command, view, *paths, *options, *more])
+        seen.append((code, *capfdbinary.readouterr()))
+    assert found == [False, False, True, False]
+    assert seen[0][1]
+    assert all(once == seen[0] for once in seen)
