@@ -16,7 +16,7 @@ from engine.stats.ranks import Floats
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """``index``: first point of the new regime; mean and p are against the neighbouring regimes."""
+    """``index``: first point of the new regime; means and p are of the regimes beside it when it was last judged."""
 
     index: int
     p_value: float
@@ -191,7 +191,8 @@ def change_points(
         at = points.index(weakest)
         del points[at]
         ends = [0, *(p.index for p in points), n]
-        for near in (at - 1, at):
-            if 0 <= near < len(points):
-                points[near] = _point(points[near].index, series, ends)
+        # Otava takes the two points after the one that went, not the ones on its sides: the earlier neighbour keeps
+        # what it was judged by, and with it which points survive.
+        for near in points[at : at + 2]:
+            points[points.index(near)] = _point(near.index, series, ends)
     return tuple(points)

@@ -54,10 +54,19 @@ def test_stored_change_points() -> None:
             found = edivisive.change_points(values, **options)
             assert [point.index for point in found] == [wanted["index"] for wanted in case[name]], name
             for point, wanted in zip(found, case[name], strict=True):
-                # Otava leaves one neighbour of a merged point as it was; only untouched regimes can be compared.
-                if point.mean_after == pytest.approx(wanted["mean_after"], rel=1e-12):
-                    assert point.p_value == pytest.approx(wanted["pvalue"], rel=1e-6)
-                    assert point.relative_change == pytest.approx(wanted["forward_rel_change"], rel=1e-9)
+                assert point.mean_before == pytest.approx(wanted["mean_before"], rel=1e-12)
+                assert point.mean_after == pytest.approx(wanted["mean_after"], rel=1e-12)
+                assert point.p_value == pytest.approx(wanted["pvalue"], rel=1e-6)
+                assert point.relative_change == pytest.approx(wanted["forward_rel_change"], rel=1e-9)
+
+
+def test_merging_leaves_the_earlier_neighbour_alone() -> None:
+    # With both neighbours judged anew, the first point would go as well.
+    series = np.array([115.0, 101.0, 99.6, 107.0, 80.432539, 82.780387, 95.0, 90.0])
+    found = edivisive.change_points(series, window=30, max_p_value=0.05, min_magnitude=0.02)
+    assert [p.index for p in found] == [1, 4, 6]
+    assert found[0].mean_after == pytest.approx(100.3, rel=1e-12)
+    assert found[1].mean_before == pytest.approx(102.5333333333, rel=1e-9)
 
 
 @settings(max_examples=60, deadline=None)
