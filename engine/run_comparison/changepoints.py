@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.run_comparison.chunks import Floats
 from engine.run_comparison.runs import Run
 from engine.run_comparison.samples import Samples, Side
-from engine.stats.edivisive import ChangePoint, Windows, change_points
+from engine.stats.edivisive import ChangePoint, Windows, change_points_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +129,20 @@ def find(
     reach = drift(series)
     reach[~eligible] = -1.0
     order = np.argsort(-reach, kind="stable")[:limit]
-    found = []
-    searched = 0
-    for metric in sorted(order[reach[order] > 0].tolist()):
-        check()
-        searched += 1
-        held = np.flatnonzero(np.isfinite(series[metric]))
-        points = change_points(
-            series[metric][held],
-            window=window,
-            max_p_value=max_p_value,
-            min_magnitude=min_magnitude,
-            windows=windows,
+    chosen = np.sort(order[reach[order] > 0])
+    held = np.isfinite(series[chosen])
+    sizes = held.sum(axis=1)
+    points: dict[int, tuple[ChangePoint, ...]] = {}
+    for size in np.unique(sizes).tolist():
+        alike = sizes == size
+        rows = series[chosen[alike]][held[alike]].reshape(-1, size)
+        parts = change_points_of(
+            rows, window=window, max_p_value=max_p_value, min_magnitude=min_magnitude, windows=windows, check=check
         )
-        if points:
-            found.append(Found(metric, points, tuple(int(held[p.index]) for p in points)))
-    return found, searched
+        points.update(zip(chosen[alike].tolist(), parts, strict=True))
+    found = []
+    for metric, mask in zip(chosen.tolist(), held, strict=True):
+        if points[metric]:
+            at = np.flatnonzero(mask)
+            found.append(Found(metric, points[metric], tuple(int(at[p.index]) for p in points[metric])))
+    return found, chosen.size

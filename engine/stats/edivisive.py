@@ -4,12 +4,13 @@ applies it: sliding windows, Student's t instead of permutations, then merging f
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.stats.ranks import Floats
 
@@ -154,6 +155,35 @@ class Windows:
         return found
 
 
+def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
+    """Windows of ``rows`` [k, n] (one per half a window) of which no split at all reaches ``limit``, as [k, windows]: they
+    need no distances. Doubtful ones (rounding, no spread) are not called quiet."""
+    from scipy.special import stdtrit
+
+    k, n = rows.shape
+    starts = range(0, n, max(1, window // 2))
+    found = np.zeros((k, len(starts)), dtype=bool)
+    for number, start in enumerate(starts):
+        part = rows[:, start : start + window]
+        m = part.shape[1]
+        if m < 3:
+            continue
+        centred = part - part.mean(axis=1)[:, None]
+        sums = np.cumsum(centred, axis=1)
+        squares = np.cumsum(centred * centred, axis=1)
+        n1 = np.arange(1.0, m)
+        n2 = m - n1
+        left, right = sums[:, :-1], sums[:, -1:] - sums[:, :-1]
+        inner_left = squares[:, :-1] - left * left / n1
+        inner_right = squares[:, -1:] - squares[:, :-1] - right * right / n2
+        pooled = ((n1 - 1) / n1 * inner_left + (n2 - 1) / n2 * inner_right) / (m - 2)
+        apart = (left / n1 - right / n2) ** 2
+        reach = float(stdtrit(m - 2, 1.0 - limit / 2.0)) ** 2 * (1.0 - 1e-6)
+        surely = (apart < reach * pooled * (1.0 / n1 + 1.0 / n2)) & (pooled > 1e-7 * squares[:, -1:] / m)
+        found[:, number] = surely.all(axis=1)
+    return found
+
+
 def change_points(
     series: Floats,
     *,
@@ -162,24 +192,56 @@ def change_points(
     min_magnitude: float = 0.0,
     windows: Windows | None = None,
 ) -> tuple[ChangePoint, ...]:
-    """Change points of a finite ``series`` in time order.
+    """Change points of one finite ``series``, as ``change_points_of`` finds them."""
+    return change_points_of(
+        series[None, :], window=window, max_p_value=max_p_value, min_magnitude=min_magnitude, windows=windows
+    )[0]
+
+
+def change_points_of(
+    rows: Floats,
+    *,
+    window: int = 50,
+    max_p_value: float = 0.001,
+    min_magnitude: float = 0.0,
+    windows: Windows | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> list[tuple[ChangePoint, ...]]:
+    """Change points of finite series of equal length, ``rows`` [k, n], each in time order.
 
     Windows of ``window`` points advance by half a window; weak points pass at 10 x the p limit (2 x from 0.05 on) and
     are merged, weakest first, until every p is below ``max_p_value`` and every magnitude above ``min_magnitude``. ``windows``
     only make it faster.
     """
-    n = series.size
-    if n < 2:
-        return ()
+    if rows.shape[1] < 2:
+        return [() for _ in rows]
     weak = max_p_value * 10 if max_p_value < 0.05 else max_p_value * 2 if max_p_value < 0.5 else max_p_value
-    indexes: list[int] = []
     windows = windows or Windows()
+    quiet = quiet_windows(rows, window, weak)
+    found = []
+    for series, still in zip(rows, quiet.tolist(), strict=True):
+        check()
+        indexes = _weak_points(series, still, window, weak, windows)
+        found.append(_merged(series, indexes, max_p_value, min_magnitude))
+    return found
+
+
+def _weak_points(series: Floats, quiet: list[bool], window: int, limit: float, windows: Windows) -> list[int]:
+    """Splits of all windows, in order."""
+    indexes: list[int] = []
     start, step = 0, max(1, window // 2)
-    while start < n:
-        fresh = sorted(i + start for i in windows.divide(series[start : start + window], weak))
+    while start < series.size:
+        fresh: list[int] = []
+        if start % step or not quiet[start // step]:
+            fresh = sorted(i + start for i in windows.divide(series[start : start + window], limit))
         start = max(fresh[-1] if fresh else 0, start + step)
         indexes += [i for i in fresh if i not in indexes]
-    indexes.sort()
+    return sorted(indexes)
+
+
+def _merged(series: Floats, indexes: list[int], max_p_value: float, min_magnitude: float) -> tuple[ChangePoint, ...]:
+    """What is left of weak points."""
+    n = series.size
     ends = [0, *indexes, n]
     points = [_point(i, series, ends) for i in indexes]
     while points:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.stats.ranks import Floats, critical_rank
+
+Ints = NDArray[np.int64]
 
 _ALL_PAIRS = 4_000
 """Up to this many pairs all differences are formed; above, ranks are selected without forming them."""
@@ -17,8 +21,20 @@ _COARSE = 32
 _MARGIN = 4
 """Places in the coarse grid by which a bracket reaches beyond its ranks at first."""
 
-_GRID_ROWS = 32
-"""Rows whose grids are made together: they fit the second-level cache."""
+_SLOPE = 24
+"""Places to both sides in the coarse grid between which the differences are taken as evenly spread."""
+
+_REACH = 96
+"""Ranks by which a predicted bracket reaches beyond its target, beside a share of the step to it."""
+
+_SOME = 5
+"""Every so many-eth left value tells where in the ranks a guess lies."""
+
+_NEIGHBOURS = 16
+"""Most right values beside one left value inside a predicted bracket; rows with more (ties) are selected one by one."""
+
+_ROWS = 32
+"""Rows handled together: they fit the second-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +85,102 @@ def _select_all(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
 
 
 def _select_large(left: Floats, right: Floats, ranks: tuple[int, ...], check: Callable[[], None]) -> Floats:
-    """The differences of the given ranks: a coarse grid of quantiles brackets each rank, counting proves the bracket,
-    and only the pairs inside it are formed."""
-    k = len(left)
-    low_first, high_first = np.sort(left, axis=1), np.sort(right, axis=1)
-    found = np.empty((k, len(ranks)))
+    """The differences of the given ranks. A coarse grid of quantiles guesses each; counting tells by how many ranks the
+    guess is off; the grid's spacing predicts a narrow bracket; counting proves it, and only the pairs inside are formed.
+    What a prediction misses is selected by widening brackets, row by row."""
+    x, y = np.sort(left, axis=1), np.sort(right, axis=1)
+    found = np.empty((len(left), len(ranks)))
     groups = [(0, 1), *((i, i) for i in range(2, len(ranks)))]
-    for start in range(0, k, _GRID_ROWS):
+    for start in range(0, len(left), _ROWS):
         check()
-        rows = slice(start, start + _GRID_ROWS)
-        for row, grid in enumerate(_select_grid(low_first[rows], high_first[rows], ranks), start):
-            for first, last in groups:
-                picked = _select_between(low_first[row], high_first[row], grid, ranks[first], ranks[last])
-                found[row, first], found[row, last] = picked
+        rows = slice(start, start + _ROWS)
+        found[rows] = _select_rows(x[rows], y[rows], ranks, groups)
     return found
 
 
-def _select_grid(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
-    """Differences of coarse quantiles, in order at the places where the brackets of ``ranks`` begin and end."""
-    n1, n2 = left.shape[1], right.shape[1]
+def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tuple[int, int]]) -> Floats:
+    """One block of rows; both samples sorted. ``groups``: first and last of the neighbouring ranks found together."""
+    grid = _grid(x, y)
+    size, pairs = grid.shape[1], x.shape[1] * y.shape[1]
+    first = np.array([ranks[a] for a, _ in groups])
+    last = np.array([ranks[b] for _, b in groups])
+    at = np.clip(((first + 0.5) / pairs * size).astype(np.int64), 0, size - 1)
+    below, above = np.maximum(at - _SLOPE, 0), np.minimum(at + _SLOPE, size - 1)
+    guess = grid[:, at]
+    per_rank = (grid[:, above] - grid[:, below]) / ((above - below) * (pairs / size))
+    # By how many ranks the guess is off, as a fraction of the left sample tells it.
+    few = max(x.shape[1] // _SOME, 1)
+    some = x[:, ((np.arange(few) + 0.5) / few * x.shape[1]).astype(np.int64)]
+    off = first - _upto(some, y, guess).sum(axis=2) * (x.shape[1] / few)
+    reach = _REACH + np.abs(off) / 8.0
+    low = guess + (off - reach) * per_rank
+    high = guess + (off + (last - first) + reach) * per_rank
+    start = _upto(x, y, low)
+    skipped = start.sum(axis=2)
+    ordered, counts = _inside(x, y, start, high)
+    proven = (skipped <= first) & (skipped + counts > last)
+    found = np.empty((len(x), len(ranks)))
+    for group, (a, b) in enumerate(groups):
+        good = np.flatnonzero(proven[:, group])
+        for rank in (a, b):
+            found[good, rank] = ordered[good, group, ranks[rank] - skipped[good, group]]
+        for row in np.flatnonzero(~proven[:, group]).tolist():
+            found[row, a], found[row, b] = _select_between(x[row], y[row], grid[row], ranks[a], ranks[b])
+    return found
+
+
+def _grid(x: Floats, y: Floats) -> Floats:
+    """Differences of coarse quantiles of sorted samples, sorted."""
     at = (np.arange(_COARSE) + 0.5) / _COARSE
-    x = left[:, (at * n1).astype(np.int64)]
-    y = right[:, (at * n2).astype(np.int64)]
-    grid = (y[:, None, :] - x[:, :, None]).reshape(len(left), -1)
-    size = grid.shape[1]
-    ends = {end for rank in ranks for end in _bracket(rank, rank, n1 * n2, size, _MARGIN)}
-    grid.partition(sorted(end for end in ends if 0 <= end < size), axis=1)
+    few_x = x[:, (at * x.shape[1]).astype(np.int64)]
+    few_y = y[:, (at * y.shape[1]).astype(np.int64)]
+    grid = (few_y[:, None, :] - few_x[:, :, None]).reshape(len(x), -1)
+    grid.sort(axis=1)
     return grid
+
+
+def _upto(x: Floats, y: Floats, limits: Floats) -> Ints:
+    """For each row, limit [rows, limits] and x: how many y lie below x + limit."""
+    needles = x[:, None, :] + limits[:, :, None]
+    found = np.empty(needles.shape, dtype=np.int64)
+    for row in range(len(x)):
+        found[row] = y[row].searchsorted(needles[row])
+    return found
+
+
+def _inside(x: Floats, y: Floats, start: Ints, high: Floats) -> tuple[Floats, Ints]:
+    """For each row and limit the differences from the y at ``start`` up to ``high``, sorted, infinite behind the last,
+    and how many there are; -1 where one x has too many neighbours."""
+    rows, groups, n1 = start.shape
+    n2 = y.shape[1]
+    padded = np.concatenate([y, np.full((rows, 1), np.inf)], axis=1)
+    place = (start + (np.arange(rows) * (n2 + 1))[:, None, None]).ravel()
+    cell = np.arange(rows * groups * n1)
+    left = np.broadcast_to(x[:, None, :], start.shape).ravel()
+    limit = np.repeat(np.where(high < np.inf, high, -np.inf).ravel(), n1)  # the padding must lie beyond every limit
+    flat = padded.ravel()
+    values, owners = [], []
+    for _ in range(_NEIGHBOURS):
+        difference = flat[place] - left
+        held = np.flatnonzero(difference <= limit)
+        if not held.size:
+            break
+        values.append(difference[held])
+        cell, left, limit, place = cell[held], left[held], limit[held], place[held] + 1
+        owners.append(cell // n1)
+    else:
+        held = np.flatnonzero(flat[place] - left <= limit)
+    value = np.concatenate([*values, np.zeros(0)])
+    owner = np.concatenate([*owners, np.zeros(0, dtype=np.int64)])
+    counts = np.bincount(owner, minlength=rows * groups)
+    order = np.argsort(owner.astype(np.uint16), kind="stable")
+    ordered = np.full((rows * groups, int(counts.max(initial=1))), np.inf)
+    column = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    ordered[owner[order], column] = value[order]
+    ordered.sort(axis=1)
+    if held.size:
+        counts[cell[held] // n1] = -1
+    return ordered.reshape(rows, groups, -1), counts.reshape(rows, groups)
 
 
 def _bracket(first: int, last: int, pairs: int, size: int, margin: int) -> tuple[int, int]:
@@ -104,6 +189,8 @@ def _bracket(first: int, last: int, pairs: int, size: int, margin: int) -> tuple
 
 
 def _select_between(x: Floats, y: Floats, grid: Floats, first: int, last: int) -> tuple[float, float]:
+    if x[0] == x[-1] and y[0] == y[-1]:
+        return float(y[0] - x[0]), float(y[0] - x[0])
     pairs = x.size * y.size
     margin = _MARGIN
     size = grid.size
@@ -115,7 +202,6 @@ def _select_between(x: Floats, y: Floats, grid: Floats, first: int, last: int) -
         if skipped <= first and int(upto.sum()) > last:
             break
         margin *= 4
-        grid = np.sort(grid)
     counts = np.maximum(upto - below, 0)
     total = int(counts.sum())
     ends = np.cumsum(counts)
