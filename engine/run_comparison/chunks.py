@@ -41,11 +41,8 @@ class Measurements:
     series: list[Series] = field(default_factory=list)
     code_of: dict[str, int] = field(default_factory=dict)
     by_file: dict[int, tuple[int, tuple[Chunk, ...]]] = field(default_factory=dict)
-
-    @property
-    def chunks(self) -> list[Chunk]:
-        """All chunks, by file id."""
-        return [chunk for file in sorted(self.by_file) for chunk in self.by_file[file][1]]
+    keyed: Any = None
+    """Table of ``samples.metric_keys``, which grows with the series."""
 
 
 def measurements(inputs: Inputs, memo: dict[Any, Any]) -> Measurements:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from engine.run_comparison.kinds import BY_NAME
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs import Runs
 from engine.run_comparison.samples import MetricKey, Pooled, Samples, Side, metric_keys
+from engine.run_comparison.series import Series
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def upstream_compared(pool: upstream.Pool, found: Measurements, parameters: Comp
     left, right = upstream.moments(pool.samples)
     answer = _answer(pool, parameters, (left, right))
     samples = pool.samples
-    one = [found.series[min(codes)] for codes in pool.codes]
+    one = [_first(found, codes) for codes in pool.codes]
     keys = [MetricKey(*series[:8], series.unit) for series in one]
     columns = _base_columns(pool.keys, keys, samples, _directions(keys, (), parameters.direction))
     columns["mean_left"], columns["mean_right"] = left.mean, right.mean
@@ -260,6 +261,11 @@ def _subset(side: Side, metrics: Sequence[int]) -> Side:
     )
 
 
+def _first(found: Measurements, codes: Iterable[int]) -> Series:
+    """Of the series behind a key the first by name, whatever order they were met in."""
+    return min(found.series[code] for code in codes)
+
+
 def usable_margin(threshold: float) -> float:
     """A threshold as the lower end of an equivalence margin: between 0 and 1."""
     margin = max(threshold, 1e-9)
@@ -294,9 +300,9 @@ def prepare(
     lumps = [k for k, members in enumerate(naming.parts) if len(members) > 1 and not parameters.kinds]
     lumped = Samples(_subset(pool.samples.left, lumps), _subset(pool.samples.right, lumps))
     samples = Samples(_joined(pooled.samples.left, lumped.left), _joined(pooled.samples.right, lumped.right))
+    firsts = [_first(found, pool.codes[k]) for k in lumps]
     lump_keys = [
-        MetricKey(*found.series[min(pool.codes[k])][:6], "", pool.keys[k].bucket, found.series[min(pool.codes[k])].unit)
-        for k in lumps
+        MetricKey(*first[:6], "", pool.keys[k].bucket, first.unit) for k, first in zip(lumps, firsts, strict=True)
     ]
     keys = [*pooled.keys, *lump_keys]
     directions = _directions(keys, runs.directions, parameters.direction)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.inputs import FileInfo
@@ -51,46 +51,109 @@ def run_number(name: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def place_files(files: Mapping[int, FileInfo]) -> dict[int, Place]:
-    """Place of each file.
+class Placer:
+    """Places of all files, kept from one look to the next: only files that came, and those below a folder that became
+    a run or ceased to be one, are placed again.
 
     A folder with ``started.json`` or ``finished.json`` is a run; else the first folder below the watched root that is
     called like a number; else a sibling of such folders. Reports elsewhere make their folder the run. Files of other
     tools make their folder the run if a neighbouring folder holds a file of the same name, else are runs themselves.
     """
-    parts = {i: path_parts(info.path) for i, info in files.items()}
-    below = {i: len(parts[i]) - 1 - info.label.count("/") for i, info in files.items()}
-    marked = {parts[i][:-1] for i, info in files.items() if info.kind == "run-metadata"}
-    found: dict[int, int] = {}
-    for i in files:
-        at = _marked_folder(parts[i], below[i], marked)
-        if at is None:
-            at = _numbered_folder(parts[i], below[i])
-        if at is not None:
-            found[i] = at
-    jobs = {parts[i][:at] for i, at in found.items()}
-    rest = [i for i in files if i not in found]
-    for i in rest:
-        for at in range(max(below[i] - 1, 1), len(parts[i]) - 1):
-            if parts[i][:at] in jobs:
-                found[i] = at
-                break
-    places = {i: Place(parts[i][:at], parts[i][at], "/".join(parts[i][at + 1 :])) for i, at in found.items()}
-    loose = [i for i in rest if i not in found]
-    twins: dict[tuple[tuple[str, ...], str], set[str]] = defaultdict(set)
-    for i in loose:
-        folder = _meaningful(parts[i][:-1], below[i])
-        twins[folder[:-1], parts[i][-1]].add(folder[-1])
-    for i in loose:
-        folder = _meaningful(parts[i][:-1], below[i])
-        if files[i].kind in _FOLDER_KINDS or len(twins[folder[:-1], parts[i][-1]]) > 1:
-            places[i] = Place(folder[:-1], folder[-1], "/".join(parts[i][len(folder) :]))
-        else:
-            places[i] = Place(folder, stem_of(parts[i][-1]), parts[i][-1])
-    return places
+
+    def __init__(self) -> None:
+        """No files yet."""
+        self.places: dict[int, Place] = {}
+        self._parts: dict[int, tuple[str, ...]] = {}
+        self._below: dict[int, int] = {}
+        self._run_at: dict[int, int] = {}
+        self._rest: set[int] = set()
+        self._folders: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        self._marks: dict[tuple[str, ...], set[int]] = defaultdict(set)
+
+    def update(self, files: Mapping[int, FileInfo], changed: Iterable[int], gone: Iterable[int]) -> set[int]:
+        """Files whose place is new or another; ``changed``: ids of new files and of those with new facts."""
+        touched = set(changed)
+        marked_before = frozenset(self._marks)
+        for i in gone:
+            self._drop(i)
+        for i in touched:
+            if i in self._parts:
+                self._drop(i, keep_place=True)
+            parts = self._parts[i] = path_parts(files[i].path)
+            self._below[i] = len(parts) - 1 - files[i].label.count("/")
+            self._folders[parts[:-1]].add(i)
+            if files[i].kind == "run-metadata":
+                self._marks[parts[:-1]].add(i)
+        known = [(parent, inside) for parent, inside in self._folders.items() if not inside <= touched]
+        for folder in marked_before ^ self._marks.keys() if known else ():
+            for parent, inside in known:
+                if parent[: len(folder)] == folder:
+                    touched |= inside
+        moved: set[int] = set()
+        for i in touched:
+            at = _marked_folder(self._parts[i], self._below[i], self._marks)
+            if at is None:
+                at = _numbered_folder(self._parts[i], self._below[i])
+            if at is None:
+                self._run_at.pop(i, None)
+                self._rest.add(i)
+                continue
+            self._rest.discard(i)
+            self._run_at[i] = at
+            self._put(i, at, moved)
+        if self._rest:
+            self._place_rest(files, moved)
+        return moved
+
+    def _drop(self, i: int, keep_place: bool = False) -> None:
+        parts = self._parts.pop(i)
+        for known in (self._folders, self._marks):
+            inside = known.get(parts[:-1])
+            if inside is not None:
+                inside.discard(i)
+                if not inside:
+                    del known[parts[:-1]]
+        self._below.pop(i)
+        self._run_at.pop(i, None)
+        self._rest.discard(i)
+        if not keep_place:
+            self.places.pop(i, None)
+
+    def _put(self, i: int, at: int, moved: set[int]) -> None:
+        parts = self._parts[i]
+        self._set(i, Place(parts[:at], parts[at], "/".join(parts[at + 1 :])), moved)
+
+    def _set(self, i: int, place: Place, moved: set[int]) -> None:
+        if self.places.get(i) != place:
+            self.places[i] = place
+            moved.add(i)
+
+    def _place_rest(self, files: Mapping[int, FileInfo], moved: set[int]) -> None:
+        """Files that lie in no folder known as a run: they depend on each other."""
+        jobs = {self._parts[i][:at] for i, at in self._run_at.items()}
+        loose = []
+        for i in sorted(self._rest):
+            parts = self._parts[i]
+            ends = range(max(self._below[i] - 1, 1), len(parts) - 1)
+            at = next((at for at in ends if parts[:at] in jobs), None)
+            if at is None:
+                loose.append(i)
+            else:
+                self._put(i, at, moved)
+        folders = {i: _meaningful(self._parts[i][:-1], self._below[i]) for i in loose}
+        twins: dict[tuple[tuple[str, ...], str], set[str]] = defaultdict(set)
+        for i, folder in folders.items():
+            twins[folder[:-1], self._parts[i][-1]].add(folder[-1])
+        for i, folder in folders.items():
+            parts = self._parts[i]
+            if files[i].kind in _FOLDER_KINDS or len(twins[folder[:-1], parts[-1]]) > 1:
+                place = Place(folder[:-1], folder[-1], "/".join(parts[len(folder) :]))
+            else:
+                place = Place(folder, stem_of(parts[-1]), parts[-1])
+            self._set(i, place, moved)
 
 
-def _marked_folder(parts: tuple[str, ...], below: int, marked: set[tuple[str, ...]]) -> int | None:
+def _marked_folder(parts: tuple[str, ...], below: int, marked: Container[tuple[str, ...]]) -> int | None:
     for at in range(len(parts) - 2, max(below - 2, 0), -1):
         if parts[: at + 1] in marked:
             return at

@@ -8,18 +8,21 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from engine.inputs import FileInfo
+from engine.inputs import FILE, FileInfo
 from engine.problems import Problem, fold
-from engine.run_comparison.layout import Place, path_parts, run_number, short_names, stem_of
+from engine.run_comparison.chunks import Chunk, Measurements
+from engine.run_comparison.layout import Place, Placer, path_parts, run_number, short_names, stem_of
 from engine.text import clean
 
 SUCCESS = "SUCCESS"
+RunKey = tuple[tuple[str, ...], str]
+"""A job's path and a run's name in it."""
 
 
 @dataclass(slots=True)
 class Run:
     """One run of a job. ``started_ms``/``finished_ms``: from its two files, None if unreadable or absent;
-    ``result``: as written in ``finished.json``, empty if it tells none. ``chunks``: numbers of its value chunks."""
+    ``result``: as written in ``finished.json``, empty if it tells none. ``chunks``: its values, by file."""
 
     job_path: tuple[str, ...]
     job: str
@@ -33,7 +36,7 @@ class Run:
     mtime_ms: int | None = None
     ci: bool = False
     files: set[int] = field(default_factory=set)
-    chunks: list[int] = field(default_factory=list)
+    chunks: list[Chunk] = field(default_factory=list)
     values: int = 0
     problems: int = 0
 
@@ -78,69 +81,131 @@ class Runs:
         return found
 
 
-def collect_runs(
-    files: Mapping[int, FileInfo],
-    places: Mapping[int, Place],
-    facts: pl.DataFrame,
-    chunks: Iterable[tuple[int, int, str | None, int | None, int]],
-) -> Runs:
-    """Runs from ``files`` and their ``places``, the ``run_facts`` table, and chunks (number, file, run named in the
-    file or None, time, values)."""
-    found: dict[tuple[tuple[str, ...], str], Run] = {}
+class RunBook:
+    """All runs, kept from one look to the next: a run is made anew only if one of its files changed, so that an arriving
+    run costs its own files. A run that did not change stays the same object."""
 
-    def run_at(job: tuple[str, ...], name: str) -> Run:
-        if (job, name) not in found:
-            found[job, name] = Run(job, "", clean(name, 200), run_number(name))
-        return found[job, name]
+    def __init__(self) -> None:
+        """No runs yet."""
+        self._placer = Placer()
+        self._files: dict[int, FileInfo] = {}
+        self._facts: dict[int, list[tuple[str, int | None, str | None]]] = {}
+        self._runs_of: dict[int, tuple[RunKey, ...]] = {}
+        self._files_of: dict[RunKey, set[int]] = defaultdict(set)
+        self._found: dict[RunKey, Run] = {}
+        self._names: dict[tuple[str, ...], str] = {}
 
-    described = {i: (place.job, place.run) for i, place in places.items()}
-    inner: set[int] = set()
-    for number, file, name, stamp, values in chunks:
-        place = places[file]
-        if name is None:
-            run = run_at(place.job, place.run)
-        else:
-            inner.add(file)
-            stem = stem_of(place.rest.rpartition("/")[2])
-            job = (*place.job, stem) if stem == place.run else (*place.job, place.run, stem)
-            run = run_at(job, name)
-            run.report_ms = stamp
-        run.chunks.append(number)
-        run.values += values
-        run.files.add(file)
-    for i, info in files.items():
-        if i in inner:
-            continue
-        run = run_at(*described[i])
-        if info.kind != "run-metadata":
-            run.files.add(i)
-        inside = places[i].rest.startswith("artifacts/") or info.kind in ("run-metadata", "build-log")
-        run.ci = run.ci or inside
-        run.mtime_ms = info.mtime_ms if run.mtime_ms is None else min(run.mtime_ms, info.mtime_ms)
-    directions = []
-    for file, fact, stamp, result in facts.select("file", "fact", "time_ms", "result").iter_rows():
-        if fact == "direction":
-            directions.append(result)
-            continue
-        if file not in described:
-            continue
-        run = run_at(*described[file])
-        if fact == "started":
-            run.started_ms = stamp
-        elif fact == "finished":
-            run.finished, run.finished_ms, run.result = True, stamp, result or ""
-        elif stamp is not None and (run.report_ms is None or stamp < run.report_ms):
-            run.report_ms = stamp
-    names = short_names(run.job_path for run in found.values())
-    for run in found.values():
-        run.job = clean(names[run.job_path], 400)
-    ordered = sorted(found.values(), key=lambda r: (r.job, r.job_path, -(r.number or 0), r.name))
-    bad = [
+    @property
+    def places(self) -> Mapping[int, Place]:
+        """Where each file lies."""
+        return self._placer.places
+
+    def update(self, files: Mapping[int, FileInfo], facts: pl.DataFrame, found: Measurements) -> Runs:
+        """Runs from ``files``, the ``run_facts`` table and the measurements of the same moment."""
+        known = self._files
+        changed = [i for i, info in files.items() if (old := known.get(i)) is not info and old != info]
+        gone = [i for i in known if i not in files]
+        if changed or gone:
+            self._take_facts(facts, changed, whole=len(changed) == len(files))
+            touched = self._placer.update(files, changed, gone) | set(changed)
+            again: set[RunKey] = set()
+            for i in (*gone, *touched):
+                for key in self._runs_of.pop(i, ()):
+                    again.add(key)
+                    self._files_of[key].discard(i)
+            for i in gone:
+                self._facts.pop(i, None)
+            for i in touched:
+                keys = self._runs_of[i] = tuple(self._keys(i, files[i], _chunks(found, i)))
+                for key in keys:
+                    again.add(key)
+                    self._files_of[key].add(i)
+            self._files = dict(files)
+            for key in again:
+                if self._files_of[key]:
+                    self._found[key] = self._make(key, found)
+                else:
+                    del self._files_of[key]
+                    self._found.pop(key, None)
+            if self._names.keys() != (jobs := {job for job, _ in self._found}):
+                self._names = {job: clean(name, 400) for job, name in short_names(jobs).items()}
+                again = set(self._found)
+            for key in again & self._found.keys():
+                if self._found[key].job != self._names[key[0]]:
+                    self._found[key] = replace(self._found[key], job=self._names[key[0]])
+        ordered = sorted(self._found.values(), key=lambda r: (r.job, r.job_path, -(r.number or 0), r.name))
+        directions = {
+            result or "" for facts in self._facts.values() for fact, _, result in facts if fact == "direction"
+        }
+        return Runs(tuple(ordered), tuple(sorted(directions)), _bad_names(ordered))
+
+    def _take_facts(self, facts: pl.DataFrame, changed: list[int], *, whole: bool) -> None:
+        for i in changed:
+            self._facts.pop(i, None)
+        if not whole:
+            facts = facts.filter(pl.col(FILE).is_in(pl.Series(changed, dtype=facts.schema[FILE]).implode()))
+        for file, fact, stamp, result in facts.select(FILE, "fact", "time_ms", "result").iter_rows():
+            self._facts.setdefault(file, []).append((fact, stamp, result))
+
+    def _keys(self, i: int, info: FileInfo, chunks: tuple[Chunk, ...]) -> dict[RunKey, None]:
+        """The runs that a file tells something about: its folder's, or those named in it."""
+        place = self.places[i]
+        keys = {self._key(place, chunk): None for chunk in chunks}
+        told = any(fact != "direction" for fact, _, _ in self._facts.get(i, ()))
+        if told or not any(chunk.run is not None for chunk in chunks):
+            keys[place.job, place.run] = None
+        return keys
+
+    def _key(self, place: Place, chunk: Chunk) -> RunKey:
+        if chunk.run is None:
+            return place.job, place.run
+        stem = stem_of(place.rest.rpartition("/")[2])
+        return (*place.job, stem) if stem == place.run else (*place.job, place.run, stem), chunk.run
+
+    def _make(self, key: RunKey, found: Measurements) -> Run:
+        run = Run(key[0], self._names.get(key[0], ""), clean(key[1], 200), run_number(key[1]))
+        for i in sorted(self._files_of[key]):
+            info, place, chunks = self._files[i], self.places[i], _chunks(found, i)
+            inner = False
+            for chunk in chunks:
+                inner = inner or chunk.run is not None
+                if self._key(place, chunk) != key:
+                    continue
+                if chunk.run is not None:
+                    run.report_ms = chunk.time_ms
+                run.chunks.append(chunk)
+                run.values += int(chunk.values.size)
+                run.files.add(i)
+            if (place.job, place.run) != key:
+                continue
+            if not inner:
+                if info.kind != "run-metadata":
+                    run.files.add(i)
+                inside = place.rest.startswith("artifacts/") or info.kind in ("run-metadata", "build-log")
+                run.ci = run.ci or inside
+                run.mtime_ms = info.mtime_ms if run.mtime_ms is None else min(run.mtime_ms, info.mtime_ms)
+            for fact, stamp, result in self._facts.get(i, ()):
+                if fact == "started":
+                    run.started_ms = stamp
+                elif fact == "finished":
+                    run.finished, run.finished_ms, run.result = True, stamp, result or ""
+                elif fact == "report" and stamp is not None and (run.report_ms is None or stamp < run.report_ms):
+                    run.report_ms = stamp
+        return run
+
+
+def _chunks(found: Measurements, file: int) -> tuple[Chunk, ...]:
+    return found.by_file.get(file, (0, ()))[1]
+
+
+def _bad_names(ordered: Iterable[Run]) -> tuple[Problem, ...]:
+    """Run folders that are not called by a number in jobs where others are."""
+    numbered = {run.job_path for run in ordered if run.number is not None}
+    return tuple(
         Problem.at(f"{run.job}/{run.name}", "bad-run-name", "a run's folder is called by its number, an integer")
         for run in ordered
-        if run.ci and run.number is None and any(r.number is not None for r in ordered if r.job_path == run.job_path)
-    ]
-    return Runs(tuple(ordered), tuple(sorted(set(directions))), tuple(bad))
+        if run.ci and run.number is None and run.job_path in numbered
+    )
 
 
 def _place_of(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place | None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.run_comparison.chunks import Chunk, Codes, Floats, Measurements
-from engine.run_comparison.runs import Run
-from engine.run_comparison.series import Series
+from engine.run_comparison.chunks import Codes, Floats, Measurements
 from engine.run_comparison.units import canonical
 
 
@@ -112,88 +109,27 @@ class Pooled:
 
 
 def metric_keys(measurements: Measurements) -> tuple[list[MetricKey], Codes, Floats]:
-    """Keys over all series, the key number of each series code, and the factor into the canonical unit."""
-    numbers: dict[MetricKey, int] = {}
-    keys: list[MetricKey] = []
-    which = np.zeros(len(measurements.series), dtype=np.int32)
-    factors = np.ones(len(measurements.series))
-    for code, series in enumerate(measurements.series):
-        unit = canonical(series.unit)
-        bucket = unit.name if series.bucket == series.unit else series.bucket
-        key = MetricKey(*series[:7], bucket, unit.name)
-        if key not in numbers:
-            numbers[key] = len(keys)
-            keys.append(key)
-        which[code] = numbers[key]
-        factors[code] = unit.factor
+    """Keys over all series, the key number of each series code, and the factor into the canonical unit. Kept with the
+    measurements: only series that are new since the last call are looked at."""
+    table = measurements.keyed
+    if table is None:
+        table = measurements.keyed = ({}, [], np.zeros(0, dtype=np.int32), np.ones(0))
+    numbers, keys, which, factors = table
+    fresh = measurements.series[which.size :]
+    if fresh:
+        more, scale = [], []
+        for series in fresh:
+            unit = canonical(series.unit)
+            key = MetricKey(*series[:7], unit.name if series.bucket == series.unit else series.bucket, unit.name)
+            if key not in numbers:
+                numbers[key] = len(keys)
+                keys.append(key)
+            more.append(numbers[key])
+            scale.append(unit.factor)
+        which = np.concatenate([which, np.array(more, dtype=np.int32)])
+        factors = np.concatenate([factors, np.array(scale)])
+        measurements.keyed = (numbers, keys, which, factors)
     return keys, which, factors
-
-
-def pool_honest(
-    measurements: Measurements,
-    left: Sequence[Run],
-    right: Sequence[Run],
-    rests: Mapping[int, str],
-    min_count: int,
-    by_run: bool,
-) -> Pooled:
-    """Every metric of every kind; null values and items below ``min_count`` requests left out. ``rests``: path of each
-    file inside its run. ``by_run``: one value per run (its median) instead of all."""
-    chunks = measurements.chunks
-    keys, which, factors = metric_keys(measurements)
-    used = np.zeros(len(keys), dtype=bool)
-    sides: list[list[tuple[int, NDArray[np.int64], Floats]]] = [[], []]
-    seen_codes = np.zeros(len(measurements.series), dtype=bool)
-    for parts, runs in zip(sides, (left, right), strict=True):
-        for place, run in enumerate(runs):
-            for chunk in _in_order(chunks, run):
-                metric = which[chunk.codes].astype(np.int64)
-                values = chunk.values * factors[chunk.codes]
-                metric[(chunk.counts < min_count) | ~np.isfinite(values)] = -1
-                used[metric[metric >= 0]] = True
-                seen_codes[chunk.codes] = True
-                parts.append((place, metric, values))
-    place_of = np.cumsum(used) - 1
-    place_of[~used] = -1
-    total = int(used.sum())
-    pooled = []
-    for parts, runs in zip(sides, (left, right), strict=True):
-        moved = [(place, np.where(metric >= 0, place_of[metric], -1), values) for place, metric, values in parts]
-        side = pool(moved, total, len(runs))
-        pooled.append(medians_by_run(side) if by_run else side)
-    mixed = _mixed_units(measurements, np.flatnonzero(seen_codes), which, place_of, (*left, *right), rests)
-    return Pooled(tuple(k for k, u in zip(keys, used, strict=True) if u), Samples(pooled[0], pooled[1]), mixed)
-
-
-def _mixed_units(
-    measurements: Measurements,
-    codes: NDArray[np.int64],
-    which: Codes,
-    place_of: NDArray[np.int64],
-    runs: Sequence[Run],
-    rests: Mapping[int, str],
-) -> tuple[tuple[int, tuple[str, ...], str], ...]:
-    written: dict[int, dict[str, int]] = defaultdict(dict)
-    for code in codes.tolist():
-        written[int(which[code])][measurements.series[code].unit] = code
-    found = []
-    chunks = measurements.chunks
-    for metric, units in sorted(written.items()):
-        if len({canonical(unit) for unit in units}) < 2 or place_of[metric] < 0:
-            continue
-        holders: dict[str, list[str]] = {unit: [] for unit in units}
-        for run in runs:
-            for chunk in _in_order(chunks, run):
-                for unit, code in units.items():
-                    if (chunk.codes == code).any():
-                        holders[unit].append(f"{run.job}/{run.name}/{rests.get(chunk.file, '')}")
-        rarest = min(holders, key=lambda unit: (len(holders[unit]), unit))
-        found.append((int(place_of[metric]), tuple(sorted(units)), holders[rarest][0]))
-    return tuple(found)
-
-
-def _in_order(chunks: Sequence[Chunk], run: Run) -> list[Chunk]:
-    return [chunks[number] for number in run.chunks]
 
 
 def medians_by_run(side: Side) -> Side:
@@ -211,10 +147,3 @@ def medians_by_run(side: Side) -> Side:
     offsets = np.zeros(metrics + 1, dtype=np.int64)
     np.cumsum(np.bincount(which[order][starts], minlength=metrics), out=offsets[1:])
     return Side(medians, side.runs[order][starts], offsets, side.n_runs)
-
-
-def series_name(series: Series) -> str:
-    """A series in words, for problems."""
-    return " ".join(
-        part for part in (series.report, series.verb, series.resource, series.metric, series.bucket) if part
-    )

@@ -4,17 +4,19 @@ six printed tables."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.run_comparison.chunks import Floats, Measurements
+from engine.run_comparison.chunks import Codes, Floats, Measurements
+from engine.run_comparison.layout import Place
+from engine.run_comparison.pooling import Keeper, Numbers
 from engine.run_comparison.readers.clusterloader import UPSTREAM_PREFIXES
 from engine.run_comparison.runs import Run
-from engine.run_comparison.samples import Samples, pool
+from engine.run_comparison.samples import Samples
 from engine.stats.ranks import merge
 
 PRINTED = ("Perc99", "Perc90", "Perc50")
@@ -55,63 +57,74 @@ def test_name(job: str, run: str, rest: str) -> str | None:
     return pieces[-2] if len(pieces) >= 3 else None
 
 
+class UpstreamKeeper(Keeper):
+    """Parts by upstream's key: its number of each series, for each test name, is looked up once."""
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        super().__init__()
+        self.numbers: dict[UpstreamKey, int] = {}
+        self.keys: list[UpstreamKey] = []
+        self._of_test: dict[str, Numbers] = {}
+
+    def lookup(self, test: str, codes: Codes, measurements: Measurements) -> Numbers:
+        """Key number of each series code in a file of ``test``."""
+        table = self._of_test.get(test, np.zeros(0, dtype=np.int64))
+        if table.size < len(measurements.series):
+            more = np.full(len(measurements.series) - table.size, -2, dtype=np.int64)
+            table = self._of_test[test] = np.concatenate([table, more])
+        found = table[codes]
+        fresh = found == -2
+        if fresh.any():
+            for code in np.unique(codes[fresh]).tolist():
+                key = _key(test, measurements, code)
+                if key not in self.numbers:
+                    self.numbers[key] = len(self.keys)
+                    self.keys.append(key)
+                table[code] = self.numbers[key]
+            found = table[codes]
+        return found
+
+
 def pool_upstream(
     measurements: Measurements,
     left: Sequence[Run],
     right: Sequence[Run],
-    rests: dict[int, str],
+    places: Mapping[int, Place],
     min_count: int,
+    keeper: UpstreamKeeper,
 ) -> Pool:
-    """Samples by upstream's key. ``rests``: path of each file inside its run. Null is 0, as Go's decoder has it."""
-    chunks = measurements.chunks
-    numbers: dict[UpstreamKey, int] = {}
-    codes: list[set[int]] = []
-    lookup: dict[str, NDArray[np.int64]] = {}
-    sides: list[list[tuple[int, NDArray[np.int64], Floats]]] = [[], []]
-    for parts, runs in zip(sides, (left, right), strict=True):
-        for place, run in enumerate(runs):
-            ranked = []
-            for number in run.chunks:
-                chunk = chunks[number]
-                rest = rests.get(chunk.file, "")
-                rank = file_rank(rest)
-                if rank is None or chunk.refused or chunk.run is not None:
-                    continue
-                test = test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
-                if test is not None:
-                    ranked.append((rank, rest.encode(), test, chunk))
-            for _, _, test, chunk in sorted(ranked, key=lambda entry: entry[:2]):
-                table = lookup.setdefault(test, np.full(0, -2, dtype=np.int64))
-                if table.size < len(measurements.series):
-                    table = np.concatenate([table, np.full(len(measurements.series) - table.size, -2, dtype=np.int64)])
-                    lookup[test] = table
-                metric = table[chunk.codes]
-                fresh = metric == -2
-                for code in np.unique(chunk.codes[fresh]).tolist() if fresh.any() else ():
-                    key = _key(test, measurements, code)
-                    if key not in numbers:
-                        numbers[key] = len(codes)
-                        codes.append(set())
-                    codes[numbers[key]].add(code)
-                    table[code] = numbers[key]
-                if fresh.any():
-                    metric = table[chunk.codes]
-                metric[chunk.counts < min_count] = -1
-                null = np.isnan(chunk.values)
-                parts.append((place, metric, np.where(null, 0.0, chunk.values) if null.any() else chunk.values))
-    total = len(codes)
-    samples = Samples(pool(sides[0], total, len(left)), pool(sides[1], total, len(right)))
-    filled = np.flatnonzero((samples.left.sizes > 0) | (samples.right.sizes > 0))
-    if filled.size < total:
-        moved = np.full(total, -1, dtype=np.int64)
-        moved[filled] = np.arange(filled.size)
-        again = [
-            [(place, np.where(metric >= 0, moved[metric], -1), values) for place, metric, values in parts]
-            for parts in sides
-        ]
-        samples = Samples(pool(again[0], filled.size, len(left)), pool(again[1], filled.size, len(right)))
-    names = list(numbers)
-    return Pool(tuple(names[i] for i in filled), samples, tuple(frozenset(codes[i]) for i in filled))
+    """Samples by upstream's key. ``places``: where each file lies. Null is 0, as Go's decoder has it. ``keeper``: what
+    earlier calls left."""
+    keeper.begin(min_count)
+
+    def make(run: Run) -> tuple[Numbers, Numbers, Codes, Floats]:
+        ranked = []
+        for chunk in run.chunks:
+            rest = places[chunk.file].rest
+            rank = file_rank(rest)
+            if rank is None or chunk.refused or chunk.run is not None:
+                continue
+            test = test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
+            if test is not None:
+                ranked.append((rank, rest.encode(), test, chunk))
+        ranked.sort(key=lambda entry: entry[:2])
+        if not ranked:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0)
+        linked = np.concatenate([keeper.lookup(test, chunk.codes, measurements) for _, _, test, chunk in ranked])
+        codes = np.concatenate([chunk.codes for *_, chunk in ranked])
+        counts = np.concatenate([chunk.counts for *_, chunk in ranked])
+        values = np.concatenate([chunk.values for *_, chunk in ranked])
+        return np.where(counts < min_count, -1, linked), linked, codes, np.where(np.isnan(values), 0.0, values)
+
+    sides = [[keeper.part(run, make) for run in runs] for runs in (left, right)]
+    numbers, samples = keeper.sides(sides[0], sides[1], keeper.keys)
+    codes: dict[int, set[int]] = {number: set() for number in numbers.tolist()}
+    for links in {id(part.links): part.links for parts in sides for part in parts}.values():
+        for number, code in links:
+            if number in codes:
+                codes[number].add(code)
+    return Pool(tuple(keeper.keys[i] for i in codes), samples, tuple(frozenset(found) for found in codes.values()))
 
 
 def _key(test: str, measurements: Measurements, code: int) -> UpstreamKey:

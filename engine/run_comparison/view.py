@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,16 +23,18 @@ from engine.run_comparison.compared import (
     usable_margin,
 )
 from engine.run_comparison.detail import Detail
+from engine.run_comparison.honest import pool_honest
 from engine.run_comparison.junit import junit
-from engine.run_comparison.layout import Place, place_files
+from engine.run_comparison.layout import Place
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
+from engine.run_comparison.pooling import Keeper
 from engine.run_comparison.present import build_result
 from engine.run_comparison.readers import READERS
-from engine.run_comparison.runs import Run, Runs, collect_runs, name_problems
-from engine.run_comparison.samples import Pooled, Samples, metric_keys, pool_honest
+from engine.run_comparison.runs import Run, RunBook, Runs, name_problems
+from engine.run_comparison.samples import Pooled, Samples, metric_keys
 from engine.run_comparison.selection import parse_rule, pick, usual_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
-from engine.run_comparison.upstream import Pool, pool_upstream
+from engine.run_comparison.upstream import Pool, UpstreamKeeper, pool_upstream
 from engine.stats.edivisive import Windows
 from engine.tables import Table
 from engine.view import Context, NoInput
@@ -101,6 +104,8 @@ class RunComparison:
         found = measurements(inputs, memo)
         context.check()
         runs, places = _runs(inputs, found, memo)
+        kept_upstream = memo.setdefault("upstream parts", UpstreamKeeper())
+        kept_honest = memo.setdefault("honest parts", Keeper())
         if context.at_ms is not None:
             seen = tuple(run for run in runs.runs if run.time_ms is None or run.time_ms <= context.at_ms)
             runs = Runs(seen, runs.directions, runs.bad_names)
@@ -113,19 +118,25 @@ class RunComparison:
         chosen = _kept(memo, "sides", wish, lambda: choose_sides(runs, parameters, now_ms, found))
         context.check()
         keys = (inputs.version, tuple(r.key for r in chosen.left), tuple(r.key for r in chosen.right))
-        pool = _kept(memo, "upstream", (keys, parameters.min_count), lambda: _pool(found, chosen, places, parameters))
+        pool = _kept(
+            memo,
+            "upstream",
+            (keys, parameters.min_count),
+            lambda: pool_upstream(found, chosen.left, chosen.right, places, parameters.min_count, kept_upstream),
+        )
         if parameters.mode == "upstream":
             _both_sides(pool.samples)
             compared = upstream_compared(pool, found, parameters)
         else:
             pooled_key = (keys, parameters.min_count, parameters.sample)
             by_run = parameters.sample == "run"
-            rests = {file: place.rest for file, place in places.items()}
             pooled = _kept(
                 memo,
                 "honest",
                 pooled_key,
-                lambda: pool_honest(found, chosen.left, chosen.right, rests, parameters.min_count, by_run),
+                lambda: pool_honest(
+                    found, chosen.left, chosen.right, places, parameters.min_count, by_run, kept_honest
+                ),
             )
             _both_sides(pooled.samples)
             if parameters.mode == "design":
@@ -250,25 +261,30 @@ def _kept(memo: dict[Any, Any], name: str, key: Any, make: Any) -> Any:
     return found[1]
 
 
-def _runs(inputs: Inputs, found: Measurements, memo: dict[Any, Any]) -> tuple[Runs, dict[int, Place]]:
-    def make() -> tuple[Runs, dict[int, Place]]:
-        places = place_files(inputs.files)
-        chunks = [(n, c.file, c.run, c.time_ms, int(c.values.size)) for n, c in enumerate(found.chunks)]
-        return collect_runs(inputs.files, places, inputs.table("run_facts"), chunks), places
+def _runs(inputs: Inputs, found: Measurements, memo: dict[Any, Any]) -> tuple[Runs, Mapping[int, Place]]:
+    book: RunBook = memo.setdefault("book", RunBook())
 
-    kept: tuple[Runs, dict[int, Place]] = _kept(memo, "runs", inputs.version, make)
-    return kept
+    def make() -> Runs:
+        runs = book.update(inputs.files, inputs.table("run_facts"), found)
+        known = {run.key: run for run in runs.runs}
+        for keeper in ("upstream parts", "honest parts"):
+            if keeper in memo:
+                memo[keeper].forget(known)
+        return runs
+
+    runs: Runs = _kept(memo, "runs", inputs.version, make)
+    return runs, book.places
 
 
 def _series_of_jobs(runs: Runs, found: Measurements) -> dict[tuple[str, ...], frozenset[int]]:
     """Which series each job has; series of one name and another unit count as one thing only after conversion."""
-    _, which, _ = metric_keys(found)
-    chunks = found.chunks
-    jobs: dict[tuple[str, ...], set[int]] = {}
+    keys, which, _ = metric_keys(found)
+    jobs: dict[tuple[str, ...], np.ndarray[Any, np.dtype[np.bool_]]] = {}
     for run in runs.runs:
-        for number in run.chunks:
-            jobs.setdefault(run.job_path, set()).update(np.unique(which[chunks[number].codes]).tolist())
-    return {path: frozenset(codes) for path, codes in jobs.items()}
+        held = jobs.setdefault(run.job_path, np.zeros(len(keys), dtype=bool))
+        for chunk in run.chunks:
+            held[which[chunk.codes]] = True
+    return {path: frozenset(np.flatnonzero(held).tolist()) for path, held in jobs.items()}
 
 
 def _or_nan(value: float | None) -> float:
@@ -280,11 +296,6 @@ def _fresh(runs: Runs) -> Runs:
     for run in runs.runs:
         run.problems = 0
     return runs
-
-
-def _pool(found: Measurements, chosen: Chosen, places: dict[int, Place], parameters: ComparisonParameters) -> Pool:
-    rests = {file: place.rest for file, place in places.items()}
-    return pool_upstream(found, chosen.left, chosen.right, rests, parameters.min_count)
 
 
 VIEW = RunComparison()

@@ -19,6 +19,14 @@ from engine.view import Context
 TABLES = {table.name: table for table in (MEASUREMENTS, RUN_FACTS)}
 
 
+def problems_of(path: Path) -> list[Problem]:
+    """What the readers that recognise a file have to say against it."""
+    data = path.read_bytes()
+    source = Source(str(path), path.name, 0, len(data))
+    kinds = [kind for kind in VIEW.kinds if kind.recognise(path.name, data[:HEAD])]
+    return [problem for kind in kinds for problem in kind.read(source, data, None, True).problems]
+
+
 def read_folder(root: Path, version: int = 1, before: Inputs | None = None) -> Inputs:
     """Every file below ``root`` through every reader that recognises it. With ``before``, files known to it by path
     keep their id and version; new ones take ``version``."""

@@ -1,0 +1,77 @@
+"""Runs that come, go and change one by one give what a fresh look at the same folder gives."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engine.run_comparison.folder import compute, read_folder
+from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
+
+SIDES: dict[str, Any] = {"left": ("left-job",), "right": ("right-job",)}
+
+
+def _files(rng: np.random.Generator) -> dict[str, str]:
+    """What a run may hold: always one metric, sometimes more, in other units or below the request limit."""
+    value = float(rng.lognormal(4.6, 0.2))
+    files = {"APIResponsiveness_load_T.json": api_file(value)}
+    if rng.random() < 0.4:
+        files["APIResponsiveness_density_T.json"] = api_file(value * 2, Verb="LIST", Count=str(rng.integers(1, 30)))
+    if rng.random() < 0.3:
+        entry = item({"Perc50": value / 1000}, unit="s", Metric="pod_startup")
+        files["PodStartupLatency_PodStartupLatency_load_T.json"] = perf_data([entry, entry])
+    if rng.random() < 0.2:
+        entry = item({"Perc50": value}, unit="ms", Metric="pod_startup")
+        files["PodStartupLatency_PodStartupLatency_load_T.json"] = perf_data([entry])
+    return files
+
+
+def _step(root: Path, rng: np.random.Generator, number: int) -> None:
+    """One change: a run arrives (in the middle of the order, too), loses a mark, gains a file or goes."""
+    job = ("left-job", "right-job")[int(rng.integers(2))]
+    there = sorted(path for path in (root / job).iterdir() if path.is_dir())
+    what = rng.choice(["arrive", "arrive", "arrive", "between", "unmark", "file", "go"])
+    if what in ("arrive", "between"):
+        place = 200 + number if what == "arrive" else 50 + number
+        result = "SUCCESS" if rng.random() < 0.8 else "FAILURE"
+        write_run(root, job, place, _files(rng), hour=number, result=result)
+    elif what == "unmark":
+        (there[0] / "finished.json").unlink(missing_ok=True)
+        (there[0] / "started.json").unlink(missing_ok=True)
+    elif what == "file":
+        (there[-1] / "artifacts" / f"APIResponsiveness_extra_{number}.json").write_text(api_file(120.0, Verb="PUT"))
+    elif len(there) > 4:
+        shutil.rmtree(there[int(rng.integers(len(there)))])
+
+
+@pytest.mark.parametrize(("mode", "select"), [("upstream", "all"), ("statistical", "last-n-runs:7"), ("design", "all")])
+def test_one_change_at_a_time_gives_what_a_fresh_look_gives(mode: str, select: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    root = two_jobs(tmp_path, rng.lognormal(4.6, 0.1, 6).tolist(), rng.lognormal(4.6, 0.1, 6).tolist())
+    memo: dict[Any, Any] = {}
+    inputs = read_folder(root)
+    options: dict[str, Any] = {"mode": mode, "select": select, "draws": 50, **SIDES}
+    for number in range(10):
+        warm = compute(inputs, memo, **options)
+        fresh = compute(inputs, {}, **options)
+        for name, table in fresh.tables.items():
+            assert table.equals(warm.tables[name]), (number, name)
+        assert warm.same_as(fresh), number
+        _step(root, rng, number)
+        inputs = read_folder(root, version=number + 2, before=inputs)
+
+
+def test_a_run_that_did_not_change_is_looked_up_once(tmp_path: Path) -> None:
+    root = two_jobs(tmp_path, [100.0] * 8, [110.0] * 8)
+    memo: dict[Any, Any] = {}
+    inputs = read_folder(root)
+    compute(inputs, memo, mode="upstream", **SIDES)
+    before = {run.key: run for run in compute(inputs, memo, mode="upstream", **SIDES).detail.right}
+    write_run(root, "right-job", 900, {"APIResponsiveness_load_T.json": api_file(130.0)}, hour=90)
+    result = compute(read_folder(root, version=2, before=inputs), memo, mode="upstream", **SIDES)
+    assert [run.number for run in result.detail.right][:2] == [900, 107]
+    assert all(run is before[run.key] for run in result.detail.right[1:])
