@@ -38,12 +38,20 @@ class Inputs:
     files: Mapping[int, FileInfo]
     problems: tuple[Problem, ...] = ()
     _load: Callable[[str], pl.DataFrame] = field(repr=False, compare=False, default=lambda name: pl.DataFrame())
+    _added: Callable[[str, int], pl.DataFrame | None] = field(
+        repr=False, compare=False, default=lambda name, version: None
+    )
 
     def table(self, name: str) -> pl.DataFrame:
         """The input table ``name`` over all files: its declared columns plus ``file``. Row order: the order of reading;
         rows of one file are in file order, but what was appended to it later comes after rows of other files. Raises
         KeyError for an undeclared table."""
         return self._load(name)
+
+    def added(self, name: str, version: int) -> pl.DataFrame | None:
+        """The rows of ``table(name)`` that were not there at ``version``, by file in file order. None where that is not
+        known or where rows were also taken away or changed: then look at the whole table. Raises KeyError."""
+        return self._added(name, version)
 
     def changed_since(self, version: int) -> frozenset[int]:
         """Ids of files that are new or have grown since ``version``.
@@ -55,4 +63,4 @@ class Inputs:
     @property
     def newest_ms(self) -> int | None:
         """Modification time (epoch ms) of the newest file, or None without files."""
-        return max((info.mtime_ms for info in self.files.values()), default=None)
+        return max([info.mtime_ms for info in self.files.values()], default=None)

@@ -100,8 +100,14 @@ def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
     return found if known.all() else found.only(known)
 
 
-def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
-    """``frame``: ATTEMPT_MODEL rows; those of jobs that are not in ``jobs`` and those never started are left out."""
+ATTEMPT_COLUMNS = (
+    "is_map", "state", "chosen", "raced", "finished", "shuffled", "start_ms", "finish_ms", "shuffle_finish_ms",
+)  # fmt: skip
+"""Columns of ``AttemptArrays`` beside ``job``."""
+
+
+def attempt_columns(frame: pl.DataFrame) -> dict[str, Array]:
+    """``ATTEMPT_COLUMNS`` of ATTEMPT_MODEL rows."""
     speculative = frame.filter((pl.col("avataar") == "SPECULATIVE") & (pl.col("start_ms") > 0))["task_id"]
     made = frame.select(
         (pl.col("side") == "map").fill_null(False).alias("is_map"),
@@ -114,10 +120,44 @@ def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
         pl.col("shuffle_finish_ms").is_not_null().alias("shuffled"),
         *(pl.col(name).fill_null(0) for name in ("start_ms", "finish_ms", "shuffle_finish_ms")),
     )
-    job = job_index(frame["job_id"], jobs)
-    column = {name: made[name].to_numpy() for name in made.columns}
-    wanted = (job >= 0) & (column["start_ms"] > 0)
-    if not wanted.all():
-        job = job[wanted]
-        column = {name: values[wanted] for name, values in column.items()}
-    return AttemptArrays(job, **column)
+    return {name: made[name].to_numpy() for name in ATTEMPT_COLUMNS}
+
+
+def started(job: Array, columns: Mapping[str, Array]) -> AttemptArrays:
+    """The attempts of known jobs that have started."""
+    wanted = (job >= 0) & (columns["start_ms"] > 0)
+    if wanted.all():
+        return AttemptArrays(job, **{name: columns[name] for name in ATTEMPT_COLUMNS})
+    return AttemptArrays(job[wanted], **{name: columns[name][wanted] for name in ATTEMPT_COLUMNS})
+
+
+def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
+    """``frame``: ATTEMPT_MODEL rows; those of jobs that are not in ``jobs`` and those never started are left out."""
+    return started(job_index(frame["job_id"], jobs), attempt_columns(frame))
+
+
+def one_after_another(parts: Sequence[tuple[TaskArrays, AttemptArrays]]) -> tuple[TaskArrays, AttemptArrays]:
+    """The arrays of several jobs, each given with one job, as of a list of these jobs."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def glue(one: Sequence[Any], name: str) -> Array:
+        if name == "job":
+            return np.repeat(np.arange(len(one)), [len(each.job) for each in one])
+        return np.concatenate([getattr(each, name) for each in one])
+
+    tasks, attempts = [task for task, _ in parts], [attempt for _, attempt in parts]
+    numbers = {
+        name: np.concatenate([one.numbers[name] for one in tasks]) for name in (tasks[0].numbers if tasks else ())
+    }
+    return (
+        TaskArrays(
+            job=glue(tasks, "job"),
+            is_map=glue(tasks, "is_map"),
+            state=glue(tasks, "state"),
+            timed=glue(tasks, "timed"),
+            fallback=glue(tasks, "fallback"),
+            numbers=numbers,
+        ),
+        AttemptArrays(**{name: glue(attempts, name) for name in ("job", *ATTEMPT_COLUMNS)}),
+    )

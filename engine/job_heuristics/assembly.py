@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -13,7 +14,9 @@ from engine.inputs import FILE, FileInfo, Inputs
 from engine.job_heuristics import settings
 from engine.job_heuristics.changes import Changes
 from engine.job_heuristics.conf import job_in
+from engine.job_heuristics.grown import Grown, Refused
 from engine.job_heuristics.model import Model
+from engine.job_heuristics.said import EVENT_TABLES, JOB_FACTS, TERMINAL, over_limit
 from engine.job_heuristics.tables import (
     ATTEMPT_MODEL,
     CONF_MODEL,
@@ -23,17 +26,8 @@ from engine.job_heuristics.tables import (
 )
 from engine.view import Context
 
-TERMINAL = ("SUCCEEDED", "FAILED", "KILLED", "ERROR")
-"""States in which a job or attempt has ended."""
 _BEGINNING = {"NEW", "INITED", "SETUP", "RUNNING", "COMMITTING", "FAIL_WAIT", "KILL_WAIT", "ACCEPTED", "SUBMITTED"}
 _RANK = {"jhist": 4, "mapreduce-rest": 3, "rumen": 2, "job-summary": 1}
-_JOB_FACTS = (
-    "submit_ms", "launch_ms", "finish_ms", "name", "user", "queue", "state", "maps", "reduces", "maps_finished",
-    "reduces_finished", "attempts_running", "uberized", "workflow", "diagnostics", "source",
-)  # fmt: skip
-UPSTREAM_LIMIT_MB = 500
-"""Size of a history file (MiB on disk) above which upstream's file fetcher does not parse it, unless told otherwise."""
-_EVENT_TABLES = ("job_events", "task_starts", "task_ends", "attempt_starts", "attempt_ends")
 
 
 class Events:
@@ -45,7 +39,7 @@ class Events:
         )
         wanted = None if files is None else pl.Series(sorted(files), dtype=pl.UInt32).implode()
         frames = {}
-        for name in (*_EVENT_TABLES, "conf"):
+        for name in (*EVENT_TABLES, "conf"):
             frame = inputs.table(name)
             frames[name] = frame if wanted is None else frame.filter(pl.col(FILE).is_in(wanted))
         self.jobs = frames["job_events"]
@@ -321,7 +315,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
     """JOB_MODEL rows without what the configuration says; unordered."""
     rows = events.jobs.sort(FILE, "seq", maintain_order=True)
     facts = rows.group_by("job_id", maintain_order=True).agg(
-        *[pl.col(name).drop_nulls().last() for name in _JOB_FACTS],
+        *[pl.col(name).drop_nulls().last() for name in JOB_FACTS],
         pl.col("am_start_ms").drop_nulls().first(),
         am_starts=(pl.col("event") == "AM_STARTED").sum().cast(pl.Int64),
         broken=pl.col("broken").filter(pl.col("event") == "BROKEN").first(),
@@ -391,12 +385,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
 
 def _over_limit(events: Events) -> pl.Expr:
     """What upstream says instead of parsing a history file that is too large for it; null for all others."""
-    words = {
-        number: f"the history file has {info.size / 2**20:,.0f} MB, more than upstream's limit of {UPSTREAM_LIMIT_MB} MB "
-        "(history_log_size_limit_in_mb): it is not parsed and the job is treated as failed"
-        for number, info in events.infos.items()
-        if info.size > UPSTREAM_LIMIT_MB * 2**20 and info.kind == "jhist"
-    }
+    words = {number: text for number, info in events.infos.items() if (text := over_limit(info)) is not None}
     if not words:
         return pl.lit(None, dtype=pl.String)
     return pl.col("file").replace_strict(words, default=None, return_dtype=pl.String)
@@ -448,6 +437,17 @@ class _Built:
     """Job → files that hold its configuration."""
     names: dict[str, set[str]]
     """Job id in a file name → jobs that file really is about."""
+
+    @cached_property
+    def alone(self) -> dict[int, str]:
+        """File → the one job it mentions, where no other file mentions that job and the file holds no configuration."""
+        jobs: dict[int, set[str]] = defaultdict(set)
+        for job, files in self.files.items():
+            for file in files:
+                jobs[file].add(job)
+        taken = set().union(*self.confs.values()) if self.confs else set()
+        found = {file: next(iter(names)) for file, names in jobs.items() if len(names) == 1 and file not in taken}
+        return {file: job for file, job in found.items() if len(self.files[job]) == 1}
 
 
 def _build(events: Events) -> _Built:
@@ -510,20 +510,84 @@ _GENERATIONS = 16
 
 def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[Model, frozenset[str] | None]:
     """The model, and which jobs changed since the last call (None: all, empty: none)."""
-    now = {i: f.version for i, f in inputs.files.items()}
-    known: dict[int, int] = memo.get("versions", {})
+    now = inputs.files
+    known: Mapping[int, FileInfo] = memo.get("files", {})
     if known and memo["at"] == context.at_ms:
-        if known == now:
+        if memo["version"] == inputs.version:
             return memo["built"].model, frozenset()
-        changed = {i for i, version in now.items() if known.get(i) != version}
-        gone = known.keys() - now.keys()
-        if len(changed) + len(gone) <= len(now) // 2:
-            built, touched = _again(inputs, context, memo["built"], changed, gone)
-            memo.update(versions=now, built=built)
+        changed = {i for i, info in now.items() if (old := known.get(i)) is not info and _moved(old, info)}
+        gone = known.keys() - now.keys() if len(known) + sum(i not in known for i in changed) > len(now) else set()
+        if len(changed) + len(gone) <= len(now) // 2 or (len(changed) == 1 and not gone):
+            touched: set[str] = set()
+            built: _Built = memo["built"]
+            if changed or gone:
+                grown = _grown(inputs, memo, changed) if not gone and context.at_ms is None else None
+                built, touched = grown or _again(inputs, context, built, changed, gone)
+                if grown is None:
+                    for job in touched:
+                        memo["grown"].pop(job, None)
+            memo.update(files=now, version=inputs.version, built=built)
             return built.model, frozenset(touched)
     built = _build(Events(inputs, None, context.at_ms))
-    memo.update(at=context.at_ms, versions=now, built=built)
+    memo.update(at=context.at_ms, files=now, version=inputs.version, built=built, grown={}, refused={})
     return built.model, None
+
+
+def _moved(old: FileInfo | None, new: FileInfo) -> bool:
+    return old is None or old.version != new.version
+
+
+_MOST_GROWN = 64
+"""So many growing jobs are followed task by task."""
+_WAIT = 8
+"""A job that could not be followed is tried again after so many changes."""
+
+
+def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[_Built, set[str]] | None:
+    """The model after nothing but some histories grew, each of one job that is in no other file; None if that is not so,
+    or a job cannot be followed that way."""
+    old: _Built = memo["built"]
+    if len(changed) > _MOST_GROWN // 4 or not all(i in old.alone and inputs.files[i].kind == "jhist" for i in changed):
+        return None
+    rows: dict[str, pl.DataFrame] = {}
+    for name in (*EVENT_TABLES, "conf"):
+        added = inputs.added(name, memo["version"])
+        if added is None or (name == "conf" and added.height):
+            return None
+        rows[name] = added
+    followed: dict[str, Grown] = memo["grown"]
+    refused: dict[str, int] = memo["refused"]
+    model = old.model
+    touched: set[str] = set()
+    for file in sorted(changed):
+        job = old.alone[file]
+        if refused.get(job, 0) > 0:
+            refused[job] -= 1
+            return None
+        mine = rows if len(changed) == 1 else {n: f.filter(pl.col(FILE) == file) for n, f in rows.items()}
+        try:
+            one = followed.pop(job, None) or _follow(inputs, job, file, model, mine)
+            step = one.apply(mine, inputs.files[file])
+        except Refused:
+            refused[job] = _WAIT
+            return None
+        followed[job] = one
+        model = model.grown(step.row, step.tasks, step.attempts, step.arrays)
+        touched.add(job)
+    while len(followed) > _MOST_GROWN:
+        del followed[next(iter(followed))]
+    built = _Built(model, old.files, old.confs, old.names)
+    built.__dict__["alone"] = old.alone
+    return built, touched
+
+
+def _follow(inputs: Inputs, job: str, file: int, model: Model, new: Mapping[str, pl.DataFrame]) -> Grown:
+    """Begin to follow a job as ``model`` has it: by the events of its file but the ``new`` ones, which are the last."""
+    events = {}
+    for name in EVENT_TABLES:
+        mine = inputs.table(name).filter(pl.col(FILE) == file)
+        events[name] = mine.head(mine.height - new[name].height)
+    return Grown(job, file, model.job(job), events)
 
 
 def _again(
@@ -572,6 +636,8 @@ def _mentioning(inputs: Inputs, old: _Built, changed: set[int], touched: set[str
 
 
 def _merged(old: dict[str, set[int]], new: dict[str, set[int]], touched: set[str]) -> dict[str, set[int]]:
-    merged = {job: files for job, files in old.items() if job not in touched}
+    merged = old.copy()
+    for job in touched:
+        merged.pop(job, None)
     merged.update({job: files for job, files in new.items() if job in touched})
     return merged

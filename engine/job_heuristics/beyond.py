@@ -145,7 +145,7 @@ def _fleet(
         made = (costs, cost.waste(costs), recommend.recommendations(part, limits, parameters.headroom))
         if not again and touched is not None:
             old = memo["fleet"]
-            a, b, c = (spliced(was, now, touched, model.jobs) for was, now in zip(old, made, strict=True))
+            a, b, c = (spliced(was, now, touched, model.place) for was, now in zip(old, made, strict=True))
             made = (a, b, c)
         memo.update(key=key, fleet=made, generation=changes.generation, turn=memo.get("turn", 0) + 1)
     costs, avoidable, advised = memo["fleet"]
@@ -175,7 +175,7 @@ def _listed(
         wanted = pl.col("job_id").is_in(pl.Series(sorted(touched)).implode())
         mine = (frame.filter(wanted) for frame in (jobs, verdicts, avoidable, advised))
         part = _listing(next(mine), next(mine), next(mine), next(mine), names)
-        found = spliced(held[2], part, touched, model.jobs)
+        found = spliced(held[2], part, touched, model.place)
     memo["listing"] = (key, memo["turn"], found)
     return found
 

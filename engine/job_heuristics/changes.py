@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import polars as pl
 
@@ -33,35 +34,39 @@ class Changes:
         return touched
 
 
-def spliced(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str], jobs: pl.DataFrame) -> pl.DataFrame:
-    """``old`` without the rows of ``touched`` and with those of ``new``, jobs in the order of ``jobs``.
+def spliced(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str], place: Mapping[str, int]) -> pl.DataFrame:
+    """``old`` without the rows of ``touched`` and with those of ``new``, jobs in the order of their ``place``.
 
-    Rows of one job lie together in both, and the order of the other jobs is that of ``jobs`` already. Few jobs with
-    rows in the old frame are replaced in place: the rest is shared, not copied.
+    Rows of one job lie together in both, and the other jobs are in that order already. Few jobs that keep their place
+    are replaced where they are: the rest is shared, not copied.
     """
     if not touched:
         return old
     if len(touched) <= _FEW:
-        made = _in_place(old, new, touched)
+        made = _in_place(old, new, touched, place)
         if made is not None:
             return made
     old = old.filter(~pl.col("job_id").is_in(pl.Series(sorted(touched)).implode()))
     both = pl.concat([old, new])
-    place = jobs.select("job_id").with_row_index("place")
+    order = pl.DataFrame(
+        {"job_id": list(place), "place": list(place.values())}, schema={"job_id": pl.String, "place": int}
+    )
     return (
-        both.join(place, on="job_id", how="left", maintain_order="left")
+        both.join(order, on="job_id", how="left", maintain_order="left")
         .sort("place", maintain_order=True)
         .drop("place")
     )
 
 
-def _in_place(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str]) -> pl.DataFrame | None:
-    """None where a job has new rows and no old ones: its place is not known then."""
+def _in_place(
+    old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str], place: Mapping[str, int]
+) -> pl.DataFrame | None:
+    """None where a job has new rows and no old ones, or comes to another place."""
     names, fresh = old["job_id"], new["job_id"]
     cuts: list[tuple[int, int, pl.DataFrame]] = []
     for job in touched:
         begin, end = _run(names, job)
-        first, last = _run(fresh, job)
+        first, last = (0, new.height) if len(touched) == 1 else _run(fresh, job)
         if begin == end:
             if first < last:
                 return None
@@ -72,7 +77,11 @@ def _in_place(old: pl.DataFrame, new: pl.DataFrame, touched: frozenset[str]) -> 
     for begin, end, rows in sorted(cuts, key=lambda cut: cut[0]):
         parts += [old.slice(at, begin - at), rows]
         at = end
-    made = pl.concat([part for part in (*parts, old.slice(at)) if part.height] or [old.clear()])
+    parts = [part for part in (*parts, old.slice(at)) if part.height]
+    for before, after in pairwise(parts):
+        if place[before["job_id"][-1]] > place[after["job_id"][0]]:
+            return None
+    made = pl.concat(parts or [old.clear()])
     return made.rechunk() if made.n_chunks() > _CHUNKS else made
 
 

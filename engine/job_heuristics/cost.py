@@ -18,8 +18,6 @@ from engine.job_heuristics.arrays import (
     Array,
     AttemptArrays,
     TaskArrays,
-    attempts_of,
-    tasks_of,
 )
 from engine.job_heuristics.beyond_tables import COSTS
 from engine.job_heuristics.facts import DEFAULT_AM_MB, DEFAULT_CONTAINER_MB, MB
@@ -65,9 +63,7 @@ def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
     """Rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
-    names = model.jobs["job_id"].to_list()
-    tasks, attempts = tasks_of(model.tasks, names), attempts_of(model.attempts, names)
-    return charged(model.jobs, tasks, attempts, conf_of(model), headroom, (price_gb_h, price_vcore_h))
+    return charged(model.jobs, *model.arrays, conf_of(model), headroom, (price_gb_h, price_vcore_h))
 
 
 def charged(

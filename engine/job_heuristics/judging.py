@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 
 from engine.job_heuristics import rules, settings
-from engine.job_heuristics.arrays import tasks_of
 from engine.job_heuristics.changes import Changes, spliced
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
@@ -31,8 +30,7 @@ def judge_all(
     if touched is None or 2 * len(touched) > model.jobs.height:
         touched = None
         memo["properties"] = settings.lookup(model.conf)
-        names = model.jobs["job_id"].to_list()
-        memo["sides"] = Measured(names, sides_of(model.jobs, tasks_of(model.tasks, names), memo["properties"]))
+        memo["sides"] = Measured(model.names, sides_of(model.jobs, model.arrays[0], memo["properties"]))
     elif touched:
         part = model.only(touched)
         properties: dict[str, dict[str, str]] = memo["properties"].copy()
@@ -40,8 +38,7 @@ def judge_all(
             properties.pop(job, None)
         properties.update(settings.lookup(part.conf))
         memo["properties"] = properties
-        names = part.jobs["job_id"].to_list()
-        memo["sides"].replace(touched, names, sides_of(part.jobs, tasks_of(part.tasks, names), properties))
+        memo["sides"].replace(touched, part.names, sides_of(part.jobs, part.arrays[0], properties))
     memo["generation"] = changes.generation
     key = (parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
     last: Judged | None = memo.get("judged") if memo.get("key") == key else None
@@ -59,9 +56,9 @@ def judge_all(
     else:
         new = decide(model.only(touched).jobs)
         found = Judged(
-            spliced(last.jobs, new.jobs, touched, model.jobs),
-            spliced(last.heuristics, new.heuristics, touched, model.jobs),
-            spliced(last.differences, new.differences, touched, model.jobs),
+            spliced(last.jobs, new.jobs, touched, model.place),
+            spliced(last.heuristics, new.heuristics, touched, model.place),
+            spliced(last.differences, new.differences, touched, model.place),
             {**{job: f for job, f in last.findings.items() if job not in touched}, **new.findings},
         )
     memo.update(key=key, judged=found)

@@ -2,71 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import polars as pl
 
+from engine.job_heuristics.arrays import AttemptArrays, TaskArrays, attempts_of, one_after_another, tasks_of
+from engine.job_heuristics.changes import spliced
 from engine.job_heuristics.tables import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
 from engine.tables import Table
+
+Arrays = tuple[TaskArrays, AttemptArrays]
+
+
+class Piece:
+    """Rows of one job: a frame, and others whose rows replace those of the same ``key``. One frame when asked for."""
+
+    def __init__(self, table: Table, key: str, frames: tuple[pl.DataFrame, ...], height: int) -> None:
+        self.height = height
+        self._table = table
+        self._key = key
+        self._frames = frames
+        self._frame: pl.DataFrame | None = None
+
+    def frame(self) -> pl.DataFrame:
+        """The rows in their declared order."""
+        if self._frame is None:
+            rows = pl.concat(self._frames).unique(self._key, keep="last", maintain_order=True)
+            self._frame = self._table.sorted(rows)
+        return self._frame
 
 
 class _Rows:
     """A frame sorted by job, cut into the pieces it was assembled in: a job's rows are a slice, and replacing a few
     jobs copies nothing of the others."""
 
-    def __init__(self, table: Table, pieces: list[pl.DataFrame], where: dict[str, tuple[int, int, int]]) -> None:
+    def __init__(
+        self, table: Table, pieces: list[pl.DataFrame | Piece], where: dict[str, tuple[int, int, int]], alive: int
+    ) -> None:
         self.table = table
         self.pieces = pieces
         self.where = where
+        self.alive = alive
 
     @classmethod
     def of(cls, table: Table, frame: pl.DataFrame) -> _Rows:
         """From one frame sorted by ``job_id``."""
-        runs = frame.select(pl.col("job_id").rle().alias("r")).unnest("r")
+        runs = frame["job_id"].rle().struct.unnest()
         where: dict[str, tuple[int, int, int]] = {}
         at = 0
         for length, job in zip(runs["len"].to_list(), runs["value"].to_list(), strict=True):
             where[job] = (0, at, length)
             at += length
-        return cls(table, [frame], where)
+        return cls(table, [frame], where, at)
+
+    @classmethod
+    def piece(cls, job_id: str, piece: Piece) -> _Rows:
+        """Of one job."""
+        where = {job_id: (0, 0, piece.height)} if piece.height else {}
+        return cls(piece._table, [piece], where, piece.height)
+
+    def _slice(self, place: tuple[int, int, int]) -> pl.DataFrame:
+        piece = self.pieces[place[0]]
+        frame = piece.frame() if isinstance(piece, Piece) else piece
+        return frame.slice(place[1], place[2])
 
     def job(self, job_id: str) -> pl.DataFrame:
         """The rows of one job."""
         place = self.where.get(job_id)
-        return self.table.empty() if place is None else self.pieces[place[0]].slice(place[1], place[2])
+        return self.table.empty() if place is None else self._slice(place)
 
     def whole(self) -> pl.DataFrame:
         """All rows, sorted as declared."""
-        if len(self.pieces) == 1 and sum(n for _, _, n in self.where.values()) == self.pieces[0].height:
+        if len(self.pieces) == 1 and isinstance(self.pieces[0], pl.DataFrame) and self.alive == self.pieces[0].height:
             return self.pieces[0]
         return pl.concat([self.table.empty(), *(self.job(job) for job in sorted(self.where))], rechunk=True)
 
     def only(self, names: list[str]) -> _Rows:
         """The rows of some jobs, by ascending name. Copies nothing."""
-        frames, where, at = [], {}, 0
-        for job in names:
-            place = self.where.get(job)
-            if place is not None:
-                frames.append(self.pieces[place[0]].slice(place[1], place[2]))
-                where[job] = (0, at, place[2])
-                at += place[2]
-        if len(frames) == 1:
-            return _Rows(self.table, frames, where)
-        return _Rows(self.table, [pl.concat(frames) if frames else self.table.empty()], where)
+        found = [(job, place) for job in names if (place := self.where.get(job)) is not None]
+        if not found:
+            return _Rows(self.table, [self.table.empty()], {}, 0)
+        if len(found) == 1:
+            job, (piece, at, n) = found[0]
+            return _Rows(self.table, [self.pieces[piece]], {job: (0, at, n)}, n)
+        frames, where, begin = [], {}, 0
+        for job, place in found:
+            frames.append(self._slice(place))
+            where[job] = (0, begin, place[2])
+            begin += place[2]
+        return _Rows(self.table, [pl.concat(frames)], where, begin)
 
     def replaced(self, gone: Collection[str], new: _Rows) -> _Rows:
         """These rows without those of ``gone`` and with those of ``new``."""
-        where = {job: place for job, place in self.where.items() if job not in gone}
+        where, alive = self.where.copy(), self.alive + new.alive
+        for job in gone:
+            place = where.pop(job, None)
+            alive -= place[2] if place is not None else 0
         shift = len(self.pieces)
         where.update({job: (piece + shift, at, n) for job, (piece, at, n) in new.where.items()})
-        made = _Rows(self.table, [*self.pieces, *new.pieces], where)
-        # Now and then tidy up: many pieces, or mostly rows of jobs that were replaced since.
-        alive = sum(n for _, _, n in where.values())
+        made = _Rows(self.table, [*self.pieces, *new.pieces], where, alive)
         if len(made.pieces) > 64 or sum(p.height for p in made.pieces) > 2 * alive + 10_000:
-            return _Rows.of(self.table, made.whole())
+            return made._tidied()
         return made
+
+    def _tidied(self) -> _Rows:
+        """Without pieces that no job is in any more, and with few of them: now and then, since it may copy."""
+        used = sorted({place[0] for place in self.where.values()})
+        if len(used) <= 32 and all(len(used) == 1 or self.pieces[k].height for k in used):
+            number = {old: new for new, old in enumerate(used)}
+            where = {job: (number[piece], at, n) for job, (piece, at, n) in self.where.items()}
+            return _Rows(self.table, [self.pieces[k] for k in used], where, self.alive)
+        return _Rows.of(self.table, self.whole())
 
 
 @dataclass(frozen=True)
@@ -74,14 +122,15 @@ class Model:
     """What ``assembly.assemble`` gives: ``jobs`` (JOB_MODEL), ``tasks`` (TASK_MODEL), ``attempts`` (ATTEMPT_MODEL) and
     ``conf`` (CONF_MODEL), each with exactly its declared columns in its declared order.
 
-    ``job`` is cheap; the whole ``tasks``, ``attempts`` and ``conf`` are put together when first asked for, which
-    costs time in proportion to their size: do not ask on the live path.
+    ``job`` and ``arrays`` of few jobs are cheap; the whole ``tasks``, ``attempts`` and ``conf`` are put together when
+    first asked for, which costs time in proportion to their size: do not ask on the live path.
     """
 
     jobs: pl.DataFrame
     _tasks: _Rows = field(repr=False)
     _attempts: _Rows = field(repr=False)
     _conf: _Rows = field(repr=False)
+    _arrays: Mapping[str, Arrays] = field(repr=False, default_factory=dict)
 
     @classmethod
     def of(cls, jobs: pl.DataFrame, tasks: pl.DataFrame, attempts: pl.DataFrame, conf: pl.DataFrame) -> Model:
@@ -108,6 +157,24 @@ class Model:
         """The configuration of all jobs."""
         return self._conf.whole()
 
+    @cached_property
+    def names(self) -> list[str]:
+        """The jobs in their order."""
+        found: list[str] = self.jobs["job_id"].to_list()
+        return found
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Job → its place in their order."""
+        return {job: k for k, job in enumerate(self.names)}
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """Tasks and attempts as arrays, ``job`` counting in the order of ``jobs``."""
+        if 0 < len(self.names) <= 64 and all(job in self._arrays for job in self.names):
+            return one_after_another([self._arrays[job] for job in self.names])
+        return tasks_of(self.tasks, self.names), attempts_of(self.attempts, self.names)
+
     def job(self, job_id: str) -> Model:
         """The part of the model that belongs to one job."""
         return Model.of(
@@ -123,7 +190,10 @@ class Model:
         wanted = pl.Series(names, dtype=pl.String).implode()
         return Model(
             self.jobs.filter(pl.col("job_id").is_in(wanted)),
-            *(rows.only(names) for rows in (self._tasks, self._attempts, self._conf)),
+            self._tasks.only(names),
+            self._attempts.only(names),
+            self._conf.only(names),
+            {job: self._arrays[job] for job in names if job in self._arrays},
         )
 
     def replaced(self, gone: Collection[str], new: Model) -> Model:
@@ -135,4 +205,22 @@ class Model:
             self._tasks.replaced(gone, new._tasks),
             self._attempts.replaced(gone, new._attempts),
             self._conf.replaced(gone, new._conf),
+            {**{job: held for job, held in self._arrays.items() if job not in gone}, **new._arrays},
         )
+
+    def grown(self, row: pl.DataFrame, tasks: Piece, attempts: Piece, arrays: Arrays) -> Model:
+        """This model with one job, of which it has a row already, after its history grew; its configuration stays."""
+        job_id: str = row["job_id"][0]
+        gone = frozenset((job_id,))
+        same = self.jobs["submit_ms"][self.place[job_id]] == row["submit_ms"][0]
+        jobs = spliced(self.jobs, row, gone, self.place)
+        made = Model(
+            jobs if same else JOB_MODEL.sorted(jobs),
+            self._tasks.replaced(gone, _Rows.piece(job_id, tasks)),
+            self._attempts.replaced(gone, _Rows.piece(job_id, attempts)),
+            self._conf,
+            {**self._arrays, job_id: arrays},
+        )
+        if same:
+            made.__dict__.update(names=self.names, place=self.place)
+        return made

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics import gates
-from engine.job_heuristics.arrays import Array, TaskArrays, tasks_of
+from engine.job_heuristics.arrays import Array, TaskArrays
 from engine.job_heuristics.beyond_tables import RECOMMENDATIONS
 from engine.job_heuristics.facts import MB
 from engine.job_heuristics.gates import MINUTE
@@ -152,7 +152,7 @@ _CONF = (
 
 def recommendations(model: Model, limits: gates.Limits, headroom: float = 1.5) -> pl.DataFrame:
     """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
-    return advised(model.jobs, tasks_of(model.tasks, model.jobs["job_id"].to_list()), conf_of(model), limits, headroom)
+    return advised(model.jobs, model.arrays[0], conf_of(model), limits, headroom)
 
 
 def conf_of(model: Model) -> dict[str, dict[str, str]]:

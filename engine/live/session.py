@@ -363,6 +363,7 @@ class Session:
                 MappingProxyType(follower.infos[name].copy()),
                 fold(found),
                 self._stores[name].snapshot(),
+                self._stores[name].growth(follower.versions[name]),
             )
         follower.touched = set()
         self._troubles = (*general, *(problem for file in self._troubled for problem in file.problems))

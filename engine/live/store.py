@@ -15,6 +15,8 @@ from engine.tables import Rows, Table
 
 MERGE_ROWS = 500_000
 """Chunks are not merged beyond this many rows (or a 32nd of the table): a merge copies, and must not be felt."""
+MARKS = 64
+"""For so many versions it is known which rows came after them."""
 MERGE_CHUNKS = 64
 """More chunks than this slow queries down."""
 
@@ -54,6 +56,8 @@ class Store:
         self._gone_loose: set[int] = set()
         self._empty = {name: _with_file(table.empty(), 0) for name, table in self.tables.items()}
         self.gathered = 0
+        self._epoch = 0
+        self._marks: dict[int, tuple[int, dict[str, int]]] = {}
 
     def check(self, rows: Mapping[str, Rows]) -> int:
         """Number of rows in ``rows``. Raises BadRows for undeclared tables or columns and columns of unequal length."""
@@ -108,6 +112,7 @@ class Store:
                 self._loose[name] = _without(self._loose[name], loose)
             self._gone = set()
             self._gone_loose = set()
+            self._epoch += 1
         failed: dict[int, Exception] = {}
         if self._new:
             new, self._new, self.gathered = self._new, [], 0
@@ -115,6 +120,7 @@ class Store:
                 for name, table in self.tables.items():
                     pieces = [(f, rows[name]) for f, rows, loose_ in new if loose_ is provisional and name in rows]
                     if pieces:
+                        self._epoch += provisional
                         frame = _frame(table, pieces, failed)
                         self._add(chunks[name], Chunk(frame, frozenset(f for f, _ in pieces)))
             if failed:
@@ -154,6 +160,32 @@ class Store:
                 wanted = pl.Series(sorted(chunk.files & files), dtype=pl.UInt32)
                 frames.append(chunk.frame.filter(pl.col(FILE).is_in(wanted.implode())))
         return pl.concat(frames) if frames else self._empty[name]
+
+    def growth(self, version: int) -> Callable[[str, int], pl.DataFrame | None]:
+        """``Inputs.added`` as of now, which is ``version``: a function from table name and an older version to the rows
+        that were added since. It knows of the last versions it was called with, up to the last time that rows were
+        forgotten or put in as provisional."""
+        firm = {name: tuple(chunk.frame for chunk in chunks) for name, chunks in self._firm.items()}
+        marks = self._marks = {v: mark for v, mark in self._marks.items() if v > version - MARKS}
+        epoch = self._epoch
+        marks[version] = (epoch, {name: sum(frame.height for frame in frames) for name, frames in firm.items()})
+        known = {v: heights for v, (e, heights) in marks.items() if e == epoch}
+        now = known[version]
+
+        def added(name: str, since: int) -> pl.DataFrame | None:
+            total = now[name]
+            if since not in known:
+                return None
+            missing = total - known[since][name]
+            parts: list[pl.DataFrame] = []
+            for frame in reversed(firm[name]):
+                if missing <= 0:
+                    break
+                parts.append(frame.tail(missing))
+                missing -= frame.height
+            return pl.concat(parts[::-1]) if len(parts) > 1 else parts[0] if parts else self._empty[name]
+
+        return added
 
     def snapshot(self) -> Callable[[str], pl.DataFrame]:
         """A function from table name to its frame as of now, whatever happens later. Raises KeyError."""

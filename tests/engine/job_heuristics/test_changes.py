@@ -27,9 +27,17 @@ def rows(counts: dict[str, int], mark: str, order: list[str]) -> pl.DataFrame:
 )
 def test_spliced_is_a_plain_replacement(order: list[str], before: dict[str, int], after: dict[str, int]) -> None:
     old, new = rows(before, "old", order), rows(after, "new", order)
-    made = spliced(old, new, frozenset(after), pl.DataFrame({"job_id": order}))
+    made = spliced(old, new, frozenset(after), {job: k for k, job in enumerate(order)})
     parts = [(new if job in after else old).filter(pl.col("job_id") == job) for job in order]
     assert made.equals(pl.concat(parts))
+
+
+def test_a_job_that_moves_is_put_where_it_belongs() -> None:
+    old = rows(dict.fromkeys(NAMES[:4], 2), "old", NAMES[:4])
+    order = [NAMES[1], NAMES[2], NAMES[0], NAMES[3]]
+    new = rows({NAMES[0]: 1}, "new", order)
+    made = spliced(old, new, frozenset({NAMES[0]}), {job: k for k, job in enumerate(order)})
+    assert made["job_id"].to_list() == [NAMES[1]] * 2 + [NAMES[2]] * 2 + [NAMES[0]] + [NAMES[3]] * 2
 
 
 def test_many_splices_keep_few_chunks() -> None:
@@ -37,7 +45,7 @@ def test_many_splices_keep_few_chunks() -> None:
     held = rows(dict.fromkeys(order, 2), "old", order)
     for turn in range(100):
         one = rows({order[1]: 2}, f"{turn}-", order)
-        held = spliced(held, one, frozenset({order[1]}), pl.DataFrame({"job_id": order}))
+        held = spliced(held, one, frozenset({order[1]}), {job: k for k, job in enumerate(order)})
     assert held.n_chunks() <= 30
     assert held["value"].to_list() == ["old0", "old1", "99-0", "99-1", "old4", "old5"]
 
