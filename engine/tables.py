@@ -49,7 +49,8 @@ class Column:
     a sentence of ``meaning``, its ``unit``, and hints for front ends.
 
     ``priority`` 0 is always shown; higher numbers hide first when the terminal is narrow; ``width`` 0 means a width
-    that suits ``kind``. ``hidden`` columns are exported and can be switched on, but are not shown at first.
+    that suits ``kind``. ``hidden`` columns are exported and can be switched on, but are not shown at first. ``grow``: a
+    column with a bar takes spare cells up to this width, before texts do.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Column:
     width: int = 0
     priority: int = 1
     hidden: bool = False
+    grow: int = 0
 
     @property
     def header(self) -> str:

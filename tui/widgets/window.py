@@ -108,7 +108,8 @@ def column_width(column: Column, default_width: int | None = None) -> int:
 
 def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1) -> Layout:
     """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first; spare
-    cells go to text columns. It depends on columns and width only, never on values, so nothing jumps as data change.
+    cells go to columns that ``grow``, then to text columns. It depends on columns and width only, never on values, so
+    nothing jumps as data change.
 
     ``offset`` > 0 scrolls: the first column stays, ``offset`` columns behind it are skipped, priorities are ignored.
     """
@@ -139,23 +140,29 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1)
             used += size
         chosen = [columns[i] for i in sorted(kept)]
     widths = {column.name: min(column_width(column), max(width, 1)) for column in chosen}
-    spare = width - used
     flexible = [c for c in chosen if c.kind in FLEXIBLE and not c.width] or [c for c in chosen if c.kind in FLEXIBLE]
-    while spare > 0:
-        growing = [c for c in flexible if widths[c.name] < FLEX_LIMIT]
-        if not growing:
-            break
-        share = max(spare // len(growing), 1)
-        for column in growing:
-            more = min(share, FLEX_LIMIT - widths[column.name], spare)
-            widths[column.name] += more
-            spare -= more
+    spare = _grow(widths, {c.name: c.grow for c in chosen if c.grow}, width - used)
+    _grow(widths, {c.name: FLEX_LIMIT for c in flexible if not c.grow}, spare)
     slots = []
     x = 0
     for column in chosen:
         slots.append(Slot(column, x, widths[column.name]))
         x += widths[column.name] + gap
     return Layout(tuple(slots), total - len(chosen), offset)
+
+
+def _grow(widths: dict[str, int], limits: Mapping[str, int], spare: int) -> int:
+    """Share ``spare`` cells evenly among the columns of ``limits``, none beyond its limit; returns what is left."""
+    while spare > 0:
+        growing = [name for name, limit in limits.items() if widths[name] < limit]
+        if not growing:
+            break
+        share = max(spare // len(growing), 1)
+        for name in growing:
+            more = min(share, limits[name] - widths[name], spare)
+            widths[name] += more
+            spare -= more
+    return spare
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
