@@ -257,6 +257,10 @@ def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) ->
         return mb_seconds(value)
     shown = number(value)
     if width and len(shown) > width:
+        if 0 < abs(value) < 1:
+            # Fewer digits, never none: -0.000666 is not -0.
+            shorter = (number(value, digits) for digits in (3, 2, 1))
+            return next((text for text in (*shorter, f"{value:.0e}") if len(text) <= width), shown)
         shown = _scaled(float(value), 1000.0, ("", "k", "M", "G", "T", "P", "E"))
     return shown
 
