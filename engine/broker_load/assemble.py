@@ -11,7 +11,7 @@ from engine.broker_load.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cl
 from engine.broker_load.failover import Aftermath
 from engine.broker_load.metrics import SAMPLE
 from engine.broker_load.model import Model
-from engine.broker_load.topology import Flags, Floats, across, any_of, tally
+from engine.broker_load.topology import Flags, Floats, Ints, Topology, across, any_of, tally
 from engine.broker_load.windows import EXTRAPOLATIONS
 
 
@@ -123,6 +123,13 @@ def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[s
     return out
 
 
+def _shared(topology: Topology) -> Ints:
+    """[P] over how many partitions the rates of a partition's leader are split evenly: what one of them takes may be
+    anything from nothing to all of it."""
+    group, _, _, count = topology.groups
+    return np.where(group >= 0, count[np.maximum(group, 0)] if len(count) else 1, 1).astype(np.int32)
+
+
 def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataFrame:
     """Result table ``replicas``: by topic, partition, position."""
     topology, loads = cluster.topology, cluster.loads
@@ -133,9 +140,7 @@ def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataF
         picked = value[held]
         return np.where(np.isnan(picked), picked, np.maximum(picked, 0.0))
 
-    # What is split evenly over n leaders of a topic on one broker may be anything from nothing to all of it.
-    group, _, _, count = topology.groups
-    many = np.where(group >= 0, count[np.maximum(group, 0)] if len(count) else 1, 1)[rows]
+    many = _shared(topology)[rows]
     split = many > 1
     cpu, nw_in, nw_out = flat(loads.cpu), flat(loads.nw_in), flat(loads.nw_out)
     frame = pl.DataFrame(
@@ -149,6 +154,7 @@ def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataF
             "disk_mb": flat(loads.disk),
             "nw_in_kbs": nw_in,
             "nw_out_kbs": nw_out,
+            "split": many,
             "cpu_low": np.where(split, 0.0, cpu),
             "cpu_high": cpu * many,
             "nw_in_low_kbs": np.where(split, 0.0, nw_in),
@@ -225,6 +231,13 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
         picked = across(np.where(loads.leads, value, 0.0))
         return np.asarray(np.where(np.isnan(picked), picked, np.maximum(picked, 0.0)), np.float64)
 
+    cpu, nw_in, nw_out = of_leader(loads.cpu), of_leader(loads.nw_in), of_leader(loads.nw_out)
+    messages = np.where(led, model.values.messages, 0.0)
+    many = _shared(topology)
+    bounds: dict[str, Floats] = {}
+    for name, value in (("cpu{}", cpu), ("nw_in{}_kbs", nw_in), ("nw_out{}_kbs", nw_out), ("msg_in{}", messages)):
+        bounds[name.format("_low")] = np.where(many > 1, 0.0, value)
+        bounds[name.format("_high")] = value * many
     return tables.PARTITIONS.frame(
         pl.DataFrame(
             {
@@ -234,11 +247,13 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
                 "leader": topology.ids_of(topology.leader),
                 "replicas": topology.replica_lists,
                 "isr": topology.in_sync_lists,
-                "cpu_pct_cores": of_leader(loads.cpu),
+                "cpu_pct_cores": cpu,
                 "disk_mb": of_leader(loads.disk),
-                "nw_in_kbs": of_leader(loads.nw_in),
-                "nw_out_kbs": of_leader(loads.nw_out),
-                "msg_in": np.where(led, model.values.messages, 0.0),
+                "nw_in_kbs": nw_in,
+                "nw_out_kbs": nw_out,
+                "msg_in": messages,
+                "split": many,
+                **bounds,
             }
         )
     )

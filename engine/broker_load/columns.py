@@ -29,8 +29,8 @@ def flag(name: str, meaning: str, **more: object) -> Column:
 
 
 TOPIC = text("topic", "Topic name.", width=24, priority=0)
-PARTITION = Column("partition", pl.Int32, "Partition number.", kind="id", title="part", width=5, priority=0)
-BROKER = Column("broker", pl.Int32, "Broker id.", kind="id", width=6, priority=0)
+PARTITION = Column("partition", pl.Int32, "Partition number.", kind="id", title="part", width=5, priority=0, grow=5)
+BROKER = Column("broker", pl.Int32, "Broker id.", kind="id", width=6, priority=0, grow=6)
 TIME = Column("time_ms", pl.Int64, "When it was so.", "epoch ms", "time_ms")
 IDS = pl.List(pl.Int32)
 NINE = (
@@ -49,20 +49,20 @@ assert tuple(c.name for c in NINE) == SAMPLE
 
 KBS = "KB/s"
 LOAD = (
-    number("cores", "Cores; 0 on a dead broker.", width=5, priority=4),
-    number("cpu_pct", "CPU, share of the broker's cores.", "%", "percent", title="cpu %", width=16, priority=0),
-    number("disk_mb", "Disk: sum over the replicas.", "MB", title="disk MB", priority=3),
-    number("disk_pct", "Disk, share of the capacity.", "%", "percent", title="disk %", width=16, priority=0),
-    number("leader_nw_in_kbs", "Network in of the leader replicas.", KBS, title="leader in", priority=1),
-    number("follower_nw_in_kbs", "Network in of the follower replicas.", KBS, title="follower in", priority=2),
-    number("nw_out_kbs", "Network out.", KBS, title="out", priority=1),
-    number("pnw_out_kbs", "Network out if it led all it holds.", KBS, title="potential out", priority=2),
-    integer("leaders", "Leader replicas.", title="lead", width=6, priority=1),
-    integer("replicas", "Replicas.", title="repl", width=6, priority=1),
+    number("cores", "Cores; 0 on a dead broker.", width=5, priority=7),
+    number("cpu_pct", "CPU, share of the broker's cores.", "%", "percent", title="cpu %", width=8, priority=0, grow=22),
+    number("disk_mb", "Disk: sum over the replicas.", "MB", title="disk MB", priority=5),
+    number("disk_pct", "Disk, share of the capacity.", "%", "percent", title="disk %", width=8, priority=0, grow=22),
+    number("leader_nw_in_kbs", "Network in of the leader replicas.", KBS, title="led in", width=8, priority=1, grow=22),
+    number("follower_nw_in_kbs", "Network in of the follower replicas.", KBS, title="fol. in", width=8, priority=4),
+    number("nw_out_kbs", "Network out.", KBS, title="out", width=8, priority=1, grow=22),
+    number("pnw_out_kbs", "Network out if it led all it holds.", KBS, title="pot. out", width=8, priority=2, grow=22),
+    integer("leaders", "Leader replicas.", title="leads", width=6, priority=2),
+    integer("replicas", "Replicas.", title="repl", width=6, priority=8),
 )
 WHO = (
     BROKER,
-    text("host", "Host name.", width=16, priority=2),
-    text("rack", "Rack.", width=8, priority=3),
-    text("state", "ALIVE, DEAD, BAD_DISKS; FAILED in a simulation.", width=9, priority=1),
+    text("host", "Host name.", width=16, priority=5),
+    text("rack", "Rack.", width=8, priority=6),
+    text("state", "ALIVE, DEAD, BAD_DISKS; FAILED in a simulation.", width=9, priority=3),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import polars as pl
@@ -31,6 +32,14 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
             rooms["broker"].append(broker)
             rooms["log_dir"].append(path)
             rooms["capacity_mb"].append(float(size))
+    # A broker with one directory and one figure for its disk: that figure is the directory's.
+    alone = found.filter(pl.len().over("broker") == 1)
+    whole = dict(zip(topology.ids.tolist(), capacities.disk.tolist(), strict=True))
+    for broker, path in alone.select("broker", "log_dir").iter_rows():
+        if broker not in rooms["broker"] and math.isfinite(whole.get(broker, math.nan)):
+            rooms["broker"].append(broker)
+            rooms["log_dir"].append(path)
+            rooms["capacity_mb"].append(whole[broker])
     room = pl.DataFrame(rooms, schema={"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64})
     on = ["broker", "log_dir"]
     frame = found.join(held, on=on, how="left").join(room, on=on, how="full", coalesce=True)

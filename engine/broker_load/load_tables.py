@@ -21,28 +21,39 @@ from engine.broker_load.columns import (
 )
 from engine.tables import Column, Table
 
+SPLIT = integer(
+    "split",
+    "Partitions of the topic that share its leader's rates evenly: each may be anything from 0 to so many times as much.",
+    title="split",
+    width=5,
+    priority=2,
+)
+
 BROKERS = Table(
     "brokers",
     "Load of each broker.",
     (
         *WHO,
         *LOAD,
-        text("flags", "What to look at: thresholds broken, estimated capacity, no metrics.", width=18, priority=2),
+        text("flags", "What to look at: thresholds broken, estimated capacity, no metrics.", width=7, priority=0, grow=30),
         number(
-            "measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="measured", priority=2
+            "measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="meas.", width=6,
+            priority=4,
         ),
-        number("residual_cpu_pct", "Modelled minus measured CPU.", "%", "percent", title="residual", priority=1),
+        number(
+            "residual_cpu_pct", "Modelled minus measured CPU.", "%", "percent", title="resid.", width=6, priority=1
+        ),
         text("residual_reason", "Why the model differs from the measurement.", hidden=True),
         number("nw_in_cap_kbs", "Network-in capacity.", KBS, hidden=True),
         number("nw_out_cap_kbs", "Network-out capacity.", KBS, hidden=True),
         number("disk_cap_mb", "Disk capacity.", "MB", hidden=True),
         flag("capacity_estimated", "The capacity is the default entry's or assumed.", hidden=True),
         text("source", "model, or upstream where read from an answer.", hidden=True),
-        Column("cpu_trend", pl.List(pl.Float64), "CPU by window, oldest first.", "%", "spark", "trend", priority=3),
+        Column("cpu_trend", pl.List(pl.Float64), "CPU by window, oldest first.", "%", "spark", "trend", 5, 1, grow=16),
     ),
     key=("broker", "source"),
     order=("broker", "source"),
-)
+)  # fmt: skip
 
 REPLICAS = Table(
     "replicas",
@@ -51,12 +62,13 @@ REPLICAS = Table(
         TOPIC,
         PARTITION,
         BROKER,
-        integer("position", "Position in the assignment; 0 is the preferred leader.", title="pos", width=4, priority=2),
+        integer("position", "Position in the assignment; 0 is the preferred leader.", title="pos", width=4, priority=3),
         flag("leader", "Whether it leads.", width=6, priority=0),
-        number("cpu_pct_cores", "CPU, 100 is one core.", "% of a core", title="cpu", width=18, priority=0),
-        number("disk_mb", "Disk.", "MB", priority=1),
+        number("cpu_pct_cores", "CPU, 100 is one core.", "% of a core", title="cpu", width=12, priority=0, grow=60),
+        number("disk_mb", "Disk.", "MB", title="disk MB", priority=1),
         number("nw_in_kbs", "Network in.", KBS, title="in", priority=1),
         number("nw_out_kbs", "Network out.", KBS, title="out", priority=1),
+        SPLIT,
         number("cpu_low", "Least CPU: 0 where the topic's rate is split evenly over several leaders.", hidden=True),
         number("cpu_high", "Most CPU: all of the topic's on this broker.", hidden=True),
         number("nw_in_low_kbs", "Least network in.", KBS, hidden=True),
@@ -78,17 +90,26 @@ PARTITIONS = Table(
         TOPIC,
         PARTITION,
         flag("valid", "All windows valid and not too many extrapolated.", width=5),
-        Column("leader", pl.Int32, "Broker id of the leader, -1 without one.", kind="id"),
-        Column("replicas", IDS, "Broker ids in assignment order."),
-        Column("isr", IDS, "Broker ids in sync."),
-        number("cpu_pct_cores", "Leader CPU, 100 is one core.", "% of a core", title="cpu", width=18, priority=0),
+        Column("leader", pl.Int32, "Broker id of the leader, -1 without one.", kind="id", width=6, priority=0, grow=6),
+        Column("replicas", IDS, "Broker ids in assignment order.", priority=2),
+        Column("isr", IDS, "Broker ids in sync.", priority=2),
+        number("cpu_pct_cores", "Leader CPU, 100 is one core.", "% of a core", title="cpu", width=12, priority=0, grow=60),
         number("disk_mb", "Size.", "MB", title="disk MB"),
-        number("nw_in_kbs", "Network in of the leader.", KBS, title="in"),
-        number("nw_out_kbs", "Network out of the leader.", KBS, title="out"),
-        number("msg_in", "Messages in.", "1/s"),
+        number("nw_in_kbs", "Network in of the leader.", KBS, title="in", priority=0),
+        number("nw_out_kbs", "Network out of the leader.", KBS, title="out", priority=0),
+        number("msg_in", "Messages in.", "1/s", title="msg in"),
+        SPLIT,
+        number("cpu_low", "Least CPU.", "% of a core", hidden=True),
+        number("cpu_high", "Most CPU: all of the topic's on its leader.", "% of a core", hidden=True),
+        number("nw_in_low_kbs", "Least network in.", KBS, hidden=True),
+        number("nw_in_high_kbs", "Most network in: the topic's total on its leader.", KBS, hidden=True),
+        number("nw_out_low_kbs", "Least network out.", KBS, hidden=True),
+        number("nw_out_high_kbs", "Most network out: the topic's total on its leader.", KBS, hidden=True),
+        number("msg_in_low", "Fewest messages in.", "1/s", hidden=True),
+        number("msg_in_high", "Most messages in: the topic's total on its leader.", "1/s", hidden=True),
     ),
     key=("topic", "partition"),
-)
+)  # fmt: skip
 
 SAMPLES = Table(
     "samples",
@@ -175,11 +196,16 @@ DIRECTORIES = Table(
     "Load of each log directory (JBOD), from kafka-log-dirs and capacity.json.",
     (
         BROKER,
-        text("log_dir", "Directory."),
+        text("log_dir", "Directory.", width=16, priority=0),
         integer("replicas", "Replicas in it; null where no report lists it."),
-        number("disk_mb", "What they take; null where unknown or offline.", "MB"),
-        number("capacity_mb", "Capacity from capacity.json; null where it names none.", "MB"),
-        number("disk_pct", "Share of the capacity.", "%", "percent"),
+        number("disk_mb", "What they take; null where unknown or offline.", "MB", title="disk MB", priority=0),
+        number(
+            "capacity_mb",
+            "Capacity from capacity.json, or the broker's if it has one directory; null if unknown.",
+            "MB",
+            title="capacity MB",
+        ),
+        number("disk_pct", "Share of the capacity.", "%", "percent", title="disk %", width=12, priority=0, grow=24),
         text("error", "Name of the error if it is offline, else null."),
     ),
     key=("broker", "log_dir"),

@@ -16,7 +16,7 @@ from engine.broker_load.model import Model
 from engine.broker_load.options import BrokerLoadParameters
 from engine.broker_load.readers.common import text_of
 from engine.broker_load.readers.json_tools import read_plan
-from engine.broker_load.topology import Broker, Ints, Topology, build
+from engine.broker_load.topology import Broker, Floats, Ints, Topology, build
 from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.result import Finding, Headline
@@ -48,7 +48,7 @@ def standing(
     rows.sort(key=_badness)
     frames["failures"] = tables.FAILURES.frame({c.name: [r[c.name] for r in rows] for c in tables.FAILURES.columns})
     if topology.brokers <= MATRIX_LIMIT:
-        frames["rolling_restart"] = _rolling(chosen, found)
+        frames["rolling_restart"] = _rolling(chosen, found, thresholds)
     single = [row for row in rows if str(row["failure"]).startswith("broker ")]
     lost = [row for row in single if row["leaderless"] or row["breaches"]]
     for row in lost:
@@ -97,7 +97,22 @@ def _rack(
     }
 
 
-def _rolling(chosen: Cluster, found: failover.Singles) -> pl.DataFrame:
+def _over(chosen: Cluster, resource: str, change: Floats, thresholds: Thresholds) -> np.ndarray:
+    """[B, B] whether the host of each survivor (columns) is over its capacity threshold while each broker (rows) is
+    down; ``change`` [B, B] is what the survivors gain."""
+    topology = chosen.topology
+    names, index = topology.hosts_index
+    member = np.zeros((topology.brokers, len(names)))
+    member[np.arange(topology.brokers), index] = 1.0
+    up = topology.alive & ~np.eye(topology.brokers, dtype=np.bool_)
+    load = np.where(up, np.maximum(chosen.sums.of(resource) + change, 0.0), 0.0) @ member
+    room = np.where(up, chosen.capacity(resource), 0.0) @ member
+    with np.errstate(invalid="ignore"):
+        over = load > thresholds.capacity(resource) * room
+    return np.asarray(over[:, index] & up)
+
+
+def _rolling(chosen: Cluster, found: failover.Singles, thresholds: Thresholds) -> pl.DataFrame:
     topology = chosen.topology
     live = np.flatnonzero(topology.alive)
     down, other = np.meshgrid(live, live, indexing="ij")
@@ -105,6 +120,8 @@ def _rolling(chosen: Cluster, found: failover.Singles) -> pl.DataFrame:
     down, other = down[keep], other[keep]
     room = chosen.capacity("CPU")
     cpu = np.maximum(chosen.sums.of("CPU")[other] + found.cpu[down, other], 0.0)
+    over = {name: _over(chosen, name, change, thresholds)[down, other] for name, change in (
+        ("CPU", found.cpu), ("NW_OUT", found.out))}  # fmt: skip
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(room[other] > 0, 100.0 * cpu / room[other], np.nan)
     return tables.ROLLING.frame(
@@ -115,6 +132,8 @@ def _rolling(chosen: Cluster, found: failover.Singles) -> pl.DataFrame:
                 "cpu_pct": pl.Series("c", share).fill_nan(None),
                 "nw_out_kbs": chosen.sums.of("NW_OUT")[other] + found.out[down, other],
                 "leaders": chosen.sums.leaders[other] + found.gained[down, other],
+                "cpu_over": over["CPU"],
+                "nw_out_over": over["NW_OUT"],
             }
         )
     )

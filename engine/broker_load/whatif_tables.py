@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import polars as pl
 
 from engine.broker_load.columns import BROKER, IDS, KBS, LOAD, PARTITION, TOPIC, WHO, flag, integer, number, text
@@ -10,7 +13,7 @@ from engine.tables import Column, Table
 SCENARIO_BROKERS = Table(
     "scenario_brokers",
     "Broker loads after the demotion or reassignment.",
-    (*WHO, *LOAD, text("breaches", "Capacity thresholds broken.", width=24)),
+    (*WHO, *LOAD, text("breaches", "Capacity thresholds broken.", width=10, priority=0, grow=40)),
     key=("broker",),
     order=("broker",),
 )
@@ -21,8 +24,8 @@ SCENARIO_MOVES = Table(
     (
         TOPIC,
         PARTITION,
-        Column("old_leader", pl.Int32, "Leader before.", kind="id"),
-        Column("new_leader", pl.Int32, "Leader after.", kind="id"),
+        Column("old_leader", pl.Int32, "Leader before.", kind="id", width=10, grow=10),
+        Column("new_leader", pl.Int32, "Leader after.", kind="id", width=10, grow=10),
         Column("replicas", IDS, "Replicas before."),
         Column("new_replicas", IDS, "Replicas after."),
         number("moved_mb", "Data that has to move.", "MB"),
@@ -34,20 +37,24 @@ ADD_BROKERS = Table(
     "add_brokers",
     "Bounds after adding brokers of the typical capacity: what no placement can beat.",
     (
-        text("resource", "Resource.", priority=0),
-        number("average_before_pct", "Utilisation of the cluster now.", "%", "percent"),
+        text("resource", "Resource.", width=8, priority=0, grow=8),
+        number("average_before_pct", "Utilisation of the cluster now.", "%", "percent", title="average"),
         number(
             "average_after_pct",
             "Utilisation with the new brokers: no broker can be below it everywhere.",
             "%",
             "percent",
+            title="then",
         ),
-        number("highest_before_pct", "Utilisation of the fullest broker now.", "%", "percent"),
-        number("least_highest_after_pct", "Lowest possible utilisation of the fullest broker.", "%", "percent"),
+        number("highest_before_pct", "Utilisation of the fullest broker now.", "%", "percent", title="fullest"),
+        number(
+            "least_highest_after_pct", "Lowest possible utilisation of the fullest broker.", "%", "percent",
+            title="at best then",
+        ),
         text("bound", "What sets that bound.", width=40),
     ),
     key=("resource",),
-)
+)  # fmt: skip
 
 FAILOVER_LEADERS = Table(
     "failover_leaders",
@@ -82,34 +89,40 @@ _AFTER = {"cpu_pct", "disk_mb", "disk_pct", "leader_nw_in_kbs", "follower_nw_in_
 
 
 def _before(column: Column) -> Column:
+    meaning = column.meaning.rstrip(".") + ", before."
     return Column(
-        column.name + "_before",
-        column.dtype,
-        column.meaning.rstrip(".") + ", before.",
-        column.unit,
-        column.kind,
-        column.header + " was",
-        column.width,
-        column.priority + 1,
+        column.name + "_before", column.dtype, meaning, column.unit, column.kind, column.header + " was", priority=9
     )
+
+
+_ON_SCREEN: dict[str, dict[str, Any]] = {
+    "state": {"width": 7, "priority": 0},
+    "cpu_pct": {"width": 18, "grow": 40},
+    "disk_pct": {"priority": 3},
+    "nw_out_kbs": {"width": 13, "grow": 0},
+    "leaders": {"width": 7, "priority": 1},
+    "leader_nw_in_kbs": {"width": 13, "priority": 2, "grow": 0},
+    "pnw_out_kbs": {"priority": 4},
+}
+"""Where before and after stand in one cell, it is wider; what a failure does not change comes last."""
 
 
 FAILOVER_BROKERS = Table(
     "failover_brokers",
     "Broker loads after the failure, and before it in the columns ending in _before.",
     (
-        *WHO,
-        *LOAD,
+        *(replace(column, **_ON_SCREEN.get(column.name, {})) for column in (*WHO, *LOAD)),
         number(
-            "nw_out_physical_kbs", "Network out without the fetches of failed followers.", KBS, title="out physical"
+            "nw_out_physical_kbs", "Network out without the fetches of failed followers.", KBS, title="phys. out",
+            width=13, priority=2,
         ),
         *(_before(c) for c in LOAD if c.name in _AFTER),
         number("nw_out_physical_kbs_before", "Network out before.", KBS, hidden=True),
-        text("breaches", "Capacity thresholds broken after the failure.", width=24, priority=0),
+        text("breaches", "Capacity thresholds broken after the failure.", width=10, priority=0, grow=40),
     ),
     key=("broker",),
     order=("broker",),
-)
+)  # fmt: skip
 
 FAILURES = Table(
     "failures",
@@ -136,6 +149,8 @@ ROLLING = Table(
         number("cpu_pct", "CPU meanwhile.", "%", "percent", priority=0),
         number("nw_out_kbs", "Network out meanwhile.", KBS),
         integer("leaders", "Leaders meanwhile."),
+        flag("cpu_over", "CPU of its host is over the capacity threshold meanwhile."),
+        flag("nw_out_over", "Network out of its host is over the capacity threshold meanwhile."),
     ),
     key=("down", "broker"),
 )

@@ -15,12 +15,12 @@ from sample_data.broker_load.make import write
 from tests.tui.fakes import NOW, Stage, play, stage
 from tests.tui.test_goldens import SIZES, compare, settle, update  # noqa: F401
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
-from tui.views.broker_load.pane import FAILURES, REGRESSION, WHAT_IF
+from tui.views.broker_load.pane import FAILURES, REGRESSION, ROLLING, WHAT_IF
 from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
 
-SECTIONS = ("brokers", "topics", "goals", "regression", "failures", "what-if", "data")
+SECTIONS = ("brokers", "topics", "goals", "regression", "failures", "restarts", "what-if", "data")
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +151,78 @@ def test_enter_on_a_failure_plays_it(cluster: Path, tmp_path: Path) -> None:
     play(story)
 
 
+def test_rolling_restart_as_a_matrix(cluster: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with screen(cluster, tmp_path, (80, 24)) as s:
+            await section(s, ROLLING)
+            matrix = table(s, "#bl-rolling")
+            await s.until(lambda: matrix.row is not None)
+            for measure, kind in (("cpu_pct", float), ("nw_out_kbs", float), ("leaders", int)):
+                frame = s.app.pane.result.tables["rolling_restart"]
+                expected = {(d, b): v for d, b, v in frame.select("down", "broker", measure).iter_rows()}
+                rows = matrix.window.rows(0, 9)
+                assert [row["down"] for row in rows] == [1, 2, 3, 4, 5, 6]
+                got = {(row["down"], b): row[f"b{b}"] for row in rows for b in range(1, 7) if b != row["down"]}
+                assert got == expected
+                assert {type(value) for value in got.values()} == {kind}
+                assert all(row[f"b{row['down']}"] is None for row in rows)
+                await s.press("y")
+                await s.until(lambda m=measure: m not in matrix.spec.name)
+            matrix.focus()
+            await s.press("j", "enter")
+            await s.until(lambda: s.app.pane.parameters.fail == ("2",))
+            await s.until(lambda: s.app.pane.query_one("#bl-sections", Sections).chosen == WHAT_IF)
+
+    play(story)
+
+
+def test_the_what_if_shows_every_table_in_turn(cluster: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with screen(cluster, tmp_path) as s:
+            await s.press("space", "i", "a")
+            await s.until(lambda: {"failover_brokers", "add_brokers"} <= set(s.app.pane.result.tables))
+            await section(s, WHAT_IF)
+            seen = []
+            for number in range(4):
+                await s.see(f"({number + 1} of 4;")
+                seen.append(table(s, "#bl-what").spec.name)
+                await s.press("y")
+            assert seen == ["failover_brokers", "failover_min_isr", "scenario_brokers", "add_brokers"]
+            await s.see("(1 of 4;")
+
+    play(story)
+
+
+def test_directories_of_a_broker(cluster: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with screen(cluster, tmp_path, (80, 24)) as s:
+            await s.press("enter")
+            await s.until(lambda: isinstance(s.app.pane.levels[-1], BrokerLevel))
+            await s.until(lambda: table(s, "#broker-directories").row is not None)
+            every = s.app.pane.result.tables["directories"]
+            assert table(s, "#broker-directories").window.rows(0, 9) == every.filter(every["broker"] == 1).to_dicts()
+            await s.see("/var/lib/kafka")
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+def test_trend_flags_and_every_bar_are_shown(cluster: Path, tmp_path: Path, size: tuple[int, int]) -> None:
+    """At 80 columns, and beside the open detail of a wider screen."""
+
+    async def story() -> None:
+        async with screen(cluster, tmp_path, size) as s:
+            await settle(s)
+            names = {slot.column.name for slot in table(s, "#bl-brokers")._layout.slots}
+            wanted = {"cpu_pct", "disk_pct", "leader_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs", "residual_cpu_pct",
+                      "flags", "cpu_trend"}  # fmt: skip
+            assert wanted <= names, wanted - names
+            assert "leaders" in names or size == (120, 40)
+            assert s.app.pane.query_one("#bl-broker-detail").display or size[0] < 100
+
+    play(story)
+
+
 def test_demotion_plan_and_more_brokers(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
@@ -162,7 +234,7 @@ def test_demotion_plan_and_more_brokers(cluster: Path, tmp_path: Path) -> None:
             await s.see("web.clicks")
             await s.press("x", "a")
             await s.until(lambda: "add_brokers" in s.app.pane.result.tables)
-            await s.see("brokers of the typical capacity")
+            await s.see("1 broker of the typical capacity")
 
     play(story)
 

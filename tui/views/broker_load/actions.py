@@ -18,5 +18,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("broker-load.weights", ("w",), "Weights", "Split CPU by the static weights a, b, c or by the fitted ones.", SCOPE,
            bar=26),
     Action("broker-load.add", ("a",), "Add broker", "Add one broker of the typical capacity (bounds only).", SCOPE),
+    Action("broker-load.page", ("y",), "Next table", "Rolling restart by CPU, network out or leaders; in the what-if: the next "
+           "of its tables.", SCOPE),
     Action("broker-load.clear", ("x",), "Clear what-if", "Bring back all brokers, leaders and replicas.", SCOPE),
 )  # fmt: skip

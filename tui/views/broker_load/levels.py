@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 
 from engine import units
 from tui.views.base import DetailPanel, Level
-from tui.widgets.bars import share_bar
+from tui.views.broker_load.cells import COST_CELLS, load_bar
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.table import LiveTable
 
@@ -47,10 +47,12 @@ class BrokerLevel(Level):
     def compose(self) -> ComposeResult:
         """Replicas with the broker's facts beside."""
         with Horizontal():
-            yield LiveTable(
-                name=f"{NAME}/replicas", id="broker-replicas", renderers={"cpu_pct_cores": share_bar(text="number")}
-            )
-            with DetailPanel():
+            with Vertical():
+                yield LiveTable(name=f"{NAME}/replicas", id="broker-replicas", renderers=COST_CELLS)
+                yield LiveTable(
+                    name=f"{NAME}/directories", id="broker-directories", renderers={"disk_pct": load_bar("percent")}
+                )
+            with DetailPanel(id="broker-detail"):
                 yield Facts(id="broker-facts")
 
     def show(self, result: Result) -> None:
@@ -61,6 +63,14 @@ class BrokerLevel(Level):
                 ["cpu_pct_cores", "topic", "partition"], descending=[True, False, False]
             )
             self.pane.show_table("#broker-replicas", result, "replicas", mine)
+        table = self.query_one("#broker-directories", LiveTable)
+        dirs = result.tables.get("directories")
+        dirs = dirs.filter(dirs["broker"] == self.broker) if dirs is not None else None
+        table.display = dirs is not None and dirs.height > 0
+        if dirs is not None and dirs.height:
+            # Its header and rows, but never more than a third of the screen.
+            table.styles.height = min(dirs.height + 1, max(self.app.size.height // 3, 3))
+            self.pane.show_table("#broker-directories", result, "directories", dirs)
         rows = result.tables["brokers"]
         found = rows.filter(rows["broker"] == self.broker)
         self.query_one("#broker-facts", Facts).show(
@@ -112,9 +122,7 @@ class TopicLevel(Level):
 
     def compose(self) -> ComposeResult:
         """Its partitions."""
-        yield LiveTable(
-            name=f"{NAME}/partitions", id="topic-partitions", renderers={"cpu_pct_cores": share_bar(text="number")}
-        )
+        yield LiveTable(name=f"{NAME}/partitions", id="topic-partitions", renderers=COST_CELLS)
 
     def show(self, result: Result) -> None:
         """Its partitions now."""
@@ -136,9 +144,9 @@ class PartitionLevel(Level):
             yield LiveTable(
                 name=f"{NAME}/partition-replicas",
                 id="partition-replicas",
-                renderers={"cpu_pct_cores": share_bar(text="number")},
+                renderers=COST_CELLS,
             )
-            with DetailPanel():
+            with DetailPanel(id="partition-detail"):
                 yield Facts(id="partition-facts")
         yield LiveTable(name=f"{NAME}/windows", id="partition-windows")
 
@@ -179,4 +187,7 @@ class PartitionLevel(Level):
                 ("out", between(row, "nw_out_kbs", "nw_out_low_kbs", "nw_out_high_kbs", "KB/s"), ""),
                 ("disk", number(row["disk_mb"], "MB"), ""),
             ]
+            if rows is not None and rows.height:
+                messages = between(rows.row(0, named=True), "msg_in", "msg_in_low", "msg_in_high", "1/s")
+                facts.append(("messages in", messages, ""))
         self.query_one("#partition-facts", Facts).show(facts)

@@ -12,73 +12,37 @@ from textual.containers import Horizontal, Vertical
 
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
+from tui.views.broker_load import rolling
+from tui.views.broker_load.cells import AFTER_CELLS, BROKER_CELLS, count_cell, violated_cell
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, percent
-from tui.widgets.bars import change_bar, share_bar
+from tui.widgets.bars import share_bar
 from tui.widgets.control import NumberControl
 from tui.widgets.facts import Fact, Facts
-from tui.widgets.fragments import Fragment
-from tui.widgets.plot import PlotView, Series, plot, spark
+from tui.widgets.plot import PlotView, Series, plot
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.broker_load.view import Detail
     from engine.result import Result
-    from tui.widgets.window import Cell
 
 NAME = "broker-load"
 MODES = ("upstream", "corrected", "regression")
 GROUPS = ("brokers", "hosts", "racks")
-BROKERS, TOPICS, GOALS, REGRESSION, FAILURES, WHAT_IF, DATA = range(7)
-LOAD_BARS = {
-    "cpu_pct": share_bar(text="percent", peak=100),
-    "disk_pct": share_bar(text="percent", peak=100),
-}
+BROKERS, TOPICS, GOALS, REGRESSION, FAILURES, ROLLING, WHAT_IF, DATA = range(8)
+MEASURES: tuple[rolling.Measure, ...] = (
+    ("cpu_pct", "cpu_over", "CPU in %", "percent"), ("nw_out_kbs", "nw_out_over", "network out in KB/s", "number"),
+    ("leaders", "", "leaders", "count"),
+)  # fmt: skip
+PAGES = (
+    ("who takes over", "failover_brokers", "failover_leaders"),
+    ("partitions under min.insync.replicas", "failover_min_isr", ""),
+    ("after demotion or reassignment", "scenario_brokers", "scenario_moves"),
+    ("bounds with more brokers", "add_brokers", ""),
+)
+"""What the section 'what if' can show: title, table, table below it."""
 NEUTRAL: dict[str, Any] = {"fail": (), "demote": (), "apply_plan": False, "reassignment": None, "add_brokers": 0}
 """The what-if parameters and their neutral values."""
-
-
-def state_cell(cell: Cell) -> Sequence[Fragment]:
-    """A broker's state; anything but alive stands out."""
-    word = str(cell.value or "")
-    return [(word, {"ALIVE": "dim", "FAILED": "critical"}.get(word, "severe"))]
-
-
-def residual_cell(cell: Cell) -> Sequence[Fragment]:
-    """Modelled minus measured CPU with its sign; beyond five points it stands out."""
-    if cell.value is None:
-        return [("–", "dim")]
-    return [(f"{cell.value:+.1f}".rjust(cell.width), "moderate" if abs(cell.value) >= 5 else "")]
-
-
-def trend_cell(cell: Cell) -> Sequence[Fragment]:
-    """Measured CPU by window."""
-    return [(spark(cell.value or (), cell.width, cell.glyphs, low=0), "bar")]
-
-
-def flag_cell(cell: Cell) -> Sequence[Fragment]:
-    """Thresholds broken stand out; an estimated capacity does not."""
-    word = str(cell.value or "")
-    return [(word, "severe" if "over" in word or "silent" in word else "dim")]
-
-
-def violated_cell(cell: Cell) -> Sequence[Fragment]:
-    """Whether a goal is violated; unknown is said."""
-    if cell.value is None:
-        return [("?", "dim")]
-    if not cell.value:
-        return [("no", "dim")]
-    return [("YES", "severe" if cell.row.get("hard") else "moderate")]
-
-
-def breach_cell(cell: Cell) -> Sequence[Fragment]:
-    """What breaks."""
-    return [(str(cell.value or ""), "severe")]
-
-
-def count_cell(cell: Cell) -> Sequence[Fragment]:
-    """A count that should be 0."""
-    return [(str(cell.value if cell.value is not None else "–").rjust(cell.width), "severe" if cell.value else "dim")]
 
 
 class Pane(ViewPane):
@@ -97,6 +61,9 @@ class Pane(ViewPane):
     #bl-what-leaders { height: 1fr; }
     #bl-what { height: 1fr; }
     #bl-what-facts { height: 4; }
+    #bl-rolling-facts { height: 2; }
+    #bl-broker-detail, #broker-detail, #partition-detail { max-width: 46; }
+    .-narrow #bl-broker-detail, .-narrow #broker-detail, .-narrow #partition-detail { max-width: 100%; }
     #bl-ledger { height: 2fr; }
     #bl-skipped { height: 1fr; }
     #partition-windows { height: 9; }
@@ -106,18 +73,17 @@ class Pane(ViewPane):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.grouping = GROUPS[0]
+        self.measure = 0
+        self.page = 0
 
     def compose_view(self) -> ComposeResult:
         """One section per question."""
         sections = Sections(id="bl-sections")
-        broker_bars = LOAD_BARS | {
-            "state": state_cell, "residual_cpu_pct": residual_cell, "cpu_trend": trend_cell, "flags": flag_cell,
-        }  # fmt: skip
         sections.add(
             "brokers",
             Horizontal(
-                LiveTable(name=f"{NAME}/brokers", id="bl-brokers", renderers=broker_bars),
-                DetailPanel(Facts(id="bl-broker-facts")),
+                LiveTable(name=f"{NAME}/brokers", id="bl-brokers", renderers=BROKER_CELLS),
+                DetailPanel(Facts(id="bl-broker-facts"), id="bl-broker-detail"),
             ),
         )
         sections.add(
@@ -157,14 +123,17 @@ class Pane(ViewPane):
                 renderers={"leaderless": count_cell, "breaches": count_cell, "under_min_isr": count_cell},
             ),
         )  # fmt: skip
-        change = change_bar("cpu_pct_before", "cpu_pct", peak=100)
+        sections.add(
+            "restarts",
+            Vertical(Facts(id="bl-rolling-facts"), LiveTable(name=f"{NAME}/rolling-restart", id="bl-rolling")),
+        )
         sections.add(
             "what if",
             Vertical(
                 Facts(id="bl-what-facts"),
                 LiveTable(
                     name=f"{NAME}/what-if", id="bl-what",
-                    renderers={**LOAD_BARS, "cpu_pct": change, "state": state_cell, "breaches": breach_cell},
+                    renderers=AFTER_CELLS,
                 ),
                 LiveTable(name=f"{NAME}/what-if-leaders", id="bl-what-leaders"),
             ),
@@ -216,6 +185,8 @@ class Pane(ViewPane):
             self._regression(result)
         elif section == FAILURES:
             self.show_table("#bl-failures", result, "failures")
+        elif section == ROLLING:
+            self._rolling(result)
         elif section == WHAT_IF:
             self._what_if(result)
         elif section == DATA:
@@ -275,6 +246,26 @@ class Pane(ViewPane):
             lambda width, height, glyphs: plot(lines, width, height, glyphs, x_span=(0.0, top), y_span=(0.0, top))
         )
 
+    def _rolling(self, result: Result) -> None:
+        frame = result.tables.get("rolling_restart")
+        table = self.query_one("#bl-rolling", LiveTable)
+        facts = self.query_one("#bl-rolling-facts", Facts)
+        if frame is None:
+            facts.show([("too many brokers for a matrix: see the section failures", "", "dim")])
+            table.display = False
+            return
+        measure = MEASURES[self.measure]
+        facts.show(
+            [
+                (f"{measure[2]} of each broker (columns) while that of the row is down", "", ""),
+                ("! over the threshold   y other measure   Enter plays it   h l scroll", "", "dim"),
+            ]
+        )
+        table.display = True
+        matrix, spec, renderers = rolling.matrix(frame, measure)
+        table.renderers = renderers
+        table.show(matrix, spec if table.spec is None or spec.columns != table.spec.columns else table.spec)
+
     def _asked(self) -> bool:
         return any(getattr(self.parameters, name) != value for name, value in NEUTRAL.items())
 
@@ -300,24 +291,29 @@ class Pane(ViewPane):
             if parameters.apply_plan or parameters.reassignment is not None:
                 shown.append(("plan", "the proposed reassignment is applied", "moderate"))
             if parameters.add_brokers:
-                shown.append(("added", f"{parameters.add_brokers} brokers of the typical capacity", "ok"))
+                count = parameters.add_brokers
+                words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
+                shown.append(("added", words, "ok"))
             summary = result.summary
             if "failover_moved" in summary:
                 text = (
-                    f"{summary['failover_moved']} leaders move, {summary['failover_leaderless']} partitions without a leader, "
-                    f"{summary['failover_under_min_isr']} newly under min.insync.replicas, {summary['failover_breaches']} "
-                    "capacity thresholds newly broken"
+                    f"{summary['failover_moved']} leaders move, {summary['failover_leaderless']} leaderless, "
+                    f"{summary['failover_under_min_isr']} under min ISR, {summary['failover_breaches']} thresholds broken"
                 )
                 bad = summary["failover_leaderless"] or summary["failover_breaches"]
                 shown.append(("outcome", text, "severe" if bad else "ok"))
             facts.show(shown)
-        first = next(
-            (n for n in ("failover_brokers", "scenario_brokers", "add_brokers") if n in result.tables),
-            "failover_brokers",
-        )
-        second = next((n for n in ("failover_leaders", "scenario_moves") if n in result.tables), "failover_leaders")
+        pages = [page for page in PAGES if page[1] in result.tables] or [PAGES[0]]
+        title, first, second = pages[self.page % len(pages)]
+        if len(pages) > 1 and self._asked():
+            place = self.page % len(pages) + 1
+            facts.show([("shown", f"{title} ({place} of {len(pages)}; y shows the next)", "key"), *facts.facts])
+        what, below = self.query_one("#bl-what", LiveTable), self.query_one("#bl-what-leaders", LiveTable)
+        what.renderers = AFTER_CELLS if first == "failover_brokers" else BROKER_CELLS
         self.show_table("#bl-what", result, first)
-        self.show_table("#bl-what-leaders", result, second)
+        below.display = bool(second)
+        if second:
+            self.show_table("#bl-what-leaders", result, second)
 
     def steps(self) -> Sequence[int]:
         """The ends of the windows there are."""
@@ -356,6 +352,7 @@ class Pane(ViewPane):
         await self.drill(BrokerLevel(int(event.key[2])))
 
     @on(LiveTable.Selected, "#bl-failures")
+    @on(LiveTable.Selected, "#bl-rolling")
     def _open_failure(self, event: LiveTable.Selected) -> None:
         event.stop()
         self.action_kill()
@@ -371,13 +368,17 @@ class Pane(ViewPane):
         if len(self.levels) > 1 or not self.query("#bl-sections"):
             return None
         section = self.query_one("#bl-sections", Sections).chosen
-        table = {BROKERS: "#bl-brokers", FAILURES: "#bl-failures", WHAT_IF: "#bl-what"}.get(section)
+        table = {
+            BROKERS: "#bl-brokers", FAILURES: "#bl-failures", ROLLING: "#bl-rolling", WHAT_IF: "#bl-what",
+        }.get(section)  # fmt: skip
         row = self.query_one(table, LiveTable).row if table else None
         if row is None:
             return None
         if "failure" in row:
             kind, _, name = str(row["failure"]).partition(" ")
             return name if kind == "broker" else f"rack:{name}"
+        if row.get("down") is not None:
+            return str(row["down"])
         if row.get("broker") is not None:
             return str(row["broker"])
         if section == BROKERS and self.grouping == "racks":
@@ -424,6 +425,19 @@ class Pane(ViewPane):
         """Drop the what-if."""
         if self.parameters is not None:
             self.change(**NEUTRAL)
+
+    def action_page(self) -> None:
+        """The next measure of the rolling restart, or the next table of the what-if."""
+        if self.result is None or not self.query("#bl-sections"):
+            return
+        section = self.query_one("#bl-sections", Sections).chosen
+        if section == WHAT_IF:
+            self.page += 1
+        else:
+            self.measure = (self.measure + 1) % len(MEASURES)
+            section = ROLLING
+            self.query_one("#bl-sections", Sections).choose(ROLLING)
+        self._draw(section)
 
     def action_group(self) -> None:
         """Brokers, hosts or racks."""

@@ -1,0 +1,178 @@
+"""How the cells of the broker load tab are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine import units
+from tui.widgets.bars import bar, share_bar
+from tui.widgets.fragments import Fragment, cells, fit
+from tui.widgets.plot import spark
+
+if TYPE_CHECKING:
+    from engine.tables import Kind
+    from tui.widgets.window import Cell, Renderer
+
+_SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over DISK": ">disk", "cap est.": "est"}
+
+
+def shown(cell: Cell, kind: Kind, value: Any, width: int) -> str:
+    """``value`` as text of its kind in the characters the terminal has."""
+    text = units.text(kind, value, width).strip()
+    return text.replace(units.NOTHING, "-") if cell.glyphs.ascii else text
+
+
+def load_bar(kind: Kind, capacity: str = "", more: str = "") -> Renderer:
+    """The number, then a bar of what is left of the cell: of 100 for percentages, else of column ``capacity`` of the
+    row, or of the column's peak where no capacity is known. Column ``more`` goes on in a second style."""
+
+    def render(cell: Cell) -> Sequence[Fragment]:
+        # The header names the percentage: no sign behind each.
+        room = (5 if kind == "percent" else 6) + (cell.width >= 12)
+        text = shown(cell, kind, cell.value, room).removesuffix("%")
+        label = fit(text, min(room, cell.width), "right")
+        left = cell.width - cells(label)
+        gap = " " if left > 3 else ""
+        left -= len(gap)
+        top = 100.0 if kind == "percent" else (cell.row.get(capacity) if capacity else None)
+        if not isinstance(top, (int, float)) or not top > 0:
+            top = cell.peak(cell.name)
+            return [(label + gap, ""), (bar(cell.value, top, left, cell.glyphs), "bar")]
+        drawn = bar(cell.value, top, left, cell.glyphs)
+        rest = cell.row.get(more) if more else None
+        if not rest or not cell.value or cell.value != cell.value:
+            return [(label + gap, ""), (drawn, "bar")]
+        # Both together, the second part in another style.
+        whole = bar(cell.value + rest, top, left, cell.glyphs)
+        split = len(drawn.rstrip())
+        return [(label + gap, ""), (whole[:split], "bar"), (whole[split:], "bar2")]
+
+    return render
+
+
+def moved(before: str, kind: Kind, bars: bool = False) -> Renderer:
+    """Before and after in one cell: ``38.4→52.1``, with a bar (of 100) of the part that was there and the part that came
+    where ``bars``; one number where nothing changed."""
+
+    def render(cell: Cell) -> Sequence[Fragment]:
+        room = 13 if not bars else min(cell.width, 12)
+        half = (room - 1) // 2
+        first, second = (
+            shown(cell, kind, value, half).removesuffix("%") for value in (cell.row.get(before), cell.value)
+        )
+        text = second if first == second else f"{first}{cell.glyphs.arrow}{second}"
+        label = fit(text, min(room, cell.width), "right")
+        if not bars or cell.width - room < 4:
+            return [(label, "" if first == second else "title")]
+        left = cell.width - room - 1
+        now = bar(cell.value, 100.0, left, cell.glyphs)
+        then = len(bar(cell.row.get(before), 100.0, left, cell.glyphs).rstrip())
+        return [(label + " ", "" if first == second else "title"), (now[:then], "bar"), (now[then:], "bar2")]
+
+    return render
+
+
+def leaders_cell(cell: Cell) -> Sequence[Fragment]:
+    """Leaders of all replicas: ``10/32``."""
+    half = max((cell.width - 1) // 2, 2)
+    text = "/".join(shown(cell, "count", cell.row.get(name), half) for name in ("leaders", "replicas"))
+    return [(fit(text, cell.width, "right"), "")]
+
+
+def state_cell(cell: Cell) -> Sequence[Fragment]:
+    """A broker's state; anything but alive stands out."""
+    word = str(cell.value or "")
+    return [(word, {"ALIVE": "dim", "FAILED": "critical"}.get(word, "severe"))]
+
+
+def residual_cell(cell: Cell) -> Sequence[Fragment]:
+    """Modelled minus measured CPU with its sign; beyond five points it stands out."""
+    if cell.value is None:
+        return [("-".rjust(cell.width), "dim")]
+    return [(f"{cell.value:+.1f}".rjust(cell.width), "moderate" if abs(cell.value) >= 5 else "")]
+
+
+def trend_cell(cell: Cell) -> Sequence[Fragment]:
+    """Measured CPU by window."""
+    return [(spark(cell.value or (), cell.width, cell.glyphs, low=0), "bar")]
+
+
+def flag_cell(cell: Cell) -> Sequence[Fragment]:
+    """A state that is not alive, thresholds broken, an estimated capacity; in short words where there is little room."""
+    words = [word for word in str(cell.value or "").split(", ") if word]
+    state = str(cell.row.get("state") or "ALIVE")
+    if cell.row.get("source") not in (None, "model"):
+        words.insert(0, str(cell.row["source"]))
+    if state != "ALIVE":
+        words.insert(0, state)
+    loud = state != "ALIVE" or any(word.startswith(("over", "silent")) for word in words)
+    text = ", ".join(words)
+    if cells(text) > cell.width:
+        text = " ".join(_SHORT.get(word, word) for word in words)
+    return [(text, "severe" if loud else "dim")]
+
+
+def violated_cell(cell: Cell) -> Sequence[Fragment]:
+    """Whether a goal is violated; unknown is said."""
+    if cell.value is None:
+        return [("?", "dim")]
+    if not cell.value:
+        return [("no", "dim")]
+    return [("YES", "severe" if cell.row.get("hard") else "moderate")]
+
+
+def breach_cell(cell: Cell) -> Sequence[Fragment]:
+    """What breaks."""
+    return [(str(cell.value or ""), "severe")]
+
+
+def count_cell(cell: Cell) -> Sequence[Fragment]:
+    """A count that should be 0."""
+    return [(str(cell.value if cell.value is not None else "-").rjust(cell.width), "severe" if cell.value else "dim")]
+
+
+def split_cell(cell: Cell) -> Sequence[Fragment]:
+    """Over how many partitions the numbers of the row are split evenly; 1 is nothing to say."""
+    if not isinstance(cell.value, int) or cell.value < 2:
+        return [("", "")]
+    return [(f"/{cell.value}".rjust(cell.width), "moderate")]
+
+
+def meanwhile(over: str, kind: Kind) -> Renderer:
+    """One cell of the rolling restart: the number, and ``!`` where column ``over`` of the row says so; the broker that is
+    down has none."""
+
+    def render(cell: Cell) -> Sequence[Fragment]:
+        if cell.value is None:
+            return [(fit("down", cell.width, "right"), "dim")]
+        bad = bool(cell.row.get(over)) if over else False
+        text = shown(cell, kind, cell.value, cell.width - 1).removesuffix("%") + ("!" if bad else " ")
+        return [(fit(text, cell.width, "right"), "severe" if bad else "")]
+
+    return render
+
+
+BROKER_CELLS: dict[str, Any] = {
+    "cpu_pct": load_bar("percent"),
+    "disk_pct": load_bar("percent"),
+    "leader_nw_in_kbs": load_bar("number", "nw_in_cap_kbs", "follower_nw_in_kbs"),
+    "nw_out_kbs": load_bar("number", "nw_out_cap_kbs"),
+    "pnw_out_kbs": load_bar("number", "nw_out_cap_kbs"),
+    "leaders": leaders_cell,
+    "state": state_cell,
+    "residual_cpu_pct": residual_cell,
+    "cpu_trend": trend_cell,
+    "flags": flag_cell,
+    "breaches": breach_cell,
+}
+AFTER_CELLS: dict[str, Any] = {
+    **BROKER_CELLS,
+    "cpu_pct": moved("cpu_pct_before", "percent", bars=True),
+    "leader_nw_in_kbs": moved("leader_nw_in_kbs_before", "number"),
+    "nw_out_kbs": moved("nw_out_kbs_before", "number"),
+    "nw_out_physical_kbs": moved("nw_out_physical_kbs_before", "number"),
+    "leaders": moved("leaders_before", "count"),
+}
+COST_CELLS: dict[str, Any] = {"cpu_pct_cores": share_bar(text="number"), "split": split_cell}
+"""Renderers by column: brokers, brokers before and after, replicas and partitions."""
