@@ -87,6 +87,7 @@ def _state_notes(state: Live, s: Scenario, p: RingParameters) -> list[str]:
             )
         if not state.placement.ring.members:
             notes.append("empty ring: no healthy instance, upstream answers UNAVAILABLE")
+            notes += _stale_note(state, p)
         elif state.placement.ring.total == 0:
             notes.append("the healthy instances have no tokens: every request is rejected")
     if state.cluster.load_source:
@@ -119,6 +120,18 @@ def _state_notes(state: Live, s: Scenario, p: RingParameters) -> list[str]:
             "before and after both have the limits and tokens given; the difference is the failure or scale step"
         )
     return notes
+
+
+def _stale_note(state: Live, p: RingParameters) -> list[str]:
+    """Where all heartbeats are old only because the file is: the option that judges them when they were written."""
+    beats = [m.heartbeat_s for m in state.members if m.state == "UNHEALTHY" and m.heartbeat_s]
+    if p.now is not None or not beats:
+        return []
+    newest = max(beats)
+    behind = units.duration(state.now_ns / 1_000_000 - newest * 1000)
+    return [
+        f"the newest heartbeat is {behind} before the file's time; -o now={newest} looks at the ring as it was then"
+    ]
 
 
 def _explained(s: Scenario, p: RingParameters) -> tuple[Explanation | None, str]:
@@ -161,12 +174,13 @@ def _summary(
     ring = s.live.placement.ring
     node, zone = minimum_capacity(s, p, context)
     over = None
+    known = s.live.cluster.ring is not None  # without a ring file nothing is known to be rejected
     if s.capacity and s.comparable:
         over = sum(
             1 for name, load in zip(o.nodes, o.after, strict=True) if name in s.capacity and load > s.capacity[name]
         )
     summary: dict[str, Any] = {
-        "rejected_bytes": whole(o.rejected_bytes),
+        "rejected_bytes": whole(o.rejected_bytes) if known else 0,
         "rerouted_bytes": whole(o.rerouted_bytes),
         "moved_bytes": whole(o.moved_bytes),
         "needless_moved_bytes": whole(o.needless_moved_bytes),
@@ -178,7 +192,7 @@ def _summary(
         "max_over_mean": ratio,
         "coefficient_of_variation": variation,
         "mean_tries": o.mean_tries,
-        "rejected_before_bytes": whole(o.rejected_before),
+        "rejected_before_bytes": whole(o.rejected_before) if known else 0,
         "load_total": whole(s.live.keys.row_weight.sum().item() if len(s.live.keys.row_weight) else 0),
         "load_source": s.live.cluster.load_source,
         "load_unit": s.live.cluster.unit,
@@ -203,8 +217,14 @@ def _summary(
     if p.scale is not None or not s.down:
         placed = s.mid.ring.members
         if placed:
+            inside = set(s.mid.ring.ids)
+            others = [
+                m
+                for m in (*s.members, *(() if s.padded else s.live.members))
+                if m.id not in inside and m.state != "LEFT"
+            ]
             best, changed, plain, plain_changed = remember(
-                context.memo, "next", s.mid_key, lambda: best_next_id(placed)
+                context.memo, "next", s.mid_key, lambda: best_next_id(placed, others)
             )
             summary |= {
                 "next_id": plain,
@@ -247,7 +267,7 @@ def _headline(s: Scenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
         lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
     if summary["min_capacity_any_node"] is not None:
         lines.append(Headline("any one node needs", _rate(summary["min_capacity_any_node"]), "per node, regime A"))
-    nodes = f"{summary['active']} ACTIVE of {summary['members']}"
-    level: Level = "ok" if summary["active"] else "critical"
+    nodes = f"{len(alive)} of {summary['members']} take data"
+    level: Level = "ok" if len(alive) else "critical"
     lines.append(Headline("nodes", nodes, f"{summary['total_shards']} shards", level))
     return tuple(lines)

@@ -132,6 +132,24 @@ def failing(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]
     return outcome, settled(placement, hit, target) if len(hit) else placement
 
 
+def taken_over(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """Who takes what the ``lost`` members held: (lost, taker or "" where it is rejected, bytes per second), the largest
+    first. Empty where the two placements are not made of the same groups."""
+    down = mask(before.ring, lost)
+    if before.groups is not after.groups or not down.any() or after.ring.total <= 0:
+        return []
+    at = np.flatnonzero(np.append(down, False)[before.first])
+    width = len(after.ring.members) + 1
+    cell = before.first[at].astype(np.int64) * width + after.first[at] + 1
+    sums = weigh(cell, before.groups.weight[at], len(before.ring.members) * width)
+    filled = np.flatnonzero(sums)
+    flows = [
+        (before.ring.ids[c // width], after.ring.ids[c % width - 1] if c % width else "", sums[c].item())
+        for c in filled.tolist()
+    ]
+    return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))
+
+
 def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     """Per dataset, whether the set of shard IDs of its range differs (bool)."""
     old, new = before.ranges, after.ranges

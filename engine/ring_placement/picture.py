@@ -53,6 +53,9 @@ class Picture:
     cascade: tuple[tuple[str, ...], ...] = ()
     explanation: Explanation | None = None
     explain_error: str = ""
+    flows: tuple[tuple[int, int, float], ...] = ()
+    """Who takes what the failed and leaving nodes held: (node, taker or -1 where it is rejected, bytes per second), the
+    largest first."""
     unit: str = ""
     ring_label: str = ""
     now_ms: int = 0

@@ -71,9 +71,10 @@ def _family(members: Sequence[Member]) -> tuple[str, int]:
     return prefix, max(p[1] for p in parts if p[0] == prefix)
 
 
-def scaled(members: Sequence[Member], size: int, width: int = 0) -> list[Member]:
+def scaled(members: Sequence[Member], size: int, width: int = 0, others: Sequence[Member] = ()) -> list[Member]:
     """``members`` (placed ones) grown or shrunk to ``size``: the highest ordinals go first, new ones continue the count
-    (padded to ``width`` digits), take the usual token count and keep zones level."""
+    (padded to ``width`` digits), take the usual token count and keep zones level. The IDs of ``others`` (not healthy, or
+    of another zone) are taken too."""
     have = list(members)
     if size < len(have):
 
@@ -83,11 +84,11 @@ def scaled(members: Sequence[Member], size: int, width: int = 0) -> list[Member]
 
         gone = {m.id for m in sorted(have, key=last, reverse=True)[: len(have) - size]}
         return [m for m in have if m.id not in gone]
-    prefix, highest = _family(have)
+    prefix, highest = _family([*have, *others])
     tokens = Counter(m.tokens for m in have if m.tokens).most_common(1)
     zones = Counter(dict.fromkeys(sorted({m.zone for m in have}), 0))
     zones.update(m.zone for m in have)
-    taken = {m.id for m in have}
+    taken = {m.id for m in (*have, *others)}
     while len(have) < size:
         highest += 1
         name = f"{prefix}{highest:0{width}d}" if width else f"{prefix}{highest}"
@@ -99,13 +100,14 @@ def scaled(members: Sequence[Member], size: int, width: int = 0) -> list[Member]
     return have
 
 
-def best_next_id(members: Sequence[Member]) -> tuple[str, int, str, int]:
+def best_next_id(members: Sequence[Member], others: Sequence[Member] = ()) -> tuple[str, int, str, int]:
     """The ID of one more node that disturbs least, and the plain next one, each with the number of shards whose owner
-    changes: (best, changed, plain, changed). The best one is the smallest number that sorts behind all others."""
+    changes: (best, changed, plain, changed). The best one is the smallest number that sorts behind all others.
+    ``others``: members that take no part, whose IDs are not free."""
     placed = [m for m in members if m.placed]
-    prefix, highest = _family(placed)
+    prefix, highest = _family([*placed, *others])
     plain = f"{prefix}{highest + 1}"
-    last = max((m.id for m in placed), key=lambda i: i.encode("utf-8", "surrogatepass"), default="")
+    last = max((m.id for m in (*placed, *others)), key=lambda i: i.encode("utf-8", "surrogatepass"), default="")
     parts = ordinal(last)
     if parts is None or parts[0] != prefix:
         best = f"{last}-0" if last >= plain else plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.ring_placement.explain import Explanation
-from engine.ring_placement.failover import departed, left, mask, relaid, transient
+from engine.ring_placement.failover import departed, left, mask, relaid, taken_over, transient
 from engine.ring_placement.layout_tables import stored_by
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.picture import Moment, NodeBar, Picture
@@ -43,6 +43,8 @@ def picture_of(s: Scenario, p: RingParameters, explanation: Explanation | None, 
     takes = stored_by(s)
     taken = np.where(takes >= 0, new[np.maximum(takes, 0)], takes) if len(takes) else takes
     ring = s.live.cluster.ring
+    lost = {*s.down, *s.leaving} if p.regime != "returned" else set()
+    flows = taken_over(s.before, s.after, lost)
     return Picture(
         tuple(bars),
         tuple(old[s.before.ring.owner].tolist()) if len(old) else (),
@@ -55,6 +57,7 @@ def picture_of(s: Scenario, p: RingParameters, explanation: Explanation | None, 
         tuple(r.fails for r in s.rounds),
         explanation,
         error,
+        tuple((at[lost], at[taker] if taker else -1, load) for lost, taker, load in flows),
         s.live.cluster.unit,
         ring.label if ring else "",
         s.live.now_ns // 1_000_000,

@@ -169,11 +169,14 @@ def scenario(state: Live, p: RingParameters, context: Context) -> Scenario:
     if p.scale is not None:
         placed = [m for m in members if m.placed]
         width = len(str(max(len(members), p.scale) * 10 - 1)) if p.scale_ids == "padded" else 0
-        grown = scaled(placed, p.scale, width)
-        have = {m.id for m in placed}
-        fresh = tuple(m.id for m in grown if m.id not in have)
+        chosen = {m.id for m in placed}
+        # The ID of a tombstone is free again; that of a silent member, or of one in another zone, is not.
+        others = [m for m in (*members, *state.members) if m.id not in chosen and m.state != "LEFT"]
+        grown = scaled(placed, p.scale, width, others)
+        fresh = tuple(m.id for m in grown if m.id not in chosen)
         kept = {m.id for m in grown}
-        members = [m for m in members if not m.placed or m.id in kept] + [m for m in grown if m.id not in have]
+        members = [m for m in members if (m.id in kept if m.placed else m.id not in fresh)]
+        members += [m for m in grown if m.id in fresh]
         mid_key = (*config_key, p.scale, ())
         mid = remember(memo, "scaled", mid_key, lambda: place(Ring.of(members), keys, TRIES, base))
     context.check()

@@ -17,7 +17,7 @@ from engine.views import entry
 from sample_data.ring_placement.make import Cluster, put
 from tests.tui.fakes import Stage, play, stage
 from tests.tui.test_goldens import compare
-from tui.views.ring_placement.drawing import ShardMap, cells_of, squeeze
+from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
@@ -298,6 +298,16 @@ def test_hostile_and_odd_rings(tmp_path: Path) -> None:
             assert "\x1b" not in s.text() and "\u202e" not in s.text()
 
     play(story)
+
+
+@pytest.mark.parametrize("total", [1, 48, 150, 316, 317, 800, 5000])
+@pytest.mark.parametrize(("width", "rows"), [(78, 2), (118, 5), (158, 8), (10, 1)])
+def test_every_shard_has_its_place_on_the_map(total: int, width: int, rows: int) -> None:
+    lines = arranged(total, width, rows)
+    assert len(lines) <= rows
+    assert [p for start, count, _ in lines for p in range(start, start + count)] == list(range(total))
+    if lines[0][2]:
+        assert lines[0][1] * (len(str(total)) + 2) <= width
 
 
 def test_a_map_of_many_shards_is_squeezed() -> None:

@@ -87,6 +87,7 @@ def test_no_ring_at_all() -> None:
     result = result_of({"placement_stats.binpb": raw("native/placement_stats.binpb")})
     assert result.tables["observed"].height > 0
     assert result.summary["drift_pairs"] == 0
+    assert result.summary["rejected_bytes"] == 0 < result.summary["load_total"], "unknown is not rejected"
 
 
 def test_memberlist_oddities() -> None:

@@ -49,6 +49,9 @@ def test_stale_without_a_time() -> None:
     assert set(result.tables["nodes"]["state"]) == {"UNHEALTHY"}
     assert result.summary["total_shards"] == 0
     assert any(f.level == "critical" for f in result.findings)
+    hint = next(note for note in result.notes if "-o now=" in note)
+    then = parse(RingParameters, [("now", hint.split("-o now=")[1].split()[0])])
+    assert VIEW.compute(given, then, Context(now_ms=0)).summary["active"] == 3
     assert VIEW.compute(given, RingParameters(heartbeat_timeout=0), Context(now_ms=0)).summary["active"] == 3
 
 

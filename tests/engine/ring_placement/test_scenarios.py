@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.parameters import BadOption, parse
 from engine.ring_placement.alternatives import bounded, compare, maglev_table, mix, rendezvous
-from engine.ring_placement.failover import departed, left, mask, transient
+from engine.ring_placement.failover import departed, failing, left, mask, taken_over, transient
 from engine.ring_placement.hashing import xxh64_each
 from engine.ring_placement.keys import Keys, Placement, place, weigh
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_size
@@ -276,6 +276,38 @@ def test_limits_and_tokens() -> None:
     nothing = computed(cluster, loads, ("tokens", "0"))
     assert nothing.summary["rejected_bytes"] == nothing.summary["load_total"] > 0
     assert nothing.tables["shards"].height == 0
+
+
+def test_new_nodes_take_no_id_that_is_in_use() -> None:
+    cluster = [
+        Member(f"w-{i}", "UNHEALTHY" if i == 5 else "LEFT" if i == 6 else "ACTIVE", "zab"[i % 3]) for i in range(7)
+    ]
+    loads = table([("t", f"d{i}", 7) for i in range(20)])
+    grown = computed(cluster, loads, ("scale", "7"))
+    ids = grown.tables["nodes"]["instance"].to_list()
+    assert len(ids) == len(set(ids)) == 8
+    assert grown.tables["nodes"].filter(pl.col("instance") == "w-6")["state"].to_list() == ["ACTIVE"], (
+        "LEFT is free again"
+    )
+    assert "w-7" in ids and grown.summary["total_shards"] == 28
+    home = computed(cluster, loads, ("home-zone", "z"))
+    assert home.summary["next_id"] == "w-6"
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(clusters(), st.data())
+def test_what_is_taken_over_adds_up(placement: Placement, data: st.DataObject) -> None:
+    ids = placement.ring.ids
+    lost = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=len(ids), unique=True))
+    _, after = failing(placement, mask(placement.ring, lost))
+    flows = taken_over(placement, after, lost)
+    for name, load in zip(ids, placement.loads, strict=True):
+        assert sum(x for node, _, x in flows if node == name) == (load if name in lost else 0)
+        if name not in lost:
+            gained = after.loads[ids.index(name)] - load
+            assert sum(x for _, node, x in flows if node == name) == gained
+    assert sum(x for _, node, x in flows if not node) == after.rejected - placement.rejected
+    assert [x for _, _, x in flows] == sorted((x for _, _, x in flows), reverse=True)
 
 
 def test_home_zone() -> None:

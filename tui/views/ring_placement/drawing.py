@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, ClassVar
 
 from tui.widgets.canvas import Canvas
@@ -15,6 +14,8 @@ SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """One sign per node, in ring order; colour only helps."""
 COLOURS = 7
 REJECTED, NOWHERE = "!", "-"
+LOST_NAMES, LOST_SIGNS = 2, 12
+"""Up to how many failed nodes the legend names, and of how many it shows the signs."""
 
 
 def sign(index: int) -> str:
@@ -71,8 +72,26 @@ def squeeze(parts: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
     ]
 
 
+def arranged(total: int, width: int, rows: int) -> list[tuple[int, int, bool]]:
+    """Lines of the map for ``total`` shards in ``rows`` lines of ``width`` cells: first shard (0-based), how many, and
+    whether each is shown with its ID."""
+    digits = len(str(total))
+    per = max(width // (digits + 2), 1)
+    numbered = total <= per * rows
+    if not numbered:
+        per = max(width, 1)
+        if total > per:
+            # Each line begins with an ID; where even that does not do, a cell stands for several shards.
+            per = max(width - digits - 1, -(-total // rows), 1)
+    return [(start, min(per, total - start), numbered) for start in range(0, total, per)]
+
+
 class ShardMap(Canvas):
-    """All shards in a strip (several lines where they do not fit one), and below the legend of the nodes that matter."""
+    """All shards, and below the legend of the nodes that matter. A grid with shard IDs where that fits, else a strip of
+    signs, in several lines (each with the ID it begins with) where one does not do. As tall as it needs to be, within
+    what the screen can spare."""
+
+    SCOPED_CSS = False
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *(f"ll--owner-{n}" for n in range(COLOURS)),
@@ -80,9 +99,7 @@ class ShardMap(Canvas):
         "ll--struck",
     }
     DEFAULT_CSS = """
-    ShardMap { height: 3; padding: 0 1; }
-    .-tall ShardMap { height: 5; }
-    .-wide ShardMap { height: 7; }
+    ShardMap { height: 2; padding: 0 1; }
     .-tiny ShardMap { height: 1; }
     ShardMap > .ll--owner-0 { color: $text-primary; }
     ShardMap > .ll--owner-1 { color: $text-success; }
@@ -108,10 +125,31 @@ class ShardMap(Canvas):
     def show(self, picture: Picture) -> None:
         """Draw another picture."""
         self._picture = picture
+        self._fit()
         self.repaint()
 
+    def on_resize(self) -> None:
+        """Another screen may spare more or fewer lines."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Take the height that the shards need. Another height is a new layout, so only then."""
+        if self._picture is None or not self.is_attached or self.screen.has_class("-tiny"):
+            return
+        width = self.size.width or self.app.size.width - 2
+        total = max(len(self._picture.stored_by), len(self._picture.owner_before))
+        height = len(arranged(total, width, self._spare())) + 1
+        if self.styles.height is None or self.styles.height.value != height:
+            self.styles.height = height
+
+    def _spare(self) -> int:
+        """Lines of shards that the screen can spare."""
+        if self.screen.has_class("-tall"):
+            return 8 if self.screen.has_class("-wide") else 5
+        return 2
+
     def paint(self, width: int, height: int) -> list[Line]:
-        """The strip, and the legend in the last line where there is room for it."""
+        """The shards, and the legend in the last line where there is room for it."""
         picture = self._picture
         if picture is None:
             return []
@@ -119,33 +157,51 @@ class ShardMap(Canvas):
         if not parts:
             return [[("no shards: no healthy member has tokens", "critical")]]
         rows = max(height - 1, 1)
-        needed = -(-len(parts) // max(width, 1))
-        shown = parts if needed <= rows else squeeze(parts, rows * width)
-        lines: list[Line] = [join(shown[start : start + width]) for start in range(0, len(shown), max(width, 1))]
+        places = arranged(len(parts), width, rows)
+        digits = len(str(len(parts)))
+        lines: list[Line] = []
+        shown = 0
+        for start, count, numbered in places:
+            line: Line = []
+            if numbered:
+                for place in range(start, start + count):
+                    line += [(f"{place + 1:>{digits}}", "dim"), parts[place], (" ", "")]
+            elif len(places) > 1:
+                room = width - digits - 1
+                line = [(f"{start + 1:>{digits}} ", "dim"), *join(squeeze(parts[start : start + count], room))]
+            else:
+                line = list(join(squeeze(parts, width)))
+            shown += count if numbered else min(count, width - (digits + 1 if len(places) > 1 else 0))
+            lines.append(line)
         if height > len(lines):
-            lines.append(self._legend(picture, len(parts), len(shown), width))
+            lines.append(self._legend(picture, len(parts), shown, width))
         return lines
 
     def _legend(self, picture: Picture, total: int, shown: int, width: int) -> Line:
+        from engine import units
+
         each = "" if shown == total else f" (a cell stands for {total / shown:.1f})"
         line: Line = [(f"{total} shards{each}  ", "dim")]
-        takers = Counter(
-            taker
-            for place, taker in enumerate(picture.stored_by)
-            if place < len(picture.owner_before) and taker != picture.owner_before[place] and taker != -2
-        )
-        for index, node in enumerate(picture.nodes):
-            if node.fate in ("down", "gone"):
-                name = harmless(node.id)
-                line += [(f"{sign(index)}", owner_style(index)), (" ", ""), (cut(name, 24), "struck"), ("  ", "")]
+        takers: dict[int, float] = {}
+        for _, taker, load in picture.flows:
+            takers[taker] = takers.get(taker, 0.0) + load
+        lost = [index for index, node in enumerate(picture.nodes) if node.fate in ("down", "gone", "leaving")]
+        for index in lost[:LOST_SIGNS]:
+            line.append((sign(index), owner_style(index)))
+            if len(lost) <= LOST_NAMES:
+                line += [(" ", ""), (cut(harmless(picture.nodes[index].id), 24), "struck")]
+            line.append(("  " if len(lost) <= LOST_NAMES else " ", ""))
+        if len(lost) > LOST_SIGNS:
+            line.append((f"and {len(lost) - LOST_SIGNS} more ", "dim"))
         if takers:
             line.append((f"{self.glyphs.arrow} ", "dim"))
-        for taker, count in takers.most_common():
+        for taker, load in sorted(takers.items(), key=lambda found: (found[0] >= 0, -found[1], found[0])):
+            rate = units.text("bytes_per_s", load, 11)
             if taker < 0:
-                line += [(REJECTED, "critical"), (f" rejected {count}  ", "severe")]
+                line += [(REJECTED, "critical"), (f" rejected {rate}  ", "severe")]
             else:
                 name = f" {cut(harmless(picture.nodes[taker].id), 24)}" if width >= 100 else ""
-                line += [(sign(taker), owner_style(taker)), (f"{name} +{count}  ", "")]
+                line += [(sign(taker), owner_style(taker)), (f"{name} +{rate}  ", "")]
         if len(line) == 1:
             line.append((f"{'a sign' if self.glyphs.ascii else 'sign and colour'} per owner, as in the table", "dim"))
         return line
@@ -161,10 +217,12 @@ class TimeAxis(Canvas):
         self._picture: Picture | None = None
         self._steps: tuple[str, ...] = ()
         self._undo = 0
+        self._clears = False
 
-    def show(self, picture: Picture, steps: tuple[str, ...], undo: int) -> None:
-        """Draw another picture; ``steps`` of the scenario as text, ``undo`` how many can be taken back."""
-        self._picture, self._steps, self._undo = picture, steps, undo
+    def show(self, picture: Picture, steps: tuple[str, ...], undo: int, clears: bool) -> None:
+        """Draw another picture; ``steps`` of the scenario as text, ``undo`` how many can be taken back, ``clears``
+        whether there is anything that clearing takes away."""
+        self._picture, self._steps, self._undo, self._clears = picture, steps, undo, clears
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
@@ -198,7 +256,8 @@ class TimeAxis(Canvas):
             line += [(text, style), ("  " if self.glyphs.ascii else f"{self.glyphs.line}{self.glyphs.line}", "dim")]
         second: Line = []
         if self._steps:
-            undo = f" (u undoes, {self._undo} step{'s' if self._undo != 1 else ''}; 0 clears)" if self._undo else ""
+            clears = "; 0 clears" if self._clears else ""
+            undo = f" (u undoes, {self._undo} step{'s' if self._undo != 1 else ''}{clears})" if self._undo else ""
             room = width - cells(undo)
             second = [
                 (cut(f" {self.glyphs.separator} ".join(self._steps), room, self.glyphs.ellipsis), "moderate"),

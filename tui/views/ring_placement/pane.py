@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -25,6 +27,7 @@ from tui.widgets.window import Cell
 if TYPE_CHECKING:
     from engine.result import Result
     from engine.ring_placement.picture import Picture
+    from engine.tables import Table
     from engine.view import View
 
 TABLES: tuple[tuple[str, str], ...] = (
@@ -44,11 +47,37 @@ EMPTY: Mapping[str, Any] = {
 }  # fmt: skip
 """The scenario's parameters where nothing is changed."""
 
+HINTS = {
+    "sweep": "x runs a sweep; again: the next kind",
+    "explain": "v asks for a key",
+    "comparison": "y compares algorithms",
+    "strategy": "needs placement_stats.binpb",
+}
+"""How to get a table that is only made on demand."""
+
 LISTED = 5_000
 """Most rows of the section Keys."""
 
+FLOWS = 5
+"""Most nodes listed that take over from one node."""
+
 SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 _CHANGE = change_bar("load_before", "load_after", limit="capacity")
+
+
+@cache
+def _nodes_spec(table: Table, limited: bool) -> Table:
+    """The nodes' columns by what matters: the headroom with a capacity, the load before and what is added without one."""
+    first = {"headroom": 0, "load_before": 2, "added": 1, "down": 4} if limited else {
+        "headroom": 4, "over_capacity": 4, "capacity": 4, "added": 2, "down": 4,
+    }  # fmt: skip
+    return replace(table, columns=tuple(replace(c, priority=first.get(c.name, c.priority)) for c in table.columns))
+
+
+@cache
+def _sweep_spec(table: Table, zones: bool) -> Table:
+    """The sweep's columns; the zone's only where zones fail."""
+    return replace(table, columns=tuple(c for c in table.columns if zones or c.name != "zone"))
 
 
 def _tail(text: str, width: int, ellipsis: str) -> str:
@@ -66,11 +95,12 @@ class Pane(ViewPane):
 
     VIEW = "ring-placement"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("ring-placement")]
+    SCOPED_CSS = False
     DEFAULT_CSS = """
     #ring-map { height: 1fr; }
     #ring-body { height: 1fr; }
     .-normal #ring-body DetailPanel { width: 46; }
-    .-wide #ring-body DetailPanel { width: 66; }
+    .-wide #ring-body DetailPanel { width: 52; }
     """
 
     def __init__(self, *args: Any, **more: Any) -> None:
@@ -114,9 +144,11 @@ class Pane(ViewPane):
         self._numbers = {node.id: number for number, node in enumerate(picture.nodes)}
         self._fates = {node.id: node.fate for node in picture.nodes}
         steps = self.scenario_steps()
-        self.query_one(TimeAxis).show(picture, steps, self.undo_depth if steps else 0)
+        clears = any(getattr(self.parameters, name) != value for name, value in EMPTY.items())
+        self.query_one(TimeAxis).show(picture, steps, self.undo_depth if steps else 0, clears)
         self.query_one(ShardMap).show(picture)
-        self.show_table("#ring-nodes", result, "nodes")
+        limited = any(node.capacity is not None for node in picture.nodes)
+        self.query_one("#ring-nodes", LiveTable).show(result.tables["nodes"], _nodes_spec(self.spec("nodes"), limited))
         self._show_section(result)
         self.query_one("#ring-sections > TitleBar", TitleBar).mark(2, self.parameters.sweep if self.parameters else "")
         self.refresh_detail()
@@ -132,7 +164,11 @@ class Pane(ViewPane):
         frame = result.tables.get(name)
         if self._drawn.get(name) is not frame or frame is None:
             self._drawn[name] = frame
-            self.show_table(f"#ring-{name}", result, name)
+            if name == "sweep" and frame is not None:
+                zones = bool(self.parameters) and self.parameters.sweep == "zones"
+                self.query_one("#ring-sweep", LiveTable).show(frame, _sweep_spec(self.spec("sweep"), zones))
+            else:
+                self.show_table(f"#ring-{name}", result, name)
 
     @on(Sections.Shown, "#ring-sections")
     def _section_shown(self) -> None:
@@ -144,14 +180,8 @@ class Pane(ViewPane):
         """Sections whose table is only computed on demand say how to get it."""
         sections = self.query_one("#ring-sections", Sections)
         name = TABLES[sections.chosen - 1][1] if sections.chosen else ""
-        hints = {
-            "sweep": "x runs a sweep; again: the next kind",
-            "explain": "v asks for a key",
-            "comparison": "y compares algorithms",
-            "strategy": "needs placement_stats.binpb",
-        }
-        if self.result is not None and name in hints and name not in self.result.tables:
-            self.notify(hints[name], timeout=3, markup=False)
+        if self.result is not None and name in HINTS and name not in self.result.tables:
+            self.notify(HINTS[name], timeout=3, markup=False)
 
     def _instance(self, cell: Cell) -> Sequence[Fragment]:
         name = str(cell.value)
@@ -235,10 +265,32 @@ class Pane(ViewPane):
             facts.append(("headroom", f"{rate('headroom')} of {rate('capacity')}", style))
         if row.get("load_observed") is not None:
             facts.append(("observed", units.text("bytes", row["load_observed"], 12), "dim"))
+        facts += self._flow_facts(self._numbers.get(str(row["instance"]), -1))
         facts.append(("", " ", ""))
         return facts
 
+    def _flow_facts(self, number: int) -> list[Fact]:
+        """Who takes over from the node ``number``, or from whom it takes over."""
+        from engine import units
+
+        picture: Picture | None = self.result.detail if self.result else None
+        if picture is None or number < 0:
+            return []
+        most = FLOWS if self.screen.has_class("-tall") else 2
+        given = [("goes to", to, load) for lost, to, load in picture.flows if lost == number]
+        taken = [("from", lost, load) for lost, to, load in picture.flows if to == number]
+        facts: list[Fact] = []
+        for flows in (given, taken):
+            for place, (label, other, load) in enumerate(flows[:most]):
+                name = f"{sign(other)} {picture.nodes[other].id}" if other >= 0 else "nobody: rejected"
+                rate = units.text("bytes_per_s", load, 11)
+                facts.append((label if not place else "", f"{rate:>11} {name}", "" if other >= 0 else "critical"))
+            if len(flows) > most:
+                facts.append(("", f"{'and':>11} {len(flows) - most} more", "dim"))
+        return facts
+
     def _totals(self, result: Result) -> list[Fact]:
+        """The totals, what decides first: on a small screen the rest is below the edge."""
         from engine import units
 
         s = result.summary
@@ -246,34 +298,35 @@ class Pane(ViewPane):
         def rate(name: str) -> str:
             return "-" if s.get(name) is None else units.text("bytes_per_s", s[name], 12)
 
-        facts: list[Fact] = [
-            ("Totals", "", "title"),
-            ("rejected", rate("rejected_bytes"), "critical" if s["rejected_bytes"] else ""),
-            ("rerouted", rate("rerouted_bytes"), ""),
-            ("moved", f"{rate('moved_bytes')}, needless {rate('needless_moved_bytes')}", ""),
-            ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
-            ("datasets", f"{s['datasets_touched']} of {s['datasets']} touched, {s['datasets_fully_on_down']} wholly, "
-             f"{s['datasets_with_changed_shard_set']} with other shards", ""),
-            ("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""),
-            ("max/mean", f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}", ""),
-            ("tries", f"{s['mean_tries']:.3f} per request", ""),
-            ("survives", f"any one node with {rate('min_capacity_any_node')} per node", ""),
-        ]  # fmt: skip
-        if s.get("min_capacity_any_zone") is not None:
-            facts.append(("", f"any one zone with {rate('min_capacity_any_zone')}", ""))
+        facts: list[Fact] = [("Totals", "", "title"),
+                             ("rejected", rate("rejected_bytes"), "critical" if s["rejected_bytes"] else "")]  # fmt: skip
         if s.get("nodes_over_capacity") is not None:
             style = "critical" if s["nodes_over_capacity"] else "ok"
             facts.append(("over capacity", f"{s['nodes_over_capacity']} nodes", style))
         if s.get("cascade_rounds"):
             facts.append(("cascade", f"{s['cascade_rounds']} rounds, {len(s['down'])} nodes down", "critical"))
-        if s.get("best_next_id"):
-            text = (
-                f"{s['next_id']} changes {s['next_id_shards_changed']} shards, "
-                f"{s['best_next_id']} {s['best_next_id_shards_changed']}"
-            )
-            facts.append(("next node", text, ""))
         if s["drift_pairs"]:
             facts.append(("drift", f"{s['drift_pairs']} pairs differ from the ring", "severe"))
+        facts += [
+            ("rerouted", rate("rerouted_bytes"), ""),
+            ("moved", f"{rate('moved_bytes')}, needless {rate('needless_moved_bytes')}", ""),
+            ("survives", f"any one node with {rate('min_capacity_any_node')} each", ""),
+        ]
+        if s.get("min_capacity_any_zone") is not None:
+            facts.append(("", f"any one zone with {rate('min_capacity_any_zone')} each", ""))
+        facts += [
+            ("max/mean", f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}", ""),
+            ("datasets", f"{s['datasets_touched']} of {s['datasets']} touched, {s['datasets_fully_on_down']} wholly, "
+             f"{s['datasets_with_changed_shard_set']} with other shards", ""),
+            ("tenants", f"{s['tenants_touched']} of {s['tenants']} touched", ""),
+            ("shards", f"{s['total_shards']}, {s['shards_with_changed_owner']} with another owner", ""),
+            ("tries", f"{s['mean_tries']:.3f} per request", ""),
+        ]  # fmt: skip
+        if s.get("next_id"):
+            facts.append(("next node", f"{s['next_id']}: {s['next_id_shards_changed']} shards change owner", ""))
+            if s["best_next_id"] != s["next_id"]:
+                text = f"{s['best_next_id']}: {s['best_next_id_shards_changed']} shards, sorts last"
+                facts.append(("best ID", text, ""))
         facts.append(("unit", s["load_unit"] or "no load", "dim"))
         return facts
 
