@@ -60,6 +60,8 @@ def series_of(samples: Samples, axis: Axis, metric: int) -> tuple[Floats, NDArra
 
 
 def _matrix(side: Side, metrics: int) -> Floats:
+    if side.single:
+        return side.values.reshape(metrics, side.n_runs)
     which = np.repeat(np.arange(metrics), side.sizes)
     flat = which * side.n_runs + side.runs
     sums = np.bincount(flat, weights=side.values, minlength=metrics * side.n_runs)
@@ -71,13 +73,8 @@ def _matrix(side: Side, metrics: int) -> Floats:
 
 def all_series(samples: Samples, axis: Axis) -> Floats:
     """Every metric's mean per run along the axis, [metrics, runs]; NaN where a run has none."""
-    k = samples.count
-    found = np.full((k, len(axis.runs)), np.nan)
-    for number, side in enumerate((samples.left, samples.right)):
-        columns = np.flatnonzero(axis.sides == number)
-        if side.n_runs:
-            found[:, columns] = _matrix(side, k)[:, axis.places[columns]]
-    return found
+    both = np.concatenate([_matrix(side, samples.count) for side in (samples.left, samples.right)], axis=1)
+    return np.take(both, np.where(axis.sides == 0, 0, samples.left.n_runs) + axis.places, axis=1)
 
 
 def drift(series: Floats) -> Floats:

@@ -89,21 +89,25 @@ def _own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:
 def _means(samples: Samples) -> tuple[Floats, Floats]:
     found = []
     for side in (samples.left, samples.right):
+        sizes = side.sizes
+        if samples.count and sizes[0] and (sizes == sizes[0]).all():
+            found.append(side.values.reshape(samples.count, -1).mean(axis=1))
+            continue
         sums = (
             np.add.reduceat(np.concatenate([side.values, [0.0]]), side.offsets[:-1]) if samples.count else np.zeros(0)
         )
-        sizes = side.sizes
         with np.errstate(divide="ignore", invalid="ignore"):
             found.append(np.where(sizes > 0, sums / sizes, np.nan))
     return found[0], found[1]
 
 
 def _runs_behind(side: Side) -> NDArray[np.int64]:
-    metrics = side.offsets.size - 1
-    which = np.repeat(np.arange(metrics), side.sizes)
-    flat = np.zeros(metrics * max(side.n_runs, 1), dtype=bool)
-    flat[which * max(side.n_runs, 1) + side.runs] = True
-    found: NDArray[np.int64] = flat.reshape(metrics, -1).sum(axis=1)
+    # Values of a metric are in the order of their runs: a run begins where the place or the metric is another.
+    begins = np.ones(side.runs.size + 1, dtype=np.int64)
+    begins[1:-1] = side.runs[1:] != side.runs[:-1]
+    begins[side.offsets[:-1]] = 1
+    upto = np.concatenate([[0], np.cumsum(begins[:-1])])
+    found: NDArray[np.int64] = upto[side.offsets[1:]] - upto[side.offsets[:-1]]
     return found
 
 
@@ -241,6 +245,8 @@ def _mixed(pooled: Pooled, keys: Sequence[MetricKey]) -> tuple[Problem, ...]:
 
 
 def _joined(first: Side, second: Side) -> Side:
+    if second.offsets.size == 1:
+        return first
     return Side(
         np.concatenate([first.values, second.values]),
         np.concatenate([first.runs, second.runs]),

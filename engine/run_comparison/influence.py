@@ -44,6 +44,10 @@ class Deviations:
 def deviations(means: RunMeans) -> Deviations:
     """How far each run lies from its side's median, over its metrics, and the side without it."""
     badness, outliers = _apart(means)
+    runs, metrics = means.sums.shape
+    if means.scores is not None and runs > 1:
+        alone = ((means.sums.sum(axis=0) - means.sums) / (runs - 1)).astype(np.float32)
+        return Deviations(badness, outliers, alone, np.full(runs, metrics, dtype=np.int64))
     with np.errstate(divide="ignore", invalid="ignore"):
         without = _without(means).astype(np.float32)
         return Deviations(badness, outliers, without, np.isfinite(without).sum(axis=1))
@@ -53,6 +57,13 @@ def _apart(means: RunMeans) -> tuple[Floats, Floats]:
     runs = means.counts.shape[0]
     badness, outliers = np.full(runs, np.nan), np.full(runs, np.nan)
     if runs < 3 or not means.counts.size:
+        return badness, outliers
+    if means.scores is not None:
+        deviating = np.isfinite(means.scores[:, 0])
+        if deviating.any():
+            scores = np.ascontiguousarray(means.scores[deviating].T)
+            badness[:] = np.median(scores, axis=1)
+            outliers[:] = (scores > OUTLIER).mean(axis=1)
         return badness, outliers
     with np.errstate(divide="ignore", invalid="ignore"):
         # Metrics in rows: medians over contiguous memory, and without NaN no masked copy.

@@ -51,9 +51,21 @@ class Side:
         return self.runs[self.offsets[metric] : self.offsets[metric + 1]]
 
     def rows(self, metrics: NDArray[np.int64], size: int) -> Floats:
-        """Samples of metrics that all have ``size`` values, as a matrix."""
+        """Samples of metrics (in order) that all have ``size`` values, as a matrix; not to be written to."""
+        first = int(self.offsets[metrics[0]]) if metrics.size else 0
+        if metrics.size and int(self.offsets[metrics[-1]]) - first == (metrics.size - 1) * size:
+            whole: Floats = self.values[first : first + metrics.size * size].reshape(metrics.size, size)
+            return whole
         found: Floats = self.values[self.offsets[metrics][:, None] + np.arange(size)]
         return found
+
+    @property
+    def single(self) -> bool:
+        """Whether every metric has exactly one value of every run: its samples are one matrix [metrics, runs]."""
+        metrics = self.offsets.size - 1
+        if not metrics or self.runs.size != metrics * self.n_runs or bool((self.sizes != self.n_runs).any()):
+            return False
+        return bool((self.runs.reshape(metrics, self.n_runs) == np.arange(self.n_runs, dtype=np.int32)).all())
 
 
 @dataclass(frozen=True, slots=True)

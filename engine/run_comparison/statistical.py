@@ -58,11 +58,12 @@ def gather(samples: Samples, alpha: float, check: Callable[[], None] = lambda: N
         p_value[metrics] = mann_whitney(left, right, merged).two_sided
         spread_p[metrics] = ks_p_values(merged.distance, n1, n2)
         delta[metrics] = merged.cliffs_delta
-        positive = (left.min(axis=1) > 0) & (right.min(axis=1) > 0)
+        left, right = np.sort(left, axis=1), np.sort(right, axis=1)
+        positive = (left[:, 0] > 0) & (right[:, 0] > 0)
         logarithmic[metrics] = positive
-        base[metrics] = np.abs(np.median(left, axis=1))
+        base[metrics] = np.abs((left[:, (n1 - 1) // 2] + left[:, n1 // 2]) / 2.0)
         left, right = _transform(left, positive), _transform(right, positive)
-        found = hodges_lehmann(left, right, alpha, check)
+        found = hodges_lehmann(left, right, alpha, check, ordered=True)
         shift[metrics], low[metrics], high[metrics] = found.estimate, found.low, found.high
         if n1 + n2 > 2:
             squares = n1 * left.var(axis=1) + n2 * right.var(axis=1)
@@ -152,10 +153,13 @@ def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Flo
 
 
 class RunMeans(NamedTuple):
-    """Sums and counts of one side's transformed, winsorised values per run and metric: [runs, metrics]."""
+    """Sums and counts of one side's transformed, winsorised values per run and metric: [runs, metrics]. ``scores``,
+    where every run has one value of every metric: its distance from the side's median in robust deviations, [metrics,
+    runs], NaN where nothing deviates; None elsewhere."""
 
     sums: Floats
     counts: Floats
+    scores: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,24 +176,37 @@ class Overall:
 
 def run_means(side: Side, metrics: NDArray[np.int64], logarithmic: NDArray[np.bool_]) -> RunMeans:
     """Per run and metric of ``metrics``; values beyond ``_CLIP`` robust deviations of their side are drawn in."""
+    if metrics.size == side.offsets.size - 1 and side.single:
+        rows = _transform(side.values.reshape(metrics.size, side.n_runs), logarithmic)
+        drawn_in, scores = _winsorised(rows)
+        return RunMeans(drawn_in.T, np.broadcast_to(1.0, drawn_in.T.shape), scores)
     cells = side.n_runs * metrics.size
     flats: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
     weights: list[Floats] = [np.zeros(0)]
     sizes = side.sizes[metrics]
     for size in np.unique(sizes[sizes > 0]).tolist():
         columns = np.flatnonzero(sizes == size)
-        rows = _transform(side.rows(metrics[columns], size), logarithmic[metrics[columns]])
-        centre = np.median(rows, axis=1)[:, None]
-        spread = 1.4826 * np.median(np.abs(rows - centre), axis=1)[:, None]
-        reach = np.where(spread > 0, _CLIP * spread, np.inf)
+        rows, _ = _winsorised(_transform(side.rows(metrics[columns], size), logarithmic[metrics[columns]]))
         places = side.runs[side.offsets[metrics[columns]][:, None] + np.arange(size)]
         flats.append((places.astype(np.int64) * metrics.size + columns[:, None]).ravel())
-        weights.append(np.clip(rows, centre - reach, centre + reach).ravel())
+        weights.append(rows.ravel())
     flat = np.concatenate(flats)
     shape = (side.n_runs, metrics.size)
     sums = np.bincount(flat, weights=np.concatenate(weights), minlength=cells).astype(np.float64).reshape(shape)
     counts: Floats = np.bincount(flat, minlength=cells).astype(np.float64).reshape(shape)
     return RunMeans(sums, counts)
+
+
+def _winsorised(rows: Floats) -> tuple[Floats, Floats]:
+    """Values of each row drawn in to ``_CLIP`` robust deviations from its median, and their distance from it in robust
+    deviations before that."""
+    centre = np.median(rows, axis=1)[:, None]
+    apart = np.abs(rows - centre)
+    spread = 1.4826 * np.median(apart, axis=1)[:, None]
+    reach = np.where(spread > 0, _CLIP * spread, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores = apart / np.where(spread > 0, spread, np.nan)
+    return np.clip(rows, centre - reach, centre + reach), scores
 
 
 def resample(
@@ -205,23 +222,37 @@ def resample(
     left = run_means(samples.left, metrics, evidence.logarithmic)
     right = run_means(samples.right, metrics, evidence.logarithmic)
     rng = np.random.default_rng(seed)
-    shifts = np.zeros((draws, metrics.size), dtype=np.float32)
+    shifts = np.empty((draws, metrics.size), dtype=np.float32)
+    held = np.full(draws, metrics.size, dtype=np.int64)
     if draws and metrics.size:
-        weights_left = resample_counts(samples.left.n_runs, draws, rng).astype(np.float32)
-        weights_right = resample_counts(samples.right.n_runs, draws, rng).astype(np.float32)
-        for start in range(0, draws, 500):
+        weights_left = resample_counts(samples.left.n_runs, draws, rng)
+        weights_right = resample_counts(samples.right.n_runs, draws, rng)
+        mean_left, mean_right = _resampled(left), _resampled(right)
+        # Large pieces: each product of matrices wakes the threads of the linear algebra library.
+        for start in range(0, draws, 2_000):
             check()
-            rows = slice(start, start + 500)
-            shifts[rows] = _mean(weights_right[rows], right) - _mean(weights_left[rows], left)
-    return Overall(metrics, shifts, np.isfinite(shifts).sum(axis=1), left, right)
+            rows = slice(start, start + 2_000)
+            block = mean_right(weights_right[rows])
+            block -= mean_left(weights_left[rows])
+            shifts[rows] = block
+            if left.scores is None or right.scores is None:
+                held[rows] = np.isfinite(block).sum(axis=1)
+    return Overall(metrics, shifts, held, left, right)
 
 
-def _mean(weights: NDArray[np.float32], means: RunMeans) -> NDArray[np.float32]:
-    total = weights @ means.sums.astype(np.float32)
-    if (means.counts == 1).all():
-        return np.asarray(total / np.float32(means.counts.shape[0]))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(total / (weights @ means.counts.astype(np.float32)))
+def _resampled(means: RunMeans) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+    """The means of all metrics for draws of runs, given how often each run is drawn."""
+    sums = means.sums.astype(np.float32)
+    if means.scores is not None:
+        sums /= np.float32(max(means.sums.shape[0], 1))
+        return lambda weights: np.asarray(weights @ sums)
+    counts = means.counts.astype(np.float32)
+
+    def mean(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((weights @ sums) / (weights @ counts))
+
+    return mean
 
 
 def count_inside(values: NDArray[np.float32], low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from engine.stats.ranks import Floats
 
 
-def resample_counts(n: int, draws: int, rng: np.random.Generator) -> Floats:
+def resample_counts(n: int, draws: int, rng: np.random.Generator) -> NDArray[np.float32]:
     """How often each of ``n`` units is drawn in each of ``draws`` resamples of size n: [draws, n]; rows sum to n."""
     if not n:
-        return np.zeros((draws, 0))
+        return np.zeros((draws, 0), dtype=np.float32)
     picked = rng.integers(0, n, size=(draws, n))
     flat = (picked + np.arange(draws)[:, None] * n).ravel()
-    return np.bincount(flat, minlength=draws * n).reshape(draws, n).astype(np.float64)
+    return np.bincount(flat, minlength=draws * n).reshape(draws, n).astype(np.float32)
 
 
 def percentile_interval(values: Floats, confidence: float) -> tuple[float, float]:
