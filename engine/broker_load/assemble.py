@@ -223,16 +223,20 @@ def windows(model: Model, limit: int) -> pl.DataFrame | None:
 
 
 def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
-    """Result table ``partitions``: by topic and partition."""
-    topology, loads = model.topology, cluster.loads
+    """Result table ``partitions``: by topic and partition. One of which only samples are known, neither leader nor
+    replicas, shows what they say."""
+    topology, loads, values = model.topology, cluster.loads, model.values
     led = any_of(loads.leads)
+    bare = ~any_of(topology.held) & (topology.leader < 0)
 
-    def of_leader(value: Floats) -> Floats:
-        picked = across(np.where(loads.leads, value, 0.0))
+    def of_leader(value: Floats, sampled: Floats) -> Floats:
+        picked = np.where(bare, sampled, across(np.where(loads.leads, value, 0.0)))
         return np.asarray(np.where(np.isnan(picked), picked, np.maximum(picked, 0.0)), np.float64)
 
-    cpu, nw_in, nw_out = of_leader(loads.cpu), of_leader(loads.nw_in), of_leader(loads.nw_out)
-    messages = np.where(led, model.values.messages, 0.0)
+    cpu = of_leader(loads.cpu, values.cpu)
+    nw_in = of_leader(loads.nw_in, values.bytes_in + values.replication_in)
+    nw_out = of_leader(loads.nw_out, values.bytes_out + values.replication_out)
+    messages = np.where(led | bare, values.messages, 0.0)
     many = _shared(topology)
     bounds: dict[str, Floats] = {}
     for name, value in (("cpu{}", cpu), ("nw_in{}_kbs", nw_in), ("nw_out{}_kbs", nw_out), ("msg_in{}", messages)):
@@ -248,7 +252,7 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
                 "replicas": topology.replica_lists,
                 "isr": topology.in_sync_lists,
                 "cpu_pct_cores": cpu,
-                "disk_mb": of_leader(loads.disk),
+                "disk_mb": of_leader(loads.disk, values.disk),
                 "nw_in_kbs": nw_in,
                 "nw_out_kbs": nw_out,
                 "msg_in": messages,
