@@ -221,9 +221,9 @@ class _Computation:
             fitted[used] = fits.fitted(method)
             if not fits.large:
                 by_class = fits.by_class(method)
-        lines, trained = fits.lines(given.rules) if y_known or work.plain else (None, 0)
-        if not y_known:
-            lines, trained = None, 0
+        # Upstream predicts zeros and scores them even where it had nothing to learn from.
+        exactly = method == "wlr" and given.rules == "upstream" and work.plain
+        lines, trained = fits.lines(given.rules) if y_known or exactly else (None, 0)
         summary, predictions, exact = self._predictions(fits, work, y_known)
         gauge = NO_TRUST
         if y_known and not fits.large:
@@ -321,7 +321,7 @@ class _Computation:
         given = self.parameters
         blank: dict[str, Any] = dict.fromkeys(("rows_predicted", "slope", "intercept", "r2", "mape"), math.nan)
         blank["rows_predicted"] = 0
-        if not y_known:
+        if not y_known and not (given.method == "wlr" and given.rules == "upstream" and work.plain):
             return blank, tables.PREDICTIONS.empty(), None
         x, calls, y, seconds = work.x, work.calls, work.y, work.seconds
         row = np.arange(1, len(y) + 1)

@@ -70,7 +70,7 @@ class Lines:
             block = x[start : start + BLOCK]
             with np.errstate(invalid="ignore"):
                 present = block > 0
-            held = np.where(present, block, 0.0)
+            held = np.where(present & use, block, 0.0)  # an infinite time of a dropped class is no 0 * inf
             with np.errstate(invalid="ignore", over="ignore"):
                 row = held @ slope + present @ intercept
             row[(present & endless).any(axis=1)] = np.inf

@@ -29,7 +29,8 @@ _HEX = re.compile(
 )
 _LONE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
 _CLASS = re.compile(r"[a-z]\.[0-9a-f]{1,20}")
-_TIME_WORDS = ("time", "date", "captured_at", "snapshot", "stamp")
+_TIME = re.compile(r"(?:^|[^a-z])(?:time|date|captured|snapshot)(?:$|[^a-z])|(?:time|stamp)$")
+"""Names of columns that say when: whole words, since a class may be called ``update`` or ``timeline``."""
 DEFAULT_TARGET = "user_us"
 MAX_COLUMNS = 100_000
 """More columns than this are not a table of query classes (a hostile header must not cost gigabytes)."""
@@ -66,9 +67,10 @@ class WlrCsv:
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A comma-separated header with ``user_us`` and no time column, or class-like names, or numbers all through."""
-        lines = head.removeprefix(_BOM).split(b"\n")
-        if b"," not in lines[0] or lines[0][:1] in (b"{", b"[", b"#"):
+        """A comma-separated header with ``user_us`` and no time column, or class-like names, or numbers all through.
+        Blank lines before it do not matter, as for upstream."""
+        lines = head.removeprefix(_BOM).lstrip(b"\r\n").split(b"\n")
+        if b"," not in lines[0]:
             return False
         cut = len(lines) == 1  # the header is longer than the head: only its first names are seen
         try:
@@ -76,7 +78,9 @@ class WlrCsv:
         except (csv.Error, StopIteration):
             return False
         names = [field.strip().lower() for field in fields]
-        if any(word in field for field in names for word in _TIME_WORDS if not _CLASS.fullmatch(field)):
+        if lines[0][:1] in (b"{", b"[", b"#") and DEFAULT_TARGET not in names:
+            return False
+        if any(_TIME.search(field) for field in names):
             return False
         whole = names[:-1] if cut else names
         if sum(_CLASS.fullmatch(field) is not None for field in whole) * 2 > len(whole):

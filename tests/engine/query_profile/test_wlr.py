@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.parameters import Attachment
 from engine.query_profile.view import VIEW
 from engine.query_profile.wlr import Moments, Sums, quality
-from tests.engine.query_profile.made import compute, folder
+from tests.engine.query_profile.made import compute, folder, recognised
 from tests.reference import reference
 
 FILES = [
@@ -233,3 +233,25 @@ def test_nan_poisons_upstream_and_is_left_out_of_the_safe_form() -> None:
 
 def test_quality_without_rows_is_not_a_number() -> None:
     assert math.isnan(quality(np.zeros(3), np.ones(3)).mape)
+
+
+def test_upstream_scores_what_it_never_learned() -> None:
+    # Nothing to fit (all times 0): upstream still predicts 0 for the row and is 100 % wrong.
+    result = compute({"a.csv": b"q.0,user_us\n0,3122904\n0,0\n"}, method="wlr", rules="upstream")
+    assert result.tables["predictions"].rows() == [(1, 3122904.0, 0.0)]
+    assert (result.summary["rows_predicted"], result.summary["mape"], result.summary["slope"]) == (1, 1.0, 0.0)
+
+
+def test_infinite_time_of_a_dropped_class() -> None:
+    data = b"a,b,user_us\n1,2,30\n1,Inf,40\n3,4,50\n5,1,20\n"
+    result = compute({"a.csv": data}, method="wlr", rules="upstream")
+    found = result.tables["predictions"]["predicted"].to_list()
+    assert found == pytest.approx([6.926406926, 6.926406926, 13.722943723, 20.519480519], rel=1e-9)
+    assert result.summary["mape"] == pytest.approx(0.5868686868686869, rel=1e-9)
+
+
+@pytest.mark.parametrize("header", ["update,timeline,user_us", "[red],{b},user_us", "#a,b,user_us", "\n\na,b,user_us"])
+def test_any_class_name(header: str) -> None:
+    result = compute({"table": f"{header}\n1,2,3\n4,5,7\n".encode()}, method="wlr", rules="upstream")
+    assert result.summary["rows_trained"] == 2
+    assert "wlr-csv" not in recognised("x.csv", b"captured_at,user_us,system_us\n1,2,3\n")
