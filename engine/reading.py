@@ -51,6 +51,10 @@ class FileKind(Protocol):
     > 0) and the ``state`` it returned last. False: ``read`` gets the whole file each time and replaces its rows.
     ``version`` changes whenever ``read`` would give other rows for the same bytes: it is part of the cache key.
     ``tables``: the tables it fills. ``formats``: one line for README and the empty tab.
+
+    A kind that grows by lines may have ``resume(source, head, breaks) -> state | None``: the state in which a reader of
+    this file would most probably be behind ``breaks`` line breaks, told from its first bytes ``head``. Then the rear part
+    of a large file may be read by another process at the same time; a wrong guess costs time, never a row.
     """
 
     id: str

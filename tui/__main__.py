@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from engine.live.crew import Crew
+    from engine.live.look import Look
     from engine.problems import Problem
     from engine.result import Result
     from engine.settings import Settings
     from engine.view import View
+    from engine.views import Entry
     from sample_data.feed import Feeder
 
 FINE, FINDING, USAGE, NO_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -252,29 +255,48 @@ def _show(roots: list[Path], arguments: argparse.Namespace, feeder: Feeder | Non
 
 def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
     """Read and compute once: view, parameters, result (None without usable input), problems, instant, reason."""
-    import time
-
-    from engine import report
-    from engine.live.recall import Recall
-    from engine.parameters import BadOption, parse
-    from engine.problems import fold
-    from engine.settings import view_parameters
-    from engine.view import NoInput
+    from engine.live.look import Look
     from engine.views import entry
 
-    try:
-        view = entry(arguments.view).load()
-    except LookupError as error:
-        raise _Usage(str(error)) from error
     if "" in arguments.paths:
         raise _Usage("an empty PATH (a variable that is not set?); write . for this folder")
     settings = _settings(arguments)
     if arguments.config and settings.unread:
         # The usual file may be odd; one that was asked for must not be passed over for other numbers.
         raise _Usage(f"--config {arguments.config}: {settings.problems[0].reason}")
-    parameters, wrong = view_parameters(settings, view.name, view.parameters)
+    wanted = entry(arguments.view)
     if arguments.option in (["help"], ["list"]):
-        raise _Usage(_option_help(view), code=FINE)
+        raise _Usage(_option_help(_view(wanted)), code=FINE)
+    # A helper begins to read while this process still loads what it needs.
+    look = Look(arguments.paths, settings.live)
+    crew = look.helper(wanted.name, wanted.module) if wanted.ready else None
+    try:
+        return _computed(arguments, _view(wanted), settings, look, crew)
+    finally:
+        if crew is not None:
+            crew.close()
+
+
+def _view(wanted: Entry) -> View:
+    try:
+        return wanted.load()
+    except LookupError as error:
+        raise _Usage(str(error)) from error
+
+
+def _computed(
+    arguments: argparse.Namespace, view: View, settings: Settings, look: Look, crew: Crew | None
+) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
+    import time
+
+    from engine import report, units
+    from engine.live.recall import Recall
+    from engine.parameters import BadOption, parse
+    from engine.problems import fold
+    from engine.settings import view_parameters
+    from engine.view import NoInput
+
+    parameters, wrong = view_parameters(settings, view.name, view.parameters)
     try:
         pairs = []
         for pair in arguments.option:
@@ -293,32 +315,26 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
         _say(f"loadlens: {problem.path}: {problem.reason}")
 
     now_ms = time.time_ns() // 1_000_000
-    recall = Recall(
-        arguments.paths,
-        settings.live,
-        view,
-        parameters,
-        at_ms,
-        wanted=getattr(arguments, "format", "") != "upstream",  # which may want what only the screen draws
-    )
+    instant = now_ms if at_ms is None else at_ms
+    # The format upstream may want what only the screen draws, which is not kept.
+    recall = Recall(look, view, parameters, at_ms, wanted=getattr(arguments, "format", "") != "upstream")
     known = recall.find()
     if known is not None:
-        return view, parameters, known, known.problems, now_ms if at_ms is None else at_ms, ""
+        return view, parameters, known, known.problems, instant, ""
     from engine.live.session import Session
 
-    session = Session(arguments.paths, [view], settings=settings.live, scanned=recall.scanned)
+    session = Session(arguments.paths, [view], settings=settings.live, look=look, crew=crew)
     try:
         try:
             session.scan(final=True)
         except KeyboardInterrupt:
             session.close(0)
             raise
-        instant = now_ms if at_ms is None else at_ms
         try:
             result = session.compute(view.name, parameters, at_ms=at_ms, now_ms=now_ms)
         except NoInput as error:
             found = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
-            reason = str(error) if at_ms is None else f"{error} (as of {report.iso(at_ms)})"
+            reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
             return view, parameters, None, fold(found), instant, reason
         recall.keep(result, session.settled())
         return view, parameters, result, result.problems, instant, ""
@@ -364,9 +380,9 @@ def _no_input(arguments: argparse.Namespace, reason: str, problems: tuple[Proble
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from engine import export, report
-
     view, parameters, result, problems, instant, reason = _compute(arguments)
+    from engine import export, report  # after the first look: a helper may read while they are loaded
+
     if result is None:
         return _no_input(arguments, reason, problems)
     declared = {table.name: table for table in view.tables}
@@ -398,9 +414,9 @@ def _report(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
+    view, parameters, result, problems, _instant, reason = _compute(arguments)
     from engine import export
 
-    view, parameters, result, problems, _instant, reason = _compute(arguments)
     if result is None:
         return _no_input(arguments, reason, problems)
     level = arguments.fail_on or view.fail_on
@@ -421,5 +437,10 @@ def _check(arguments: argparse.Namespace) -> int:
     return FINDING if bad else FINE
 
 
+def run() -> NoReturn:
+    """The program as a process: ends it without taking down the interpreter, which takes a tenth of a second."""
+    _end(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -72,6 +72,13 @@ class History:
         state["job"] = to.job
         return to.reading(at, state)
 
+    def resume(self, source: Source, head: bytes, breaks: int) -> Any:
+        """The state behind ``breaks`` line breaks of a text that begins with ``head``, if nothing odd comes up to there."""
+        state = self.read(source, head[: head.rfind(b"\n") + 1], None, False).state
+        if not isinstance(state, dict) or state["form"] != "json" or state.get("says") or breaks < state["line"]:
+            return None
+        return {**state, "line": breaks}
+
     def _begin(self, source: Source, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
         """Find header and schema. Returns where the events begin, -1: not yet there."""
         header = _HEADER.search(data, 0, _LONGEST_PREFACE)

@@ -24,6 +24,7 @@ import polars as pl
 import xxhash
 
 from engine import __version__
+from engine.live.look import default_folder
 from engine.problems import Problem
 
 if TYPE_CHECKING:
@@ -79,13 +80,6 @@ class Manifest(msgspec.Struct, array_like=True, frozen=True):
 
 
 _DECODER = msgspec.msgpack.Decoder(Manifest)
-
-
-def default_folder() -> str:
-    """The user's cache folder of loadlens (``XDG_CACHE_HOME`` is honoured)."""
-    import platformdirs
-
-    return platformdirs.user_cache_dir("loadlens", appauthor=False)
 
 
 class Cache:

@@ -30,6 +30,10 @@ system's clock leaves no trace in its modification time."""
 _VERIFY_WHOLE = 16 << 20
 
 
+Rear = Callable[[File, Content], tuple[int, Callable[[Feed, Content], bool]] | None]
+"""Of a file whose rear part another process reads: at which byte that is due, and how to take it then."""
+
+
 class Follower:
     """Reads files into stores. Knows the views' readers, nothing of directories or threads."""
 
@@ -54,6 +58,7 @@ class Follower:
         self.infos: dict[str, dict[int, FileInfo]] = {name: {} for name in stores}
         self.troubled: dict[str, set[Feed]] = {name: set() for name in stores}
         self.bytes_read = 0
+        self.rear: Rear | None = None
         self._ids = 0
 
     def admit(self, view: str, kinds: Iterable[FileKind], store: Store) -> None:
@@ -97,6 +102,15 @@ class Follower:
         self._ids += 1
         feed.id = self._ids
         self.feeds[feed.view][feed.id] = feed
+
+    @property
+    def last_id(self) -> int:
+        """The highest id given."""
+        return self._ids
+
+    def go_on_from(self, number: int) -> None:
+        """Give the ids behind ``number`` next. They must not have been given."""
+        self._ids = number
 
     def adopt(self, feed: Feed) -> None:
         """Give a feed made elsewhere (from the cache) its id."""
@@ -297,23 +311,30 @@ class Follower:
             changed = True
         feed.stale = False
         carry = b""
-        for data in self._pieces(feed, content):
-            answer = self._call(file, feed, content, data, feed.state, False)
-            if answer is None:
-                feed.stale = True
-                carry = b""
+        at, take = (self.rear(file, content) if self.rear is not None and not content.streamed else None) or (0, None)
+        for until in (at, content.size) if take is not None else (content.size,):
+            for data in self._pieces(feed, content, until):
+                answer = self._call(file, feed, content, data, feed.state, False)
+                if answer is None:
+                    feed.stale = True
+                    carry = b""
+                    break
+                reading, count = answer
+                used = reading.consumed
+                if used:
+                    changed = True
+                    store.put(feed.id, reading.rows, count)
+                    feed.state = reading.state
+                    feed.problems = bounded(file, (*feed.problems, *reading.problems))
+                    self._advance(feed, data, used)
+                carry = data[used:] if used else data
+                if store.gathered > 500_000:
+                    self.flush(feed.view)
+            if feed.stale:
                 break
-            reading, count = answer
-            used = reading.consumed
-            if used:
+            if take is not None and feed.consumed == at and take(feed, content):
                 changed = True
-                store.put(feed.id, reading.rows, count)
-                feed.state = reading.state
-                feed.problems = bounded(file, (*feed.problems, *reading.problems))
-                self._advance(feed, data, used)
-            carry = data[used:] if used else data
-            if store.gathered > 500_000:
-                self.flush(feed.view)
+                feed.problems = bounded(file, feed.problems)
         feed.rest = bool(carry)
         if carry and quiet and content.damage is None:
             answer = self._call(file, feed, content, carry, copied(feed.state), True)
@@ -327,8 +348,9 @@ class Follower:
         return feed.rest and not feed.provisional
 
     @staticmethod
-    def _pieces(feed: Feed, content: Content) -> Iterator[bytes]:
-        """What is new, block by block, each from where the reader has come to meanwhile. Raises TooBig."""
+    def _pieces(feed: Feed, content: Content, until: int) -> Iterator[bytes]:
+        """What is new up to byte ``until``, block by block, each from where the reader has come to meanwhile. Raises
+        TooBig."""
         if content.streamed:
             carry = b""
             for block in content.blocks(feed.consumed):
@@ -340,13 +362,13 @@ class Follower:
                     raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
             return
         length = tail.BLOCK
-        while feed.consumed < content.size:
+        while feed.consumed < until:
             before = feed.consumed
-            data = content.piece(before, min(length, content.size - before))
+            data = content.piece(before, min(length, until - before))
             if not data:
                 return
             yield data
-            if before + len(data) >= content.size:
+            if before + len(data) >= until:
                 return
             if feed.consumed > before:
                 length = tail.BLOCK

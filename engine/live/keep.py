@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
-import numpy as np
-import polars as pl
-
-from engine.inputs import FILE, FileInfo
 from engine.live.book import Feed, File
 from engine.live.cache import Cache, Entry, Manifest, Other, new_segment
 from engine.live.follow import Follower
+from engine.live.restore import entry_of, feed_of, fits, mark_read, packing_of, put, relative
 from engine.live.scan import Stat
 from engine.live.store import Store
-from engine.live.unpack import Packing
 from engine.view import View
 
 GROWN = 0.25
@@ -68,7 +60,7 @@ class Keeper:
         wanted: dict[tuple[str, str], dict[str, list[tuple[File, Stat, Entry]]]] = {}
         for file, stat in files:
             self._open(file.root)
-            path = _relative(file)
+            path = relative(file)
             exact = True
             head: Entry | Other | None = None
             for name in names:
@@ -89,7 +81,7 @@ class Keeper:
                     exact = False
             if head is not None:
                 file.head_length, file.head_mark = head.head_length, head.head_mark
-                file.packing = _packing(head.packing)
+                file.packing = packing_of(head.packing)
                 if isinstance(head, Other) and not file.feeds:
                     file.reason = head.reason
             if exact and head is not None:
@@ -98,12 +90,9 @@ class Keeper:
             for segment, items in segments.items():
                 if not self._restore_segment(place, segment, items):
                     known.difference_update(file for file, _, _ in items)
-        now = time.monotonic()
         for file, stat in files:
             if file in known:
-                file.stat = file.noted = stat[2:]
-                file.noted_at = now
-                file.read_path = file.path
+                mark_read(file, stat)
         return known
 
     def _usable(self, view: str, entry: Entry, stat: Stat) -> bool:
@@ -122,45 +111,16 @@ class Keeper:
         if frames is None:
             self._sums[place].pop(segment, None)
             return False
-        tables = self._stores[view].tables
-        if any(name not in tables or _differs(frame, tables[name].schema) for name, frame in frames.items()):
+        if not fits(frames, self._stores[view]):
             return False
-        follower = self._follower
-        top = max((int(frame[FILE].max() or 0) for frame in frames.values() if frame.height), default=0)  # type: ignore[arg-type]
-        numbers = np.zeros(max(top, *(entry.number for _, _, entry in items)) + 1, dtype=np.uint32)
         kinds = {kind.id: kind for kind in self._views[view].kinds}
+        numbers = []
         for file, _, entry in items:
-            feed = Feed(view, kinds[entry.kind], entry.name)
-            follower.adopt(feed)
-            numbers[entry.number] = feed.id
-            feed.version = follower.versions[view] + 1
-            feed.consumed, feed.mark, feed.digest = entry.consumed, entry.mark, entry.digest
-            feed.rest, feed.tried_final, feed.problems = entry.rest, entry.tried_final, entry.problems
-            feed.state = msgspec.msgpack.decode(entry.state)
-            feed.info = FileInfo(
-                feed.id,
-                file.shown,
-                file.label,
-                entry.kind,
-                entry.mtime_ms,
-                entry.stat[2],
-                feed.version,
-            )
-            file.feeds.append(feed)
-            follower.infos[view][feed.id] = feed.info
-            follower.note(feed)
-            file.reason = ""
+            feed = feed_of(self._follower, view, kinds[entry.kind], file, entry)
+            numbers.append((entry.number, feed.id))
             self._saved[feed.id] = entry
-        follower.touched.add(view)
-        files = frozenset(int(number) for number in numbers if number)
-        for name, frame in frames.items():
-            if not frame.height:
-                continue
-            mapped = numbers[frame[FILE].to_numpy()]
-            frame = frame.with_columns(pl.Series(FILE, mapped))
-            if not mapped.all():
-                frame = frame.filter(pl.col(FILE) != 0)
-            self._stores[view].put_frame(name, frame, files)
+        self._follower.touched.add(view)
+        put(self._stores[view], frames, numbers)
         self.restored += len(items)
         return True
 
@@ -189,7 +149,7 @@ class Keeper:
             for view in self._views:
                 if view not in wanted:
                     others.setdefault((file.root, view), []).append(
-                        Other(_relative(file), stat, file.head_length, file.head_mark, file.packing, file.reason)
+                        Other(relative(file), stat, file.head_length, file.head_mark, file.packing, file.reason)
                     )
         alive = set().union(*(feeds.keys() for feeds in self._follower.feeds.values()))
         self._saved = {number: entry for number, entry in self._saved.items() if number in alive}
@@ -234,10 +194,10 @@ class Keeper:
                 # A log that has grown keeps its saved prefix as it was; else only what is around the rows may differ.
                 again = before
                 if feed.consumed == before.consumed:
-                    again = self._entry(file, feed, stat, before.segment, before.number) or before
+                    again = entry_of(file, feed, stat, before.segment, before.number) or before
                 entries.append(again)
                 continue
-            made = self._entry(file, feed, stat, segment, feed.id)
+            made = entry_of(file, feed, stat, segment, feed.id)
             if made is not None:
                 entries.append(made)
                 new.append((feed, made))
@@ -264,48 +224,6 @@ class Keeper:
             return 1 << 60
         return sum(1 for entry in manifest.entries if entry.segment == segment)
 
-    @staticmethod
-    def _entry(file: File, feed: Feed, stat: Stat, segment: str, number: int) -> Entry | None:
-        digest = feed.hasher.intdigest() if feed.hasher is not None else feed.digest
-        if digest is None or feed.info is None:
-            return None
-        try:
-            state: bytes = msgspec.msgpack.encode(feed.state)
-        except (TypeError, OverflowError, ValueError):
-            return None
-        return Entry(
-            path=_relative(file),
-            stat=stat,
-            head_length=file.head_length,
-            head_mark=file.head_mark,
-            packing=file.packing,
-            kind=feed.kind.id,
-            name=feed.name,
-            segment=segment,
-            number=number,
-            consumed=feed.consumed,
-            mark=feed.mark,
-            digest=digest,
-            rest=feed.rest,
-            tried_final=feed.tried_final,
-            mtime_ms=feed.info.mtime_ms,
-            state=state,
-            problems=feed.problems,
-        )
-
-
-def _differs(frame: pl.DataFrame, schema: Any) -> bool:
-    found = dict(frame.schema)
-    return found.pop(FILE, None) != pl.UInt32 or found != dict(schema)
-
-
-def _relative(file: File) -> bytes:
-    return os.fsencode(os.path.relpath(file.path, file.root))
-
 
 def _stat_of(file: File) -> Stat | None:
     return None if file.stat is None else (*file.identity, *file.stat)
-
-
-def _packing(text: str) -> Packing:
-    return "gzip" if text == "gzip" else "zstd" if text == "zstd" else ""

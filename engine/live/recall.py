@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ import polars as pl
 import xxhash
 
 import engine
-from engine.live.cache import default_folder, trim, write
-from engine.live.options import LiveSettings
-from engine.live.scan import Changes, Scanner, Stat
+from engine.live.cache import trim, write
+from engine.live.look import Look
+from engine.live.scan import Stat
 from engine.parameters import Parameters
 from engine.problems import Problem
 from engine.result import Finding, Headline, Result
@@ -52,49 +52,26 @@ class _Saved(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Recall:
-    """Looks once at what is below ``roots``; finds and keeps the result of ``view`` over it.
-
-    ``scanned`` is what was seen, for a session that has to read after all. ``wanted`` False: only look.
-    """
+    """Finds and keeps the result of ``view`` with these choices over the files of ``look``. ``wanted`` False: neither."""
 
     def __init__(
-        self,
-        roots: Sequence[str],
-        settings: LiveSettings,
-        view: Any,
-        parameters: Parameters,
-        at_ms: int | None,
-        *,
-        wanted: bool = True,
+        self, look: Look, view: Any, parameters: Parameters, at_ms: int | None, *, wanted: bool = True
     ) -> None:
-        roots = tuple(dict.fromkeys(os.path.abspath(os.path.expanduser(root)) for root in roots))
-        scanner = Scanner(roots, ignore=settings.ignore, follow_symlinks=settings.follow_symlinks)
-        self._begun_ns = _now_ns()
-        changes = scanner.scan()
-        self.scanned: tuple[Scanner, Changes] = (scanner, changes)
-        self.size = sum(stat[2] for stat in changes.changed.values())
-        self._limit = settings.cache_max_mb << 20
-        self._parsed = Path(settings.cache_dir or default_folder()) / "parsed"
+        self._look = look
         self._file: Path | None = None
         self._stamp = b""
-        enough = changes.changed and self.size >= settings.cache_min_mb * (1 << 20)
-        if not (wanted and settings.cache and self._limit > 0 and enough and getattr(view, "lasting", False)):
+        if not (wanted and look.caching and getattr(view, "lasting", False)):
             return
         program = _program()
-        if program is None or scanner.problems:
+        if program is None or look.scanner.problems:
             return
+        files = sorted((os.fsencode(path), stat) for path, stat in look.changes.changed.items())
         try:
-            choices = msgspec.msgpack.encode((parameters, at_ms, settings))
-            self._stamp = xxhash.xxh3_128_digest(
-                b"".join(
-                    (program, msgspec.msgpack.encode(sorted((os.fsencode(p), s) for p, s in changes.changed.items())))
-                )
-            )
+            choices = msgspec.msgpack.encode((parameters, at_ms, look.settings))
+            self._stamp = xxhash.xxh3_128_digest(program + msgspec.msgpack.encode(files))
         except (TypeError, OverflowError, ValueError):
             return
-        place = repr(("result", view.name, [os.path.realpath(root) for root in roots]))
-        folder = self._parsed / xxhash.xxh3_128_hexdigest(place.encode("utf-8", "surrogateescape"))
-        self._file = folder / f"{xxhash.xxh3_128_hexdigest(choices)}.result"
+        self._file = look.folder(view.name) / f"{xxhash.xxh3_128_hexdigest(choices)}.result"
 
     def find(self) -> Result | None:
         """The result kept of these very files, None if there is none that can be used."""
@@ -115,15 +92,16 @@ class Recall:
     def keep(self, result: Result, settled: Mapping[str, Stat] | None) -> bool:
         """Keep ``result``. ``settled``: path and identity of every file as it was read, None if that is not certain.
         False if it is not kept."""
-        changed = self.scanned[1].changed
+        changed = self._look.changes.changed
         if self._file is None or settled != changed:
             return False
-        if max(stat[3] for stat in changed.values()) > self._begun_ns - RACY_NS:
+        if max(stat[3] for stat in changed.values()) > self._look.begun_ns - RACY_NS:
             return False
         folder = self._file.parent
         try:
             data = _packed(result, self._stamp)
-            if len(data) > self._limit // 4:
+            limit = self._look.settings.cache_max_mb << 20
+            if len(data) > limit // 4:
                 return False
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if folder.stat().st_uid != os.geteuid():
@@ -132,7 +110,7 @@ class Recall:
             others = sorted(folder.glob("*.result"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
             for path in others[KEPT:]:
                 path.unlink(missing_ok=True)
-            trim(self._parsed, self._limit)
+            trim(folder.parent, limit)
         except (OSError, pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
             log.debug("the result could not be kept: %s", error)
             return False
@@ -209,12 +187,6 @@ class _Frames(Mapping[str, pl.DataFrame]):
 
     def __len__(self) -> int:
         return len(self._pieces)
-
-
-def _now_ns() -> int:
-    import time
-
-    return time.time_ns()
 
 
 def _program() -> bytes | None:

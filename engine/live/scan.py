@@ -96,6 +96,15 @@ class Scanner:
         """Number of regular files seen."""
         return len(self.singles) + sum(len(folder.files) for folder in self.folders.values())
 
+    def stat_of(self, path: str) -> Stat | None:
+        """Identity of the file at ``path`` as last seen, None if none was."""
+        single = self.singles.get(path)
+        if single is not None:
+            return single
+        parent, name = os.path.split(path)
+        folder = self.folders.get(parent)
+        return folder.files.get(name) if folder is not None else None
+
     def root_of(self, path: str) -> int:
         """Index of the root under which ``path`` was found."""
         if path in self.singles:

@@ -7,7 +7,7 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,12 +16,15 @@ from engine.inputs import Inputs
 from engine.live.book import File
 from engine.live.cache import Cache
 from engine.live.copies import PACKED
+from engine.live.crew import LATE, Crew, module_of, start, worth
 from engine.live.follow import Follower
 from engine.live.keep import Keeper
+from engine.live.look import Look
 from engine.live.options import LiveSettings
 from engine.live.scan import Changes, Scanner, Stat
 from engine.live.status import Ignored, RootStatus, Status
 from engine.live.store import Store
+from engine.live.team import Team
 from engine.live.watch import Watcher
 from engine.problems import Problem, fold
 from engine.result import Result
@@ -59,21 +62,25 @@ class Session:
         settings: LiveSettings | None = None,
         now_ms: Callable[[], int] = wall_clock,
         strict: bool = False,
-        scanned: tuple[Scanner, Changes] | None = None,
+        look: Look | None = None,
+        crew: Crew | None = None,
     ) -> None:
-        """``scanned``: a first look at these roots, just taken: then ``scan`` does not look once more."""
+        """``look``: a first look at these roots, just taken: then ``scan`` does not look once more. ``crew``: a helper
+        already reading what was found."""
         self.roots = tuple(dict.fromkeys(os.path.abspath(Path(root).expanduser()) for root in roots))
         self.views = {view.name: view for view in views}
         if len(self.views) != len(views):
             raise ValueError("two views have the same name")
         self.settings = settings or LiveSettings()
         self._now_ms = now_ms
-        self._scanned = scanned[1] if scanned is not None and scanned[0].roots == self.roots else None
-        self._scanner = (
-            scanned[0]
-            if scanned is not None and self._scanned is not None
-            else Scanner(self.roots, ignore=self.settings.ignore, follow_symlinks=self.settings.follow_symlinks)
-        )
+        if look is None or look.roots != self.roots:
+            look = None
+            self._scanner = Scanner(
+                self.roots, ignore=self.settings.ignore, follow_symlinks=self.settings.follow_symlinks
+            )
+        else:
+            self._scanner = look.scanner
+        self._seen = look.changes if look is not None else None
         self._stores = {name: _store(view) for name, view in self.views.items()}
         kinds = [(view.name, kind) for view in views for kind in view.kinds]
         self._follower = Follower(kinds, self._stores, self.settings, now_ms, strict=strict)
@@ -97,6 +104,7 @@ class Session:
         self._saved_at = -SAVE_EVERY_S
         self._saved_read = 0
         self._watcher = Watcher(self.roots, self.settings, self)
+        self._crew = crew
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
         self._counted = False  # whether the counts in _status are those of now
         self._scans = 0
@@ -166,7 +174,7 @@ class Session:
             if self._closed:
                 return frozenset()
             begin = time.perf_counter()
-            changes, self._scanned = self._scanned, None
+            changes, self._seen = self._seen, None
             if changes is None and hints is not None:
                 changes = self._scanner.look(hints)
             if changes is None:
@@ -183,7 +191,7 @@ class Session:
                 for file in self._waiting:
                     if file.due is not None and (final or file.due <= now):
                         todo.setdefault(file, False)
-                self._visit(todo, final, progress)
+                self._read(todo, final, progress)
                 self._counted &= not todo and not changes
             finally:
                 if enabled:
@@ -318,26 +326,79 @@ class Session:
             return next(iter(paths))
         return min(paths, key=lambda path: (os.path.islink(path), os.path.realpath(path) != path, path))
 
-    def _visit(self, todo: dict[File, bool], final: bool, progress: Callable[[float, str], None] | None) -> None:
+    def _read(self, todo: dict[File, bool], final: bool, progress: Callable[[float, str], None] | None) -> None:
+        """Visit these files, with a helping process if that pays."""
+        crew, self._crew = self._crew, None
+        try:
+            # Plain files first: a packed copy beside one is then known as such.
+            order = (
+                sorted(todo, key=lambda file: (file.path.endswith(PACKED), file.path)) if len(todo) > 1 else list(todo)
+            )
+            new = [file for file in order if file.stat is None and not file.path.endswith(PACKED)]
+            stats = {file: self._scanner.stat_of(file.path) for file in new} if crew is not None or len(new) > 1 else {}
+            if crew is None and worth(sum(s[2] for s in stats.values() if s is not None), self.settings, LATE):
+                modules = [module_of(view) for view in self.views.values()]
+                if all(modules):
+                    listed = [(file.path, file.root, stat) for file, stat in stats.items() if stat is not None]
+                    crew = start(listed, modules, self.settings, final=final)
+            if crew is None:
+                self._visit(order, todo, final, progress)
+                return
+            team = Team(crew, self._follower, self.views)
+            places = {file: crew.place(file.path, stat) for file, stat in stats.items() if stat is not None}
+            self._visit(order, todo, final, progress, team, places)
+        finally:
+            self._follower.rear = None
+            if crew is not None:
+                crew.close()
+
+    def _visit(
+        self,
+        order: Sequence[File],
+        todo: dict[File, bool],
+        final: bool,
+        progress: Callable[[float, str], None] | None,
+        team: Team | None = None,
+        places: Mapping[File, int] = MappingProxyType({}),
+    ) -> None:
         follower = self._follower
-        # Plain files first: a packed copy beside one is then known as such.
-        order = sorted(todo, key=lambda file: (file.path.endswith(PACKED), file.path)) if len(todo) > 1 else list(todo)
         total = len(order)
+        left: list[tuple[int, File]] = []
         for count, file in enumerate(order):
             if self._closed:
                 return
-            try:
-                follower.visit(file, final=final, force=todo[file])
-            except Exception as error:  # a mistake of ours with one file must not keep the others from being read
-                follower.give_up(file, error)
-            (self._waiting.add if file.due is not None else self._waiting.discard)(file)
-            (self._troubled.add if file.problems else self._troubled.discard)(file)
+            place = places.get(file, -1)
+            if team is not None and not team.mine(place):
+                left.append((place, file))
+                continue
+            self._one(file, final, todo[file])
             if count % BATCH_FILES == BATCH_FILES - 1:
                 for name, store in self._stores.items():
                     if store.gathered:
                         follower.flush(name)
             if progress is not None and (count % 64 == 0 or count == total - 1):
-                progress((count + 1) / total, clean(os.path.basename(file.path)))
+                progress((count + 1) / total if team is None else team.share, clean(os.path.basename(file.path)))
+        if team is not None:
+            for name in self._stores:
+                follower.flush(name)  # what both have read becomes frames at the same time
+            for place, file in team.take(left):
+                if self._closed:
+                    return
+                team.number(place)
+                self._one(file, final, todo[file])
+            team.number(-1)
+            for _, file in left:
+                (self._waiting.add if file.due is not None else self._waiting.discard)(file)
+            if progress is not None:
+                progress(1.0, "")
+
+    def _one(self, file: File, final: bool, force: bool) -> None:
+        try:
+            self._follower.visit(file, final=final, force=force)
+        except Exception as error:  # a mistake of ours with one file must not keep the others from being read
+            self._follower.give_up(file, error)
+        (self._waiting.add if file.due is not None else self._waiting.discard)(file)
+        (self._troubled.add if file.problems else self._troubled.discard)(file)
 
     def _publish(self) -> frozenset[str]:
         """Make new snapshots of the views that were touched."""

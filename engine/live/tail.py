@@ -131,6 +131,11 @@ class Content:
         """Whether content comes in blocks one after another; else ``piece`` can read anywhere."""
         return bool(self.packing) or self._whole is not None or self.size <= WHOLE
 
+    def line_begin(self, about: int) -> int:
+        """Where the first line behind byte ``about`` begins, 0 if none is near."""
+        end = self.raw(about, WHOLE).find(b"\n")
+        return about + end + 1 if end >= 0 else 0
+
     def piece(self, offset: int, length: int) -> bytes:
         """Some bytes of a file that is not packed."""
         data = _pread(self._fd, length, offset)

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from engine.live import recall
+from engine.live.look import Look
 from engine.live.recall import Recall
 from engine.live.session import Session
 from engine.problems import Problem
@@ -58,14 +59,14 @@ class Lasting(FakeView):
 def look(root: Path, tmp_path: Path, *, view: Any = None, at_ms: int | None = None, **changes: Any) -> Recall:
     given = {"cache": True, "cache_dir": str(tmp_path / "cache"), "cache_min_mb": 0.0, **changes}
     view = view or Lasting()
-    return Recall([str(root)], settings(**given), view, view.parameters(), at_ms)
+    return Recall(Look([str(root)], settings(**given)), view, view.parameters(), at_ms)
 
 
 def kept(root: Path, tmp_path: Path, **changes: Any) -> bool:
     """Read everything as a report does and keep RESULT as what came of it."""
     view = Lasting()
     found = look(root, tmp_path, view=view, **changes)
-    session = Session([root], [view], settings=settings(cache=False), scanned=found.scanned)
+    session = Session([root], [view], settings=settings(cache=False), look=found._look)
     session.scan(final=True)
     assert session.inputs(view.name).files
     return found.keep(RESULT, session.settled())
@@ -124,7 +125,7 @@ def test_what_has_not_settled_is_not_kept(root: Path, tmp_path: Path) -> None:
     age(root)
     found = look(root, tmp_path)
     assert not found.keep(RESULT, None)
-    session = Session([root], [Lasting()], settings=settings(cache=False), scanned=found.scanned)
+    session = Session([root], [Lasting()], settings=settings(cache=False), look=found._look)
     (root / "one.log").write_bytes(line("a", 1) + line("b", 9))  # between the look and the reading
     age(root)
     session.scan(final=True)
@@ -136,7 +137,7 @@ def test_unreadable_files_are_asked_again(root: Path, tmp_path: Path) -> None:
     (root / "one.log").write_bytes(line("boom", 0))  # the reader itself fails
     age(root)
     found = look(root, tmp_path, view=view)
-    session = Session([root], [view], settings=settings(cache=False), scanned=found.scanned)
+    session = Session([root], [view], settings=settings(cache=False), look=found._look)
     session.scan(final=True)
     assert session.settled() is None
 

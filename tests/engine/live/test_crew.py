@@ -1,0 +1,298 @@
+"""A helping process: whoever reads, the rows are the same, and nothing depends on it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from engine.inputs import FILE
+from engine.job_heuristics.view import VIEW
+from engine.live import crew, session, worker
+from engine.live.crew import Board, Crew, module_of
+from engine.live.options import LiveSettings
+from engine.live.session import Session
+from sample_data.job_heuristics import writer
+from sample_data.job_heuristics.plans import CLUSTER, Shape, make
+
+SETTINGS = LiveSettings(cache=False)
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[bytes]:
+    return [writer.text(make(Shape(f"job {n}", "ann", "etl", maps=3, reduces=1), n, CLUSTER, n)) for n in range(1, 4)]
+
+
+@pytest.fixture
+def root(tmp_path: Path, texts: list[bytes]) -> Path:
+    """Histories, configurations, odd ones, packed ones, foreign ones."""
+    root = tmp_path / "root"
+    root.mkdir()
+    for n in range(24):
+        old, new = str(CLUSTER).encode(), str(CLUSTER + n).encode()
+        (root / f"{n:02d}.jhist").write_bytes(texts[n % 3].replace(old, new))
+    (root / "05.jhist").write_bytes(texts[0][:-40])  # a last record without its end
+    (root / "07.jhist").write_bytes(texts[0].replace(b"TASK_FINISHED", b"WHAT_IS_THIS"))
+    (root / "11.jhist").write_bytes(b"no history\n")
+    (root / "13.jhist").write_bytes(b"")
+    (root / "15.jhist").write_bytes(gzip.compress(texts[1]))
+    (root / "17.jhist.gz").write_bytes(gzip.compress(texts[2]))
+    (root / "job_1_1_conf.xml").write_bytes(b"<configuration><property><name>a</name><value>b</value></property></x>")
+    (root / "zz.bin").write_bytes(b"\x00\xff")
+    old_enough(root)
+    return root
+
+
+def old_enough(root: Path) -> None:
+    then = time.time() - 60
+    for path in root.iterdir():
+        os.utime(path, (then, then))
+
+
+def rows(live: Session) -> dict[str, pl.DataFrame]:
+    """Content of every table by path."""
+    inputs = live.inputs(VIEW.name)
+    paths = {number: info.path for number, info in inputs.files.items()}
+    names = pl.DataFrame({FILE: list(paths), "path": list(paths.values())}, schema={FILE: pl.UInt32, "path": pl.String})
+    found = {}
+    for table in {t.name: t for kind in VIEW.kinds for t in kind.tables}.values():
+        frame = inputs.table(table.name).join(names, FILE, "left", maintain_order="left").drop(FILE)
+        found[table.name] = frame.sort("path", maintain_order=True)
+    return found
+
+
+def in_order(live: Session) -> bool:
+    """Whether the ids of files follow their paths: of two sources of equal worth the first one counts."""
+    files = live.inputs(VIEW.name).files
+    paths = [files[number].path for number in sorted(files)]
+    return paths == sorted(paths, key=lambda path: (path.endswith(".gz"), path))
+
+
+def same(one: Session, other: Session) -> bool:
+    a, b = one.inputs(VIEW.name), other.inputs(VIEW.name)
+    described = [sorted((i.path, i.kind, i.size, i.mtime_ms, i.stale) for i in x.files.values()) for x in (a, b)]
+    assert described[0] == described[1]
+    assert a.problems == b.problems and one.problems == other.problems
+    left, right = rows(one), rows(other)
+    return all(frame.equals(right[name]) for name, frame in left.items())
+
+
+def alone(root: Path) -> Session:
+    found = Session([root], [VIEW], settings=SETTINGS)
+    found.scan(final=True)
+    return found
+
+
+class Fake:
+    """In the place of the process: everything happens here, beforehand."""
+
+    def __init__(self, board: int) -> None:
+        self.answers, self.out = os.pipe()
+
+    def kill(self) -> None:
+        for fd in (self.answers, self.out):
+            os.close(fd)
+
+
+def started(monkeypatch: pytest.MonkeyPatch, root: Path, before: Callable[[Crew, Board], None] | None = None) -> Crew:
+    """A crew whose helper has done its work already; ``before``: what the session has done by then."""
+    monkeypatch.setattr(crew, "_Process", Fake)
+    look = session.Look([str(root)], SETTINGS)
+    files = [(path, str(root), stat) for path, stat in look.changes.changed.items() if not path.endswith(".gz")]
+    made = crew.start(files, [module_of(VIEW)], SETTINGS, final=True)
+    assert made is not None
+    fd = os.dup(made._board.fd)
+    board = Board(fd)
+    if before is not None:
+        before(made, board)
+    request = worker.msgspec.msgpack.decode(board.request(), type=crew.Request)
+    process: Any = made._process
+    worker.Hand(board, request, [VIEW], answers=process.out).work()
+    board.close()
+    return made
+
+
+@pytest.mark.parametrize("met", [0, 1, 9, 20, 99])
+def test_whoever_reads_the_rows_are_the_same(root: Path, monkeypatch: pytest.MonkeyPatch, met: int) -> None:
+    monkeypatch.setattr(worker, "CLAIM", 10_000)
+    monkeypatch.setattr(worker, "HAND_OVER", 100_000)
+
+    def come(made: Crew, board: Board) -> None:
+        board.view[0] = met
+
+    live = Session([root], [VIEW], settings=SETTINGS, crew=started(monkeypatch, root, come))
+    live.scan(final=True)
+    assert same(live, alone(root))
+    assert in_order(live)
+    # It goes on as if it had read all itself.
+    with (root / "03.jhist").open("ab") as file:
+        file.write(b'{"type":"TASK_STARTED","event":{"org.apache.hadoop.mapreduce.jobhistory.TaskStarted":{"taskid":')
+        file.write(b'"task_1_1_m_7","taskType":"MAP","startTime":1700000000000,"splitLocations":""}}}\n')
+    (root / "21.jhist").unlink()
+    live.scan(final=True)
+    assert same(live, alone(root))
+
+
+def test_files_that_change_meanwhile_are_read_here(root: Path, monkeypatch: pytest.MonkeyPatch, texts: Any) -> None:
+    made = started(monkeypatch, root)
+    (root / "20.jhist").write_bytes(texts[2])
+    (root / "22.jhist").unlink()
+    live = Session([root], [VIEW], settings=SETTINGS, crew=made)
+    live.scan(final=True)
+    assert same(live, alone(root))
+
+
+@pytest.fixture(scope="module")
+def large_text() -> bytes:
+    # Larger than what is read in one go, or there is no rear.
+    return writer.text(make(Shape("large", "ann", "etl", maps=720, reduces=40), 1, CLUSTER, 1))
+
+
+@pytest.fixture
+def large(tmp_path: Path, large_text: bytes) -> Path:
+    """One history that is larger than all else."""
+    root = tmp_path / "large"
+    root.mkdir()
+    (root / "b.jhist").write_bytes(large_text.replace(b'"m_000700"', b'"no number"', 1))
+    (root / "a.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 2, CLUSTER, 2)))
+    (root / "c.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 3, CLUSTER, 3)))
+    old_enough(root)
+    return root
+
+
+def test_the_rear_of_a_large_file(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = started(monkeypatch, large)
+    live = Session([large], [VIEW], settings=SETTINGS, crew=made)
+    taken: list[bool] = []
+    real = session.Team._join
+
+    def join(self: Any, feed: Any, content: Any) -> bool:
+        taken.append(real(self, feed, content))
+        return taken[-1]
+
+    monkeypatch.setattr(session.Team, "_join", join)
+    live.scan(final=True)
+    assert taken == [True]
+    assert same(live, alone(large))
+    with (large / "b.jhist").open("r+b") as file:  # rewritten in place: its fingerprint must tell
+        file.seek(5_000)
+        file.write(b"#")
+    live.scan(final=True)
+    assert same(live, alone(large))
+
+
+@pytest.mark.parametrize("oddity", ["job", "bad-schema", "header", "blank", "garbage", "end", "grown"])
+def test_a_state_that_could_not_be_foreseen(large: Path, monkeypatch: pytest.MonkeyPatch, oddity: str) -> None:
+    path = large / "b.jhist"
+    lines = path.read_bytes().split(b"\n")
+    if oddity == "job":  # the job changes behind what the prediction has seen
+        end = next(line for line in lines if line.startswith(b'{"type":"JOB_SUBMITTED"'))
+        lines[700:700] = [end.replace(str(CLUSTER).encode(), b"77")]
+    elif oddity == "bad-schema":
+        lines[1] = b'{"type":"record"'
+    elif oddity == "header":
+        lines[:2] = [b"Avro-Text", b"{}"]
+    elif oddity == "blank":
+        lines[40:40] = [b""] * 300
+    elif oddity == "garbage":
+        lines[300:300] = [b"\xff\xfe"] * 20
+    elif oddity == "end":
+        lines[-2:] = [lines[-2][:50]]
+    path.write_bytes(b"\n".join(lines))
+    old_enough(large)
+    made = started(monkeypatch, large)
+    if oddity == "grown":
+        with path.open("ab") as file:
+            file.write(lines[-3] + b"\n")
+    live = Session([large], [VIEW], settings=SETTINGS, crew=made)
+    live.scan(final=True)
+    assert same(live, alone(large))
+
+
+def test_a_real_process(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "LATE", 1)
+    monkeypatch.setattr(crew, "_processors", lambda: 2)
+    made: list[Crew] = []
+    real = crew.start
+
+    def start(*args: Any, **more: Any) -> Crew | None:
+        found = real(*args, **more)
+        assert found is not None
+        made.append(found)
+        found.mine = lambda index: index < 6  # type: ignore[method-assign]  # so that it has something to do
+        return found
+
+    monkeypatch.setattr(session, "start", start)
+    live = Session([root], [VIEW], settings=SETTINGS)
+    read: list[str] = []
+    monkeypatch.setattr(Session, "_one", spy(Session._one, lambda self, file, *_: read.append(file.path)))
+    live.scan(final=True)
+    assert len(made) == 1 and made[0]._process is None
+    assert 6 < len(read) < 16  # the first ones, and those that nobody else could be sure of
+    assert same(live, alone(root))
+    until = time.monotonic() + 5
+    while children():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def spy(real: Callable[..., Any], note: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        note(*args)
+        return real(*args)
+
+    return call
+
+
+def descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def children() -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["exit 3", "exec sleep 60", "echo nonsense; exec sleep 60", "echo 10 99999999; exec sleep 60", "echo 0 8", None],
+)
+def test_a_helper_that_is_of_no_use(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
+) -> None:
+    program = tmp_path / "helper"
+    if script is not None:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(session, "LATE", 1)
+    monkeypatch.setattr(crew, "_processors", lambda: 2)
+    monkeypatch.setattr(crew, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(Crew, "mine", lambda self, index: index < 6)
+    before = descriptors()
+    live = Session([root], [VIEW], settings=SETTINGS)
+    begun = time.monotonic()
+    live.scan(final=True)
+    assert time.monotonic() - begun < 10
+    assert same(live, alone(root))
+    until = time.monotonic() + 5
+    while children() or descriptors() > before:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_when_a_helper_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_processors", lambda: 2)
+    assert crew.worth(crew.LEAST, SETTINGS, crew.LEAST)
+    assert not crew.worth(crew.LEAST - 1, SETTINGS, crew.LEAST)
+    assert not crew.worth(crew.LEAST, LiveSettings(helper=False), crew.LEAST)
+    monkeypatch.setattr(crew, "_processors", lambda: 1)
+    assert not crew.worth(crew.LEAST, SETTINGS, crew.LEAST)
+    assert module_of(VIEW) == "engine.job_heuristics.view"
+    assert module_of(object()) == ""
