@@ -611,7 +611,7 @@ def _again(
         touched.update(_ids(events.conf))
     part = _build(events)
     built = _Built(
-        old.model.replaced(touched, part.model.only(touched)),
+        old.model.replaced(touched, part.model.only(frozenset(touched))),
         _merged(old.files, part.files, touched),
         _merged(old.confs, part.confs, touched),
         {**old.names, **{n: j | old.names.get(n, set()) for n, j in part.names.items()}},

@@ -6,7 +6,7 @@ concerns one job (option ``job``) is made for that one only.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from engine.job_heuristics.beyond_tables import COSTS, LISTING, RECOMMENDATIONS,
 from engine.job_heuristics.changes import Changes, spliced
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.results import Judged
 from engine.job_heuristics.rules import NAMES, Rules
 from engine.job_heuristics.shown import Detail
 from engine.job_heuristics.tables import SEVERITIES
@@ -94,26 +95,27 @@ def changed_limits(
 
 def extend(
     model: Model,
-    verdicts: pl.DataFrame,
-    jobs: pl.DataFrame,
+    judged: Judged,
     rules: Rules,
     job_id: str | None,
     parameters: JobParameters,
     changes: Changes,
     context: Context,
 ) -> Extension:
-    """Tables and detail from the model, the ``heuristics`` and ``jobs`` result frames and the rules in force; ``job_id``
-    is the chosen job. Pure; ``context.memo`` only makes it faster."""
+    """Tables and detail from the model, its verdicts and the rules in force; ``job_id`` is the chosen job.
+
+    Pure; ``context.memo`` only makes it faster.
+    """
     memo: dict[str, Any] = context.memo.setdefault(("job-beyond", context.at_ms is None), {})
     limits = limits_of(rules, parameters.block_size)
-    costs, avoidable, advised, touched = _fleet(model, limits, parameters, changes, memo)
+    fleet, touched = _fleet(model, limits, parameters, changes, memo)
     names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
-    listing = _listed(model, verdicts, jobs, (avoidable, advised, touched), names, parameters, memo)
+    listing, groups = _listed(model, judged, fleet, touched, names, parameters, memo)
     context.check()
     tables = {
-        COSTS.name: costs,
-        RECOMMENDATIONS.name: advised,
-        ROLLUP.name: rollup.rollup(jobs, avoidable, advised),
+        COSTS.name: fleet.costs,
+        RECOMMENDATIONS.name: fleet.advised,
+        ROLLUP.name: groups,
     }
     context.check()
     changed, complaints = changed_limits(limits, parameters.limits, parameters.block_size)
@@ -121,16 +123,28 @@ def extend(
     if job_id is not None:
         from engine.job_heuristics import one_job  # half of all the code: only who wants it waits for it
 
-        shown = one_job.shown(model, verdicts, jobs, (limits, changed), job_id, parameters, memo, tables)
+        shown = one_job.shown(
+            model, judged.heuristics, judged.jobs, (limits, changed), job_id, parameters, memo, tables
+        )
     stamp = (names, listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
     return Extension(tables, Detail(stamp, names, listing, LISTING, shown), complaints)
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """What the jobs cost and should change: rows of COSTS and of RECOMMENDATIONS; per job MB s spent and avoidable
+    (``cost.waste``), and MB s that the recommendations save."""
+
+    costs: pl.DataFrame
+    advised: pl.DataFrame
+    waste: dict[str, tuple[float, float]]
+    savings: dict[str, float]
+
+
 def _fleet(
     model: Model, limits: gates.Limits, parameters: JobParameters, changes: Changes, memo: dict[str, Any]
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, frozenset[str] | None]:
-    """Costs, waste and recommendations of all jobs, only those of changed jobs made anew; and which those are (None:
-    all)."""
+) -> tuple[Fleet, frozenset[str] | None]:
+    """Of all jobs, only changed ones made anew; and which those are (None: all)."""
     key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, tuple(sorted(limits.items())))
     touched = changes.since(memo.get("generation")) if "fleet" in memo else None
     if touched is None or 2 * len(touched) > model.jobs.height:
@@ -142,62 +156,85 @@ def _fleet(
     if again or touched:
         part = model if again or touched is None else model.only(touched)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        made = (costs, cost.waste(costs), recommend.recommendations(part, limits, parameters.headroom))
+        advised = recommend.recommendations(part, limits, parameters.headroom)
+        made = Fleet(costs, advised, cost.waste(costs), recommend.savings(advised))
         if not again and touched is not None:
-            old = memo["fleet"]
-            a, b, c = (spliced(was, now, touched, model.place) for was, now in zip(old, made, strict=True))
-            made = (a, b, c)
+            old: Fleet = memo["fleet"]
+            made = Fleet(
+                spliced(old.costs, made.costs, touched, model.place),
+                spliced(old.advised, made.advised, touched, model.place),
+                _without(old.waste, touched) | made.waste,
+                _without(old.savings, touched) | made.savings,
+            )
         memo.update(key=key, fleet=made, generation=changes.generation, turn=memo.get("turn", 0) + 1)
-    costs, avoidable, advised = memo["fleet"]
-    return costs, avoidable, advised, None if again else touched
+    return memo["fleet"], None if again else touched
+
+
+def _without(values: Mapping[str, Any], jobs: Collection[str]) -> dict[str, Any]:
+    kept = dict(values)
+    for job in jobs:
+        kept.pop(job, None)
+    return kept
 
 
 def _listed(
     model: Model,
-    verdicts: pl.DataFrame,
-    jobs: pl.DataFrame,
-    fleet: tuple[pl.DataFrame, pl.DataFrame, frozenset[str] | None],
+    judged: Judged,
+    fleet: Fleet,
+    touched: frozenset[str] | None,
     names: tuple[str, ...],
     parameters: JobParameters,
     memo: dict[str, Any],
-) -> pl.DataFrame:
-    """The job list, only the rows of changed jobs made anew. ``fleet``: what each job wastes, the recommendations, and
-    which jobs changed."""
-    avoidable, advised, touched = fleet
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The job list and the roll-up, only the rows of the jobs that changed (``touched``, None: all) made anew."""
     key = (names, parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
     # Kept for the turn before this one only: what is older has missed changes.
-    held = memo.get("listing")
-    if held is None or touched is None or held[0] != key or memo["turn"] - held[1] > 1:
-        found = _listing(jobs, verdicts, avoidable, advised, names)
-    elif not touched:
-        found = held[2]
+    held: _Listed | None = memo.get("listing")
+    if held is not None and touched is not None and held.key == key and memo["turn"] - held.turn <= 1:
+        if not touched:
+            return held.listing, held.groups
+        part = judged.of(touched)
+        listing = spliced(held.listing, _listing(part, fleet, names), touched, model.place)
+        base = held.base
+        if held.place is not model.place:
+            base = rollup.Base(judged.jobs.height)
+            base.put(range(judged.jobs.height), judged.jobs, fleet.waste, fleet.savings)
+        else:
+            base.put([model.place[job] for job in part.jobs["job_id"]], part.jobs, fleet.waste, fleet.savings)
     else:
-        wanted = pl.col("job_id").is_in(pl.Series(sorted(touched)).implode())
-        mine = (frame.filter(wanted) for frame in (jobs, verdicts, avoidable, advised))
-        part = _listing(next(mine), next(mine), next(mine), next(mine), names)
-        found = spliced(held[2], part, touched, model.place)
-    memo["listing"] = (key, memo["turn"], found)
-    return found
+        listing = _listing(judged, fleet, names)
+        base = rollup.Base(judged.jobs.height)
+        base.put(range(judged.jobs.height), judged.jobs, fleet.waste, fleet.savings)
+    memo["listing"] = _Listed(key, memo["turn"], model.place, base, listing, base.table())
+    return listing, memo["listing"].groups
 
 
-def _listing(
-    jobs: pl.DataFrame, verdicts: pl.DataFrame, avoidable: pl.DataFrame, advised: pl.DataFrame, names: tuple[str, ...]
-) -> pl.DataFrame:
-    place = pl.DataFrame({"heuristic": names, "at": range(len(names))}, schema={"heuristic": pl.String, "at": pl.Int64})
-    letters = verdicts.join(place, "heuristic", "inner", maintain_order="left").select(
-        "job_id", "at", pl.col("severity").replace_strict(LETTERS, default="?", return_dtype=pl.String).alias("letter")
-    )
-    wide = letters.group_by("job_id", maintain_order=True).agg(
-        *(pl.col("letter").filter(pl.col("at") == k).first().fill_null(" ").alias(f"l{k}") for k in range(len(names)))
-    )
-    strips = wide.select(
-        "job_id",
-        pl.concat_str([pl.col(f"l{k}") for k in range(len(names))]).alias("strip")
-        if names
-        else pl.lit("").alias("strip"),
-    )
-    saved = advised.group_by("job_id", maintain_order=True).agg(pl.col("saving_mb_s").clip(0).sum())
-    found = jobs
-    for more in (strips, avoidable, saved):
-        found = found.join(more, "job_id", "left", maintain_order="left")
-    return LISTING.frame(found.with_columns(pl.col("strip").fill_null(" " * len(names))))
+@dataclass(frozen=True)
+class _Listed:
+    """The job list and the roll-up of one turn, and what they were made of."""
+
+    key: tuple[Any, ...]
+    turn: int
+    place: Mapping[str, int]
+    base: rollup.Base
+    listing: pl.DataFrame
+    groups: pl.DataFrame
+
+
+def _listing(judged: Judged, fleet: Fleet, names: tuple[str, ...]) -> pl.DataFrame:
+    """LISTING rows of the jobs of ``judged``."""
+    jobs: list[str] = judged.jobs["job_id"].to_list()
+    at = {name: k for k, name in enumerate(names)}
+    strips: dict[str, list[str]] = {job: [" "] * len(names) for job in jobs}
+    verdicts = (judged.heuristics[name].to_list() for name in ("job_id", "heuristic", "severity"))
+    for job, heuristic, severity in zip(*verdicts, strict=True):
+        k = at.get(heuristic)
+        if k is not None and strips[job][k] == " ":
+            strips[job][k] = LETTERS.get(severity, "?")
+    nothing = (None, None)
+    columns: dict[str, Any] = {name: judged.jobs[name] for name in LISTING.schema if name in judged.jobs.schema}
+    columns["strip"] = ["".join(strips[job]) for job in jobs]
+    columns["cost_mb_s"] = [fleet.waste.get(job, nothing)[0] for job in jobs]
+    columns["avoidable_mb_s"] = [fleet.waste.get(job, nothing)[1] for job in jobs]
+    columns["saving_mb_s"] = [fleet.savings.get(job) for job in jobs]
+    return LISTING.frame(columns)

@@ -20,8 +20,9 @@ from engine.job_heuristics.arrays import (
     TaskArrays,
 )
 from engine.job_heuristics.beyond_tables import COSTS
-from engine.job_heuristics.facts import DEFAULT_AM_MB, DEFAULT_CONTAINER_MB, MB
+from engine.job_heuristics.facts import DEFAULT_CONTAINER_MB, MB
 from engine.job_heuristics.model import Model
+from engine.job_heuristics.settings import COST_KEYS
 from engine.job_heuristics.sides import Segments
 
 CAUSES: tuple[tuple[str, str], ...] = (
@@ -38,32 +39,12 @@ CAUSES: tuple[tuple[str, str], ...] = (
 NAMES = tuple(name for name, _ in CAUSES)
 
 
-_KEYS = {
-    "map_vcores": ("mapreduce.map.cpu.vcores", 1),
-    "reduce_vcores": ("mapreduce.reduce.cpu.vcores", 1),
-    "am_mb": ("yarn.app.mapreduce.am.resource.mb", DEFAULT_AM_MB),
-    "am_vcores": ("yarn.app.mapreduce.am.resource.cpu-vcores", 1),
-}
-
-
-def conf_of(model: Model) -> dict[str, dict[str, int]]:
-    """Per job the settings that cost depends on, by the names of ``_KEYS``: those that are positive numbers."""
-    names = {key: name for name, (key, _) in _KEYS.items()}
-    known = model.conf.filter(pl.col("key").is_in(list(names))).select(
-        "job_id", "key", pl.col("value").str.strip_chars().cast(pl.Int64, strict=False)
-    )
-    found: dict[str, dict[str, int]] = {}
-    for job_id, key, value in known.iter_rows():
-        if value is not None and 1 <= value <= 2**31:
-            found.setdefault(job_id, {}).setdefault(names[key], value)
-    return found
-
-
 def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
     """Rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
-    return charged(model.jobs, *model.arrays, conf_of(model), headroom, (price_gb_h, price_vcore_h))
+    conf = {job: said[1] for job, said in model.told.items()}
+    return charged(model.jobs, *model.arrays, conf, headroom, (price_gb_h, price_vcore_h))
 
 
 def charged(
@@ -74,7 +55,7 @@ def charged(
     headroom: float = 1.5,
     prices: tuple[float | None, float | None] = (None, None),
 ) -> pl.DataFrame:
-    """``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job as ``conf_of`` gives it, ``prices`` of a GB
+    """``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job as ``settings.of_cost`` gives it, ``prices`` of a GB
     and of a virtual core for an hour.
 
     ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
@@ -85,7 +66,7 @@ def charged(
     none: dict[str, int] = {}
 
     def setting(name: str) -> Array:
-        default = _KEYS[name][1]
+        default = COST_KEYS[name][1]
         return np.array([conf.get(job, none).get(name, default) for job in ids], dtype=np.int64)
 
     def whole(name: str, default: int = 0) -> Array:
@@ -185,9 +166,10 @@ WASTE = ("over-sizing", "idle reducers", "failures", "speculation", "killed")
 """Causes that a better set-up could avoid."""
 
 
-def waste(costs_frame: pl.DataFrame) -> pl.DataFrame:
-    """Per job: ``cost_mb_s`` of all attempts and ``avoidable_mb_s`` of the causes in ``WASTE``."""
-    return costs_frame.group_by("job_id", maintain_order=True).agg(
-        pl.col("mb_s").sum().alias("cost_mb_s"),
-        pl.col("mb_s").filter(pl.col("cause").is_in(list(WASTE))).sum().alias("avoidable_mb_s"),
-    )
+def waste(costs_frame: pl.DataFrame) -> dict[str, tuple[float, float]]:
+    """Per job: MB s of all attempts, and of the causes in ``WASTE``; jobs that cost nothing are absent."""
+    found: dict[str, tuple[float, float]] = {}
+    for job, cause, mb_s in zip(*(costs_frame[name].to_list() for name in ("job_id", "cause", "mb_s")), strict=True):
+        spent, avoidable = found.get(job, (0.0, 0.0))
+        found[job] = (spent + mb_s, avoidable + mb_s if cause in WASTE else avoidable)
+    return found

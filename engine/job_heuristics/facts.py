@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from engine.job_heuristics import phases
 from engine.job_heuristics.model import Model
+from engine.job_heuristics.settings import DEFAULT_AM_MB
 
 Ints = NDArray[np.int64]
 
+__all__ = ["DEFAULT_AM_MB", "DEFAULT_CONTAINER_MB", "MB", "Ints", "Job", "Side", "attempts", "job", "number", "resolve"]
+
 MB = 2**20
 DEFAULT_CONTAINER_MB = 2048
-DEFAULT_AM_MB = 1536
-"""``yarn.app.mapreduce.am.resource.mb`` where the conf does not say."""
 
 _VARIABLE = re.compile(r"\$\{([^\}\$\s]{1,200})\}")
 

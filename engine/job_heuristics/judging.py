@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import polars as pl
-
-from engine.job_heuristics import rules, settings
+from engine.job_heuristics import rules
 from engine.job_heuristics.changes import Changes, spliced
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
@@ -29,37 +28,37 @@ def judge_all(
     touched = changes.since(memo.get("generation"))
     if touched is None or 2 * len(touched) > model.jobs.height:
         touched = None
-        memo["properties"] = settings.lookup(model.conf)
-        memo["sides"] = Measured(model.names, sides_of(model.jobs, model.arrays[0], memo["properties"]))
+        memo["sides"] = Measured(model.names, sides_of(model.jobs, model.arrays[0], _properties(model)))
     elif touched:
         part = model.only(touched)
-        properties: dict[str, dict[str, str]] = memo["properties"].copy()
-        for job in touched:
-            properties.pop(job, None)
-        properties.update(settings.lookup(part.conf))
-        memo["properties"] = properties
-        memo["sides"].replace(touched, part.names, sides_of(part.jobs, part.arrays[0], properties))
+        memo["sides"].replace(touched, part.names, sides_of(part.jobs, part.arrays[0], _properties(part)))
     memo["generation"] = changes.generation
     key = (parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
     last: Judged | None = memo.get("judged") if memo.get("key") == key else None
 
-    def decide(jobs: pl.DataFrame) -> Judged:
+    def decide(part: Model) -> Judged:
         return judge(
-            jobs, memo["sides"].of(jobs["job_id"].to_list()), memo["properties"], chosen, seed=parameters.mode == "seed",
+            part.jobs, memo["sides"].of(part.names), _properties(part), chosen, seed=parameters.mode == "seed",
             block_size=parameters.block_size, default_block=_DEFAULT_BLOCK,
         )  # fmt: skip
 
     if last is None or touched is None:
-        found = decide(model.jobs)
+        found = decide(model)
     elif not touched:
         found = last
     else:
-        new = decide(model.only(touched).jobs)
+        new = decide(model.only(touched))
         found = Judged(
             spliced(last.jobs, new.jobs, touched, model.place),
             spliced(last.heuristics, new.heuristics, touched, model.place),
             spliced(last.differences, new.differences, touched, model.place),
-            {**{job: f for job, f in last.findings.items() if job not in touched}, **new.findings},
+            {**last.findings, **dict.fromkeys(touched, ()), **new.findings},
+            new,
         )
     memo.update(key=key, judged=found)
     return found
+
+
+def _properties(model: Model) -> dict[str, Mapping[str, str]]:
+    told = model.told
+    return {job: told[job][0] for job in model.names}

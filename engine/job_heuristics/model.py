@@ -8,12 +8,15 @@ from functools import cached_property
 
 import polars as pl
 
+from engine.job_heuristics import settings
 from engine.job_heuristics.arrays import AttemptArrays, TaskArrays, attempts_of, one_after_another, tasks_of
 from engine.job_heuristics.changes import spliced
 from engine.job_heuristics.tables import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
 from engine.tables import Table
 
 Arrays = tuple[TaskArrays, AttemptArrays]
+Told = tuple[Mapping[str, str], Mapping[str, int], Mapping[str, str]]
+"""What the configuration of a job says: ``settings.lookup``, ``settings.of_cost`` and ``settings.of_advice``."""
 
 
 class Piece:
@@ -131,6 +134,7 @@ class Model:
     _attempts: _Rows = field(repr=False)
     _conf: _Rows = field(repr=False)
     _arrays: Mapping[str, Arrays] = field(repr=False, default_factory=dict)
+    _told: dict[str, Told] = field(repr=False, default_factory=dict)
 
     @classmethod
     def of(cls, jobs: pl.DataFrame, tasks: pl.DataFrame, attempts: pl.DataFrame, conf: pl.DataFrame) -> Model:
@@ -175,25 +179,44 @@ class Model:
             return one_after_another([self._arrays[job] for job in self.names])
         return tasks_of(self.tasks, self.names), attempts_of(self.attempts, self.names)
 
+    @cached_property
+    def told(self) -> Mapping[str, Told]:
+        """Per job what its configuration says."""
+        missing = [job for job in self.names if job not in self._told]
+        if missing:
+            conf = self.conf if len(missing) == len(self.names) else self._conf.only(sorted(missing)).whole()
+            found, cost, advice = settings.lookup(conf), settings.of_cost(conf), settings.of_advice(conf)
+            self._told.update({job: (found.get(job, {}), cost.get(job, {}), advice.get(job, {})) for job in missing})
+        return self._told
+
     def job(self, job_id: str) -> Model:
         """The part of the model that belongs to one job."""
         return Model.of(
-            self.jobs.filter(pl.col("job_id") == job_id),
-            self._tasks.job(job_id),
-            self._attempts.job(job_id),
-            self._conf.job(job_id),
+            self._of((job_id,)), self._tasks.job(job_id), self._attempts.job(job_id), self._conf.job(job_id)
         )
 
-    def only(self, jobs: Collection[str]) -> Model:
+    def _of(self, jobs: Collection[str]) -> pl.DataFrame:
+        """Rows of ``jobs`` in their order."""
+        at = sorted(self.place[job] for job in jobs if job in self.place)
+        return self.jobs.slice(at[0], 1) if len(at) == 1 else self.jobs[at]
+
+    def only(self, jobs: frozenset[str]) -> Model:
         """The part of the model that belongs to ``jobs``."""
+        held: dict[frozenset[str], Model] = self.__dict__.setdefault("_parts", {})
+        if jobs not in held:
+            held.clear()
+            held[jobs] = self._only(jobs)
+        return held[jobs]
+
+    def _only(self, jobs: frozenset[str]) -> Model:
         names = sorted(jobs)
-        wanted = pl.Series(names, dtype=pl.String).implode()
         return Model(
-            self.jobs.filter(pl.col("job_id").is_in(wanted)),
+            self._of(jobs),
             self._tasks.only(names),
             self._attempts.only(names),
             self._conf.only(names),
             {job: self._arrays[job] for job in names if job in self._arrays},
+            self._told,
         )
 
     def replaced(self, gone: Collection[str], new: Model) -> Model:
@@ -206,6 +229,7 @@ class Model:
             self._attempts.replaced(gone, new._attempts),
             self._conf.replaced(gone, new._conf),
             {**{job: held for job, held in self._arrays.items() if job not in gone}, **new._arrays},
+            {**{job: held for job, held in self._told.items() if job not in gone}, **new._told},
         )
 
     def grown(self, row: pl.DataFrame, tasks: Piece, attempts: Piece, arrays: Arrays) -> Model:
@@ -220,6 +244,7 @@ class Model:
             self._attempts.replaced(gone, _Rows.piece(job_id, attempts)),
             self._conf,
             {**self._arrays, job_id: arrays},
+            self._told,
         )
         if same:
             made.__dict__.update(names=self.names, place=self.place)

@@ -105,7 +105,7 @@ def _runs(model: Model, jobs: pl.DataFrame, job_id: str, memo: dict[str, Any]) -
     alike = [name for name, stem in names.items() if stem == wanted]
     runs = jobs.filter(pl.col("name").is_in(pl.Series(alike, dtype=pl.String).implode())) if wanted else one
     sizes = (
-        model.only(runs["job_id"].to_list())
+        model.only(frozenset(runs["job_id"].to_list()))
         .tasks.filter(pl.col("side") == "map")
         .group_by("job_id", maintain_order=True)
         .agg(pl.col("input_bytes").sum())
@@ -122,7 +122,7 @@ def _previous(runs: pl.DataFrame, job_id: str) -> str | None:
 def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
     if not other or other == job_id or other not in model.jobs["job_id"]:
         return CONF_CHANGES.empty()
-    found = history.conf_difference(model.only({other, job_id}).conf, other, job_id)
+    found = history.conf_difference(model.only(frozenset((other, job_id))).conf, other, job_id)
     return CONF_CHANGES.frame(
         {
             "key": [k for k, _, _ in found],

@@ -143,25 +143,10 @@ class Advice:
     text: str
 
 
-_CONF = (
-    "mapreduce.job.reduce.slowstart.completedmaps",
-    "mapreduce.task.io.sort.mb",
-    "mapreduce.map.sort.spill.percent",
-)
-
-
 def recommendations(model: Model, limits: gates.Limits, headroom: float = 1.5) -> pl.DataFrame:
     """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
-    return advised(model.jobs, model.arrays[0], conf_of(model), limits, headroom)
-
-
-def conf_of(model: Model) -> dict[str, dict[str, str]]:
-    """Per job the properties that recommendations depend on."""
-    known = model.conf.filter(pl.col("key").is_in(list(_CONF)))
-    conf: dict[str, dict[str, str]] = {}
-    for job_id, key, value in known.select("job_id", "key", "value").iter_rows():
-        conf.setdefault(job_id, {})[key] = value
-    return conf
+    conf = {job: said[2] for job, said in model.told.items()}
+    return advised(model.jobs, model.arrays[0], conf, limits, headroom)
 
 
 def advised(
@@ -171,7 +156,7 @@ def advised(
     limits: gates.Limits,
     headroom: float = 1.5,
 ) -> pl.DataFrame:
-    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``conf_of`` gives it."""
+    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``settings.of_advice`` gives it."""
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     found = stats(jobs, tasks)
     for values in zip(*found.values(), strict=True):
@@ -186,6 +171,14 @@ def advised(
             for column, cell in zip(columns.values(), cells, strict=True):
                 column.append(cell)
     return RECOMMENDATIONS.frame(columns)
+
+
+def savings(frame: pl.DataFrame) -> dict[str, float]:
+    """Per job what its recommendations save together, MB s; jobs without one are absent."""
+    found: dict[str, float] = {}
+    for job, saving in zip(frame["job_id"].to_list(), frame["saving_mb_s"].to_list(), strict=True):
+        found[job] = found.get(job, 0.0) + max(saving, 0.0)
+    return found
 
 
 def _used(row: Mapping[str, Any]) -> float:

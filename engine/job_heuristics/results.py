@@ -35,7 +35,22 @@ class Judged:
     heuristics: pl.DataFrame
     differences: pl.DataFrame
     findings: Mapping[str, tuple[Finding, ...]]
-    """Job → its findings; jobs without one are absent."""
+    """Job → its findings; jobs without one are absent, or have none."""
+    newest: Judged | None = None
+    """The same of the jobs alone that changed last."""
+
+    def of(self, jobs: frozenset[str]) -> Judged:
+        """The part of some jobs."""
+        if (
+            self.newest is not None
+            and self.newest.jobs.height == len(jobs)
+            and jobs.issuperset(self.newest.jobs["job_id"])
+        ):
+            return self.newest
+        wanted = pl.col("job_id").is_in(pl.Series(sorted(jobs)).implode())
+        found = {job: self.findings[job] for job in jobs if job in self.findings}
+        jobs_, heuristics, differences = (f.filter(wanted) for f in (self.jobs, self.heuristics, self.differences))
+        return Judged(jobs_, heuristics, differences, found)
 
 
 LEVELS: dict[str, Level] = {
@@ -46,10 +61,12 @@ LEVELS: dict[str, Level] = {
 
 def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
     """One finding per verdict of LOW and worse, by job; ``jobs`` are JOBS rows."""
-    names = dict(jobs.select("job_id", "name").iter_rows())
+    names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
     found: dict[str, list[Finding]] = {}
-    bad = heuristics.filter(pl.col("severity") != "NONE")
-    for job, heuristic, severity, score, details in bad.iter_rows():
+    bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
+    for job, heuristic, severity, score, details in zip(*(column.to_list() for column in bad), strict=True):
+        if severity == "NONE":
+            continue
         values = ", ".join(
             f"{label}: {value if isinstance(value, str) else value[-1]}".replace("\n", " ")
             for label, value in json.loads(details).items()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
 import polars as pl
 
+from engine.job_heuristics.arrays import Array
 from engine.job_heuristics.beyond_tables import ROLLUP
 from engine.job_heuristics.tables import SEVERITIES
 
@@ -11,43 +17,107 @@ GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
 """What jobs can be grouped by; ``hour`` is the UTC hour in which they finished (or were submitted)."""
 
 
-_SUMMED = (
-    "jobs", "running", "failed", "used_mb_s", "wasted_mb_s", "cost_mb_s", "avoidable_mb_s", "saving_mb_s", "wait_ms",
-    *(word.lower() for word in SEVERITIES),
+_COUNTED = ("jobs", "running", "failed", "used_mb_s", "wasted_mb_s", "wait_ms", *(word.lower() for word in SEVERITIES))
+_WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")
+_FAILED = ("FAILED", "KILLED", "ERROR")
+_HOUR = 3_600_000
+
+
+def _hour(ms: int | None) -> str:
+    """The UTC hour of an epoch time, ``?`` if it is not known or beyond the years 1 to 9999."""
+    if ms is None:
+        return "?"
+    try:
+        return (datetime(1970, 1, 1) + timedelta(hours=ms // _HOUR)).strftime("%Y-%m-%d %H:00")
+    except OverflowError:
+        return "?"
+
+
+class Base:
+    """What is summed, job by job: rows of some jobs can be put in anew without going through the others."""
+
+    def __init__(self, count: int) -> None:
+        self._counted = np.zeros((len(_COUNTED), count), dtype=np.int64)
+        self._weighed = np.zeros((len(_WEIGHED), count))
+        self._group: dict[str, Array] = {by: np.zeros(count, dtype=np.int64) for by in GROUPS}
+        self._names: dict[str, dict[str, int]] = {by: {} for by in GROUPS}
+
+    def put(
+        self,
+        at: Sequence[int],
+        jobs: pl.DataFrame,
+        waste: Mapping[str, tuple[float, float]],
+        savings: Mapping[str, float],
+    ) -> None:
+        """Set the rows ``at`` from ``jobs`` (JOBS rows), ``cost.waste`` and ``recommend.savings``."""
+        column: dict[str, list[Any]] = {name: jobs[name].to_list() for name in _FROM}
+        none = (0.0, 0.0)
+        spent = [waste.get(job, none) for job in column["job_id"]]
+        word = [-1 if level is None else SEVERITIES.index(level) for level in column["severity"]]
+        counted = [
+            [1] * jobs.height,
+            [state == "RUNNING" for state in column["state"]],
+            [state in _FAILED for state in column["state"]],
+            *([value or 0 for value in column[name]] for name in ("used_mb_s", "wasted_mb_s", "wait_ms")),
+            *([level == k for level in word] for k in range(len(SEVERITIES))),
+        ]
+        weighed = ([a for a, _ in spent], [b for _, b in spent], [savings.get(job, 0.0) for job in column["job_id"]])
+        places = np.array(at, dtype=np.int64)
+        self._counted[:, places] = np.array(counted, dtype=np.int64)
+        self._weighed[:, places] = np.array(weighed)
+        ends = zip(column["finish_ms"], column["submit_ms"], strict=True)
+        hours: dict[int | None, str] = {}
+        shown = []
+        for finish, submit in ends:
+            ms = submit if finish is None else finish
+            hour = None if ms is None else ms // _HOUR
+            if hour not in hours:
+                hours[hour] = _hour(ms)
+            shown.append(hours[hour])
+        for by in GROUPS:
+            names = self._names[by]
+            values = shown if by == "hour" else ["?" if value is None else value for value in column[by]]
+            self._group[by][places] = [names.setdefault(value, len(names)) for value in values]
+
+    def table(self) -> pl.DataFrame:
+        """Rows of ``ROLLUP``."""
+        columns: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
+        used_at, wasted_at = _COUNTED.index("used_mb_s"), _COUNTED.index("wasted_mb_s")
+        for by in GROUPS:
+            group, names = self._group[by], list(self._names[by])
+            order = np.argsort(group, kind="stable")
+            ranked = group[order]
+            begin = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1]))) if len(ranked) else order
+            present = ranked[begin]
+            counted = (
+                np.add.reduceat(self._counted[:, order], begin, axis=1) if len(begin) else self._counted
+            )  # whole numbers: the order does not matter
+            weighed = [np.bincount(group, weights=row, minlength=len(names))[present] for row in self._weighed]
+            used, wasted = counted[used_at].tolist(), counted[wasted_at].tolist()
+            labels = [names[k] for k in present.tolist()]
+            best = sorted(range(len(labels)), key=lambda k: (-wasted[k], -used[k], labels[k]))
+            all_waste, so_far = sum(wasted), 0
+            columns["by"] += [by] * len(best)
+            columns["group"] += [labels[k] for k in best]
+            for name, row in zip((*_COUNTED, *_WEIGHED), (*counted, *weighed), strict=True):
+                values = row.tolist()
+                columns[name] += [values[k] for k in best]
+            for k in best:
+                so_far += wasted[k]
+                columns["wasted_percent"].append(100 * wasted[k] / used[k] if used[k] > 0 else None)
+                columns["share"].append(100 * wasted[k] / all_waste if all_waste > 0 else None)
+                columns["cumulated"].append(100 * so_far / all_waste if all_waste > 0 else None)
+        return ROLLUP.frame(columns)
+
+
+_FROM = (
+    "job_id", "user", "queue", "job_type", "state", "severity", "used_mb_s", "wasted_mb_s", "wait_ms", "finish_ms",
+    "submit_ms",
 )  # fmt: skip
 
 
-def rollup(jobs: pl.DataFrame, costs: pl.DataFrame, recommendations: pl.DataFrame) -> pl.DataFrame:
-    """Rows of ``ROLLUP`` from the ``jobs`` result, ``cost.waste`` and the recommendations."""
-    saved = recommendations.group_by("job_id", maintain_order=True).agg(pl.col("saving_mb_s").clip(0).sum())
-    base = (
-        jobs.select(
-            "job_id", "user", "queue", "job_type", "state", "severity", "used_mb_s", "wasted_mb_s", "wait_ms",
-            jobs=pl.lit(1, pl.Int64),
-            running=(pl.col("state") == "RUNNING").fill_null(False).cast(pl.Int64),
-            failed=pl.col("state").is_in(["FAILED", "KILLED", "ERROR"]).fill_null(False).cast(pl.Int64),
-            **{w.lower(): (pl.col("severity") == w).fill_null(False).cast(pl.Int64) for w in SEVERITIES},
-            hour=pl.from_epoch(pl.coalesce("finish_ms", "submit_ms"), "ms").dt.strftime("%Y-%m-%d %H:00"),
-        )
-        .join(costs, "job_id", "left", maintain_order="left")
-        .join(saved, "job_id", "left", maintain_order="left")
-    )  # fmt: skip
-    found = []
-    for by in GROUPS:
-        grouped = (
-            base.group_by(pl.col(by).fill_null("?").alias("group"), maintain_order=True)
-            .agg(pl.col(*_SUMMED).sum())
-            .sort(["wasted_mb_s", "used_mb_s", "group"], descending=[True, True, False])
-        )
-        waste = pl.col("wasted_mb_s")
-        found.append(
-            ROLLUP.frame(
-                grouped.with_columns(
-                    by=pl.lit(by),
-                    wasted_percent=pl.when(pl.col("used_mb_s") > 0).then(100 * waste / pl.col("used_mb_s")),
-                    share=pl.when(waste.sum() > 0).then(100 * waste / waste.sum()),
-                    cumulated=pl.when(waste.sum() > 0).then(100 * waste.cum_sum() / waste.sum()),
-                )
-            )
-        )
-    return pl.concat(found)
+def rollup(jobs: pl.DataFrame, waste: Mapping[str, tuple[float, float]], savings: Mapping[str, float]) -> pl.DataFrame:
+    """Rows of ``ROLLUP`` from the ``jobs`` result, ``cost.waste`` and ``recommend.savings``."""
+    base = Base(jobs.height)
+    base.put(range(jobs.height), jobs, waste, savings)
+    return base.table()

@@ -10,6 +10,8 @@ import polars as pl
 
 DEFAULT_MB = 2048
 """Container size upstream assumes where the configuration gives none that is a number."""
+DEFAULT_AM_MB = 1536
+"""``yarn.app.mapreduce.am.resource.mb`` where the conf does not say."""
 MAP_MEMORY = "mapreduce.map.memory.mb"
 REDUCE_MEMORY = "mapreduce.reduce.memory.mb"
 SLOW_START = "mapreduce.job.reduce.slowstart.completedmaps"
@@ -69,6 +71,43 @@ def lookup(conf: pl.DataFrame) -> dict[str, dict[str, str]]:
         for old, new in RENAMED.items():
             if old in properties and new not in properties:
                 properties[new] = properties[old]
+    return found
+
+
+COST_KEYS = {
+    "map_vcores": ("mapreduce.map.cpu.vcores", 1),
+    "reduce_vcores": ("mapreduce.reduce.cpu.vcores", 1),
+    "am_mb": ("yarn.app.mapreduce.am.resource.mb", DEFAULT_AM_MB),
+    "am_vcores": ("yarn.app.mapreduce.am.resource.cpu-vcores", 1),
+}
+"""What cost depends on: name, property and Hadoop's default."""
+ADVICE_KEYS = (
+    "mapreduce.job.reduce.slowstart.completedmaps",
+    "mapreduce.task.io.sort.mb",
+    "mapreduce.map.sort.spill.percent",
+)
+"""Properties that recommendations depend on."""
+
+
+def of_cost(conf: pl.DataFrame) -> dict[str, dict[str, int]]:
+    """Per job the settings that cost depends on, by the names of ``COST_KEYS``: those that are positive numbers."""
+    names = {key: name for name, (key, _) in COST_KEYS.items()}
+    known = conf.filter(pl.col("key").is_in(list(names))).select(
+        "job_id", "key", pl.col("value").str.strip_chars().cast(pl.Int64, strict=False)
+    )
+    found: dict[str, dict[str, int]] = {}
+    for job_id, key, value in known.iter_rows():
+        if value is not None and 1 <= value <= 2**31:
+            found.setdefault(job_id, {}).setdefault(names[key], value)
+    return found
+
+
+def of_advice(conf: pl.DataFrame) -> dict[str, dict[str, str]]:
+    """Per job the values of ``ADVICE_KEYS``."""
+    known = conf.filter(pl.col("key").is_in(list(ADVICE_KEYS)))
+    found: dict[str, dict[str, str]] = {}
+    for job_id, key, value in known.select("job_id", "key", "value").iter_rows():
+        found.setdefault(job_id, {})[key] = value
     return found
 
 

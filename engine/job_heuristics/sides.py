@@ -48,28 +48,39 @@ class Segments:
         self.segment = segment
         self.count = count
         self.size: Array = np.bincount(segment, minlength=count).astype(np.int64)
+        self._sorted: dict[int, tuple[Array, Array]] = {}
 
     @cached_property
     def _start(self) -> Array:
         """Where each segment begins once the rows are sorted by segment."""
-        found: Array = np.concatenate(([0], np.cumsum(self.size)[:-1]))
+        found: Array = np.cumsum(self.size) - self.size
         return found
+
+    @cached_property
+    def _parts(self) -> list[slice | Array]:
+        """The rows of each segment, for few segments."""
+        if (self.segment[1:] >= self.segment[:-1]).all():
+            return [slice(int(a), int(a + n)) for a, n in zip(self._start, self.size, strict=True)]
+        return [self.segment == k for k in range(self.count)]
 
     def _ordered(self, values: Array) -> Array:
         """Values sorted within their segment, segment by segment."""
         if self.count > _FEW:
             found: Array = values[np.lexsort((values, self.segment))]
             return found
-        parts = [np.sort(values[self.segment == k]) for k in range(self.count)]
-        return np.concatenate(parts) if parts else values
+        held = self._sorted.get(id(values))
+        if held is None:
+            parts = [np.sort(values[part]) for part in self._parts]
+            held = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
+        return held[1]
 
-    def _prefixes(self, values: Array) -> list[tuple[Array, Array]] | None:
-        """Per segment its sorted values and their running sums from 0; None for many segments, and where sums in double
-        depend on their order."""
+    def _splits(self, values: Array) -> list[_Split] | None:
+        """Per segment its values ready to be divided in two; None for many segments, and where sums in double depend
+        on their order."""
         if self.count > _FEW or not len(values) or not np.abs(values.astype(np.float64)).sum() < _EXACT:
             return None
-        ranked = np.split(self._ordered(values), self._start[1:])
-        return [(part, np.concatenate(([0], np.cumsum(part)))) for part in ranked]
+        ranked = self._ordered(values).astype(np.float64)
+        return [_Split(ranked[a : a + n]) for a, n in zip(self._start.tolist(), self.size.tolist(), strict=True)]
 
     def sum(self, values: Array) -> Array:
         """Sum in double, in the order of rows."""
@@ -142,16 +153,12 @@ class Segments:
 
         Three splits: by the mean, then twice by the *difference* of the two groups' averages (an upstream quirk).
         """
-        prefixes = self._prefixes(values)
+        splits = self._splits(values)
+        if splits is not None:
+            return _columns([split.by_differences() for split in splits])
         total = self.sum(values)
         middle = self._mean(total, self.size)
         for step in range(3):
-            if prefixes is not None:
-                na, sum_a, sum_b = _cut(prefixes, middle)
-                nb = self.size - na
-                a, b = self._mean(sum_a, na), self._mean(sum_b, nb)
-                middle = b - a
-                continue
             below = values < middle[self.segment]
             segment = self.segment[below]
             na = np.bincount(segment, minlength=self.count).astype(np.int64)
@@ -166,20 +173,19 @@ class Segments:
 
     def two_means(self, values: Array, rounds: int = 32) -> tuple[Array, Array, Array, Array]:
         """The seed's split, by recursive averages: the middle is the mean of the two groups' means, until it stays."""
+        splits = self._splits(values)
+        if splits is not None:
+            return _columns([split.by_means(rounds) for split in splits])
         size = self.size
-        prefixes = self._prefixes(values)
         with np.errstate(divide="ignore", invalid="ignore"):
             middle = np.nan_to_num(self.sum(values) / size)
         na = a = nb = b = np.zeros(self.count)
         for _ in range(rounds):
-            if prefixes is not None:
-                na, sum_a, sum_b = _cut(prefixes, middle)
-            else:
-                below = values < middle[self.segment]
-                low, high = self.segment[below], self.segment[~below]
-                na = np.bincount(low, minlength=self.count).astype(np.int64)
-                sum_a = np.bincount(low, weights=values[below].astype(np.float64), minlength=self.count)
-                sum_b = np.bincount(high, weights=values[~below].astype(np.float64), minlength=self.count)
+            below = values < middle[self.segment]
+            low, high = self.segment[below], self.segment[~below]
+            na = np.bincount(low, minlength=self.count).astype(np.int64)
+            sum_a = np.bincount(low, weights=values[below].astype(np.float64), minlength=self.count)
+            sum_b = np.bincount(high, weights=values[~below].astype(np.float64), minlength=self.count)
             nb = size - na
             with np.errstate(divide="ignore", invalid="ignore"):
                 a, b = np.nan_to_num(sum_a / na), np.nan_to_num(sum_b / nb)
@@ -190,11 +196,48 @@ class Segments:
         return na, truncated(a), nb, truncated(b)
 
 
-def _cut(prefixes: Sequence[tuple[Array, Array]], middle: Array) -> tuple[Array, Array, Array]:
-    """Per segment: how many values lie below its ``middle``, their sum, and the sum of the others."""
-    count: Array = np.array([part.searchsorted(m) for (part, _), m in zip(prefixes, middle, strict=True)], np.int64)
-    low = np.array([sums[n] for (_, sums), n in zip(prefixes, count, strict=True)], np.float64)
-    return count, low, np.array([sums[-1] for _, sums in prefixes], np.float64) - low
+class _Split:
+    """Sorted whole numbers, as doubles whose sums are exact, to be divided into those below a middle and the others."""
+
+    def __init__(self, ranked: Array) -> None:
+        self._ranked = ranked
+        self._sums = np.concatenate(([0.0], np.cumsum(ranked)))
+
+    def _cut(self, middle: float) -> tuple[int, float, int, float]:
+        """Sizes and sums of both groups."""
+        n = int(self._ranked.searchsorted(middle))
+        low = float(self._sums[n])
+        return n, low, len(self._ranked) - n, float(self._sums[-1]) - low
+
+    def by_differences(self) -> tuple[int, int, int, int]:
+        """``Segments.two_groups`` of one segment."""
+        na, low, nb, high = 0, 0.0, len(self._ranked), float(self._sums[-1])
+        a, b = 0, int(high / nb) if nb else 0
+        middle = b
+        for _ in range(3):
+            na, low, nb, high = self._cut(middle)
+            a, b = int(low / na) if na else 0, int(high / nb) if nb else 0
+            middle = b - a
+        return na, a, nb, b
+
+    def by_means(self, rounds: int) -> tuple[int, int, int, int]:
+        """``Segments.two_means`` of one segment."""
+        total = len(self._ranked)
+        middle = float(self._sums[-1]) / total if total else 0.0
+        na, a, nb, b = 0, 0.0, 0, 0.0
+        for _ in range(rounds):
+            na, low, nb, high = self._cut(middle)
+            a, b = low / na if na else 0.0, high / nb if nb else 0.0
+            step = (a + b) / 2 if na and nb else middle
+            if step == middle:
+                break
+            middle = step
+        return na, int(a), nb, int(b)
+
+
+def _columns(rows: list[tuple[int, int, int, int]]) -> tuple[Array, Array, Array, Array]:
+    na, a, nb, b = np.array(rows, dtype=np.int64).T
+    return na, a, nb, b
 
 
 def measure(judged: Array, containers: tuple[Array, Array], tasks: TaskArrays, slow_start: Array) -> dict[str, Array]:

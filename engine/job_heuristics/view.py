@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -70,7 +71,7 @@ class JobHeuristics:
         job = _find(model, wanted.job) if wanted.job else None
         if job is not None:
             tables[TASKS.name] = TASKS.frame(model.job(job).tasks)
-        more = beyond.extend(model, judged.heuristics, judged.jobs, chosen, job, wanted, changes, context)
+        more = beyond.extend(model, judged, chosen, job, wanted, changes, context)
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
         summary = _summary(judged.jobs)
@@ -80,7 +81,7 @@ class JobHeuristics:
             summary=summary,
             tables={name: tables[name] for name in order},
             headline=_headline(summary),
-            findings=tuple(chain.from_iterable(found[j] for j in judged.jobs["job_id"].to_list() if j in found)),
+            findings=tuple(chain.from_iterable(found[j] for j in model.names if j in found)),
             notes=(*notes, *more.notes),
             problems=fold((*inputs.problems, *chosen.problems)),
             newest_ms=inputs.newest_ms,
@@ -118,8 +119,8 @@ def _find(model: Model, wanted: str) -> str:
 
 
 def _summary(jobs: pl.DataFrame) -> dict[str, Any]:
-    states = dict(jobs["state"].value_counts().iter_rows())
-    levels = dict(jobs["severity"].value_counts().iter_rows())
+    column = {name: jobs[name].to_list() for name in ("state", "severity", "upstream_says", "score")}
+    states, levels = Counter(column["state"]), Counter(column["severity"])
     summary: dict[str, Any] = {"jobs": jobs.height}
     for state in ("SUCCEEDED", "FAILED", "KILLED", "RUNNING"):
         summary[f"jobs_{state.lower()}"] = states.pop(state, 0)
@@ -127,10 +128,10 @@ def _summary(jobs: pl.DataFrame) -> dict[str, Any]:
     for word in SEVERITIES:
         summary[f"jobs_{word.lower()}"] = levels.get(word, 0)
     summary["jobs_not_judged"] = levels.get(None, 0)
-    summary["jobs_upstream_shows_nothing"] = int((jobs["upstream_says"] != "").sum())
-    summary["score"] = int(jobs["score"].sum())
-    summary["used_mb_s"] = int(jobs["used_mb_s"].cast(pl.Int128).sum())
-    summary["wasted_mb_s"] = int(jobs["wasted_mb_s"].cast(pl.Int128).sum())
+    summary["jobs_upstream_shows_nothing"] = jobs.height - column["upstream_says"].count("")
+    summary["score"] = sum(score for score in column["score"] if score is not None)
+    for name in ("used_mb_s", "wasted_mb_s"):
+        summary[name] = sum(value for value in jobs[name].to_list() if value is not None)
     return summary
 
 

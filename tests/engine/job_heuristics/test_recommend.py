@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.job_heuristics import cost, facts, gates, recommend, rollup, whatif
+from engine.job_heuristics.settings import ADVICE_KEYS
 from engine.job_heuristics.tables import JOBS
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
@@ -97,7 +98,7 @@ one = st.builds(
 @settings(deadline=None, max_examples=60)
 @given(st.lists(one, max_size=15), st.integers(1, 20_000), st.sampled_from(["", "x", "0.5", "1e400", "-3"]))
 def test_any_job_gives_sane_advice(tasks, memory, value):
-    conf = dict.fromkeys(recommend._CONF, value) if value else {}
+    conf = dict.fromkeys(ADVICE_KEYS, value) if value else {}
     found = recommend.recommendations(model(tasks, conf=conf, map_memory_mb=memory), LIMITS)
     assert found.filter(~pl.col("saving_mb_s").is_finite()).height == 0
     for row in found.iter_rows(named=True):
@@ -120,7 +121,8 @@ def test_rollup_counts_every_job_once_per_grouping():
         "wait_ms": [5, 6, None],
         "submit_ms": [1_700_000_000_000] * 3,
     }
-    found = rollup.rollup(JOBS.frame(rows), cost.waste(cost.costs(both)), recommend.recommendations(both, LIMITS))
+    saved = recommend.savings(recommend.recommendations(both, LIMITS))
+    found = rollup.rollup(JOBS.frame(rows), cost.waste(cost.costs(both)), saved)
     for by in rollup.GROUPS:
         part = found.filter(pl.col("by") == by)
         assert (
