@@ -120,10 +120,9 @@ class Table:
         if isinstance(rows, pl.DataFrame):
             frame = rows
         else:
-            names = schema.keys() if len(given) == len(schema) else given
-            frame = pl.DataFrame([_series(n, rows[n], schema[n]) for n in names])
-        if frame.schema == schema:
-            return frame
+            if len(given) == len(schema):
+                return pl.DataFrame([_series(n, rows[n], dtype) for n, dtype in schema.items()])
+            frame = pl.DataFrame([_series(n, rows[n], schema[n]) for n in given])
         return frame.select(
             pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns

@@ -515,8 +515,7 @@ def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[
     if known and memo["at"] == context.at_ms:
         if memo["version"] == inputs.version:
             return memo["built"].model, frozenset()
-        changed = {i for i, info in now.items() if (old := known.get(i)) is not info and _moved(old, info)}
-        gone = known.keys() - now.keys() if len(known) + sum(i not in known for i in changed) > len(now) else set()
+        changed, gone = _difference(known, now)
         if len(changed) + len(gone) <= len(now) // 2 or (len(changed) == 1 and not gone):
             touched: set[str] = set()
             built: _Built = memo["built"]
@@ -533,8 +532,14 @@ def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[
     return built.model, None
 
 
-def _moved(old: FileInfo | None, new: FileInfo) -> bool:
-    return old is None or old.version != new.version
+def _difference(known: Mapping[int, FileInfo], now: Mapping[int, FileInfo]) -> tuple[set[int], set[int]]:
+    """Files that are new or have another version, and files that are gone."""
+    if len(known) == len(now):
+        pairs = [(old, new) for old, new in zip(known.values(), now.values(), strict=True) if old is not new]
+        if all(old.id == new.id for old, new in pairs):
+            return {new.id for old, new in pairs if old.version != new.version}, set()
+    changed = {i for i, info in now.items() if i not in known or known[i].version != info.version}
+    return changed, known.keys() - now.keys()
 
 
 _MOST_GROWN = 64

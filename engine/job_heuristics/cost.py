@@ -43,7 +43,8 @@ def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
     """Rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
-    conf = {job: said[1] for job, said in model.told.items()}
+    told = model.told
+    conf = {job: told[job][1] for job in model.names}
     return charged(model.jobs, *model.arrays, conf, headroom, (price_gb_h, price_vcore_h))
 
 

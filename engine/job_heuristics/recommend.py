@@ -145,7 +145,8 @@ class Advice:
 
 def recommendations(model: Model, limits: gates.Limits, headroom: float = 1.5) -> pl.DataFrame:
     """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
-    conf = {job: said[2] for job, said in model.told.items()}
+    told = model.told
+    conf = {job: told[job][2] for job in model.names}
     return advised(model.jobs, model.arrays[0], conf, limits, headroom)
 
 

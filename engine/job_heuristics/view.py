@@ -119,7 +119,7 @@ def _find(model: Model, wanted: str) -> str:
 
 
 def _summary(jobs: pl.DataFrame) -> dict[str, Any]:
-    column = {name: jobs[name].to_list() for name in ("state", "severity", "upstream_says", "score")}
+    column = {name: jobs[name].to_list() for name in ("state", "severity", "upstream_says")}
     states, levels = Counter(column["state"]), Counter(column["severity"])
     summary: dict[str, Any] = {"jobs": jobs.height}
     for state in ("SUCCEEDED", "FAILED", "KILLED", "RUNNING"):
@@ -129,10 +129,17 @@ def _summary(jobs: pl.DataFrame) -> dict[str, Any]:
         summary[f"jobs_{word.lower()}"] = levels.get(word, 0)
     summary["jobs_not_judged"] = levels.get(None, 0)
     summary["jobs_upstream_shows_nothing"] = jobs.height - column["upstream_says"].count("")
-    summary["score"] = sum(score for score in column["score"] if score is not None)
-    for name in ("used_mb_s", "wasted_mb_s"):
-        summary[name] = sum(value for value in jobs[name].to_list() if value is not None)
+    for name in ("score", "used_mb_s", "wasted_mb_s"):
+        summary[name] = _sum(jobs[name])
     return summary
+
+
+def _sum(values: pl.Series) -> int:
+    """Exact sum of whole numbers, also beyond 64 bit."""
+    low, high = values.min(), values.max()
+    if isinstance(low, int) and isinstance(high, int) and max(-low, high) < 2**62 // max(1, len(values)):
+        return int(values.sum())
+    return sum(value for value in values.to_list() if value is not None)
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
