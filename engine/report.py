@@ -12,7 +12,7 @@ from engine import __version__, export, units
 from engine.parameters import Attachment, Parameters, options
 from engine.problems import Problem
 from engine.result import Result
-from engine.units import iso
+from engine.units import iso as iso
 from engine.view import View
 
 

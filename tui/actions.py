@@ -128,6 +128,28 @@ RESERVED: frozenset[str] = frozenset({"ctrl+c", "ctrl+q"})
 """Keys that a keymap may not take away: there is always a way out."""
 
 
+def way_out() -> list[Binding]:
+    """The reserved keys: they leave the program wherever the focus is, in an input or a box too."""
+    from textual.binding import Binding
+
+    return [Binding(",".join(sorted(RESERVED)), "quit", show=False, priority=True, system=True)]
+
+
+IN_BOXES = ("app.theme", "app.glyphs", "app.mouse", "app.suspend")
+"""What changes how things look or who has the terminal works over an open box too."""
+
+
+def box_bindings() -> list[Binding]:
+    """Textual bindings of ``IN_BOXES``: a box keeps the application's own from being reached."""
+    from textual.binding import Binding
+
+    return [
+        Binding(",".join(action.keys), f"app.{action.action}", action.title, id=action.id, show=False)
+        for action in SHELL
+        if action.id in IN_BOXES
+    ]
+
+
 @cache
 def view_actions(view: str) -> tuple[Action, ...]:
     """The actions a view declares in ``tui/views/<view>/actions.py``; none if it has no such module."""
@@ -138,6 +160,16 @@ def view_actions(view: str) -> tuple[Action, ...]:
     except ModuleNotFoundError:
         return ()
     found: tuple[Action, ...] = importlib.import_module(f"{package}.actions").ACTIONS
+    return found
+
+
+@cache
+def view_signs(view: str) -> tuple[str, ...]:
+    """Sentences on what a view's own letters and colours mean: ``SIGNS`` of its ``actions`` module, if it has any."""
+    if not view_actions(view):
+        return ()
+    module = importlib.import_module(f"tui.views.{view.replace('-', '_')}.actions")
+    found: tuple[str, ...] = getattr(module, "SIGNS", ())
     return found
 
 

@@ -58,7 +58,7 @@ class Shell(App[None]):
     ENABLE_COMMAND_PALETTE = False
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app")]
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app"), *actions.way_out()]
 
     def __init__(
         self,
@@ -523,11 +523,12 @@ class Shell(App[None]):
         names = list(glyphs.SETS)
         self.glyphs = glyphs.SETS[names[(names.index(self.glyphs.name) + 1) % len(names)]]
         self._use_glyphs()
-        for widget in self.screen.walk_children():
-            redo = getattr(widget, "redraw", None)
-            if callable(redo):
-                redo()
-            widget.refresh()
+        for screen in self.screen_stack:
+            for widget in screen.walk_children():
+                redo = getattr(widget, "redraw", None)
+                if callable(redo):
+                    redo()
+                widget.refresh()
         self.notify(self.glyphs.name, timeout=2, markup=False)
 
     def _use_glyphs(self) -> None:

@@ -276,9 +276,10 @@ async def stage(
     made = session or FakeSession(list(views.values()) if views else [FakeView("first-view", "First view"), FakeView()])
     keys = ui.pop("keys", {})
     glyphs = ui.pop("glyphs_set", "braille")
+    theme = ui.pop("theme", "dark")
     settings = Settings(tmp_path / "config.toml", keys=keys)
     settings = Settings(
-        settings.path, ui=msgspec.structs.replace(settings.ui, glyphs=glyphs, theme="dark", **ui), keys=keys
+        settings.path, ui=msgspec.structs.replace(settings.ui, glyphs=glyphs, theme=theme, **ui), keys=keys
     )
     app = Shell(
         [Path("/data")],
@@ -289,11 +290,7 @@ async def stage(
         state=State(tmp_path / "state.toml"),
         clock=lambda: NOW,
     )
-    app.theme = (
-        ui.get("theme", "loadlens-dark")
-        if ui.get("theme", "dark") not in ("dark", "light")
-        else f"loadlens-{ui.get('theme', 'dark')}"
-    )
+    app.theme = f"loadlens-{theme}" if theme in ("dark", "light") else theme  # whatever the terminal of the tests
     async with app.run_test(size=size, notifications=True) as pilot:
         found = Stage(app, made, pilot)
         if ready:

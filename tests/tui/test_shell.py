@@ -378,10 +378,14 @@ def test_export_honours_filter_and_sort(tmp_path: Path, monkeypatch: pytest.Monk
             await s.press("e")
             await s.see("Export the table")
             await s.press("enter")
-            lines = (tmp_path / "nodes.csv").read_text().splitlines()
+            lines = (tmp_path / "fake-view-nodes.csv").read_text().splitlines()
             assert lines[0].startswith("name,state,cpu") and "secret" not in lines[0]
             assert [line.split(",")[0] for line in lines[1:]] == [f"node-00{i}" for i in reversed(range(10))]
             await s.press("e", "enter")
+            assert (tmp_path / "fake-view-nodes-2.csv").read_text().splitlines() == lines
+            await s.press("e", "down", "down")
+            await s.see("fake-view-nodes.md")
+            await s.press("tab", "end", *["backspace"] * 3, *".csv", "enter")
             await s.see("exists; give another name")
 
     play(story)
@@ -394,8 +398,12 @@ def test_sections_and_time_keys(tmp_path: Path) -> None:
             await s.press("right_square_bracket")
             assert sections.chosen == 1
             await s.see("part")
-            await s.press("left_square_bracket", "left_parenthesis")
-            await s.see("these files carry no history")
+            await s.press("left_square_bracket")
+            for key in ("left_parenthesis", "right_parenthesis", "backslash"):
+                await s.press(key)
+                await s.see("no earlier moments")
+                s.app.clear_notifications()
+                await s.until(lambda: "no earlier moments" not in s.text())
             s.app.pane.at(1_700_000_000_000)
             await s.until(lambda: s.session.views["fake-view"].calls[-1][1] == 1_700_000_000_000)
             assert s.app.query_one(StatusLine).facts.at

@@ -11,7 +11,9 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.actions import box_bindings
 from tui.widgets.canvas import Frame, Still
+from tui.widgets.facts import Facts
 
 T = TypeVar("T")
 
@@ -23,11 +25,18 @@ class MainScreen(Screen[None], Still):
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
 
 
+def about(height: int = 3) -> Facts:
+    """The place below a list where the chosen line is told in full."""
+    facts = Facts(id="about")
+    facts.styles.height = height
+    return facts
+
+
 class Box(ModalScreen[T], Still, Generic[T]):
     """Base of the boxes. ``content`` yields what is inside; ``heading`` and ``keys`` are constant texts of ours."""
 
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Close", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Close", show=False), *box_bindings()]
     heading: ClassVar[str] = ""
     keys: ClassVar[str] = "Esc close"
     DEFAULT_CSS = """

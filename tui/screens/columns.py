@@ -9,7 +9,8 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui.screens.box import Box
+from tui.screens.box import Box, about
+from tui.widgets.facts import Facts
 from tui.widgets.fragments import Line, fit
 from tui.widgets.pick import PickList
 
@@ -39,7 +40,7 @@ class ColumnsScreen(Box[tuple[str, ...]]):
 
     def content(self) -> list[Widget]:
         """The list."""
-        return [PickList(id="columns")]
+        return [PickList(id="columns"), about()]
 
     def on_mount(self) -> None:
         """Fill it."""
@@ -54,6 +55,13 @@ class ColumnsScreen(Box[tuple[str, ...]]):
             unit = f" ({column.unit})" if column.unit and column.kind in ("number", "count", "text", "ratio") else ""
             lines.append([(mark, "key"), (fit(column.header + unit, 28) + " ", "title"), (column.meaning, "dim")])
         self.query_one(PickList).show(lines)
+        self._about()
+
+    @on(PickList.Moved)
+    def _about(self) -> None:
+        column = self._columns[self.query_one(PickList).cursor]
+        facts = [("column", f"{column.header} ({column.name})", ""), ("meaning", column.meaning, "")]
+        self.query_one(Facts).show([*facts, ("unit", column.unit, "")] if column.unit else facts)
 
     def action_flip(self) -> None:
         """Show or hide; one column always stays."""

@@ -28,18 +28,27 @@ class ExportScreen(Box[None]):
     """Choose a format; Enter writes the file, c copies."""
 
     heading = "Export the table as shown"
-    keys = "Up/Down format   Tab file name   Enter write   c copy to clipboard   Esc leave"
+    keys = "Up/Down format   Tab file name   Enter write   c copy   Esc leave"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "copy", show=False)]
-    DEFAULT_CSS = "ExportScreen > .box { height: 12; } ExportScreen PickList { height: 4; }"
+    DEFAULT_CSS = "ExportScreen PickList { height: 4; }"
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: Window, name: str | None = None) -> None:
+        """``name``: the table's as ``view/table``; without one it is that of its declaration."""
         super().__init__()
         self._window = window
+        self._stem = (name or window.spec.name).replace("/", "-").replace("_", "-")
+        self._proposed = self._free(FORMATS[0][2])
 
     def content(self) -> list[Widget]:
         """Formats, then the file name."""
         lines: list[Line] = [[(f" {title}", "")] for _, title, _ in FORMATS]
-        return [PickList(lines, id="formats"), Input(str(Path.cwd() / f"{self._window.spec.name}.csv"), id="path")]
+        return [PickList(lines, id="formats"), Input(str(self._proposed), id="path")]
+
+    def _free(self, ending: str) -> Path:
+        """A file of the table's name that is not there yet, in the folder the program was started in."""
+        folder = Path.cwd()
+        names = (self._stem + (f"-{number}" if number > 1 else "") + ending for number in range(1, 1000))
+        return next((folder / name for name in names if not (folder / name).exists()), folder / (self._stem + ending))
 
     def on_mount(self) -> None:
         """The list first."""
@@ -49,8 +58,12 @@ class ExportScreen(Box[None]):
     def _other_format(self, event: PickList.Moved) -> None:
         name = self.query_one(Input)
         endings = tuple(ending for _, _, ending in FORMATS)
-        if name.value.endswith(endings):
-            name.value = name.value[: name.value.rfind(".")] + FORMATS[event.index][2]
+        ending = FORMATS[event.index][2]
+        if name.value == str(self._proposed):
+            self._proposed = self._free(ending)
+            name.value = str(self._proposed)
+        elif name.value.endswith(endings):
+            name.value = name.value[: name.value.rfind(".")] + ending
 
     def text(self) -> str:
         """The table in the chosen format."""

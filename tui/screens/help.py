@@ -31,10 +31,10 @@ class HelpText(ScrollCanvas, can_focus=True):
         self._view = view
 
     def content(self, width: int) -> list[Line]:
-        """Scopes in the order in which they win: table, this tab's own, every tab, everywhere."""
+        """What is special about this tab first: its own keys and signs; then tables, every tab, everywhere."""
         shell: Shell = self.app  # type: ignore[assignment]
         out: list[Line] = []
-        for scope in ("table", self._view, "pane", "app"):
+        for scope in (self._view, "table", "pane", "app"):
             found = [a for a in shell.actions_by_id.values() if a.scope == scope]
             if not found:
                 continue
@@ -45,6 +45,17 @@ class HelpText(ScrollCanvas, can_focus=True):
                 for number, part in enumerate(wrap(action.help, max(width - left, 10))):
                     out.append([(fit(keys if number == 0 else "", left - 1) + " ", "title"), (part, "")])
             out.append([("", "")])
+            if scope == self._view:
+                out += [[(part, "")] for text in actions.view_signs(scope) for part in (*wrap(text, width), "")]
+        out.append([("Signs", "key")])
+        for level, mark in self.glyphs.severity.items():
+            if level:
+                out.append([(f"{mark} {'none, ok' if level == 'ok' else level}", level)])
+        out += [
+            [(f"{self.glyphs.up} ", "severe"), ("towards worse", "")],
+            [(f"{self.glyphs.down} ", "ok"), ("towards better", "")],
+            [],
+        ]
         out += [[(part, "dim")] for text in NOTES for part in (*wrap(text, width), "")]
         return out
 

@@ -10,7 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.actions import Action, keys_text
-from tui.screens.box import Box
+from tui.screens.box import Box, about
+from tui.widgets.facts import Facts
 from tui.widgets.fragments import Line, fit
 from tui.widgets.pick import PickList
 
@@ -55,7 +56,7 @@ class PaletteScreen(Box[Action]):
 
     def content(self) -> list[Widget]:
         """Input and list."""
-        return [Input(placeholder="pause, theme, export ..."), PickList(id="found")]
+        return [Input(placeholder="pause, theme, export ..."), PickList(id="found"), about()]
 
     def on_mount(self) -> None:
         """All actions at first."""
@@ -79,6 +80,13 @@ class PaletteScreen(Box[Action]):
         found = self.query_one(PickList)
         found.cursor = 0
         found.show(lines or [[("nothing matches", "dim")]])
+        self._about()
+
+    @on(PickList.Moved)
+    def _about(self) -> None:
+        index = self.query_one(PickList).cursor
+        chosen = self._found[index] if index < len(self._found) else None
+        self.query_one(Facts).show([(keys_text(chosen.keys), chosen.help, "")] if chosen is not None else [])
 
     def action_list(self, by: int) -> None:
         """Move in the list while typing."""

@@ -8,8 +8,9 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui.screens.box import Box
+from tui.screens.box import Box, about
 from tui.screens.prompt import ask
+from tui.widgets.control import STEPS, stepped
 from tui.widgets.facts import Facts
 from tui.widgets.fragments import Line, fit
 from tui.widgets.pick import PickList
@@ -33,32 +34,13 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
-def stepped(value: float, by: int, low: float | None, high: float | None) -> float | int:
-    """The next round value up or down: whole numbers by 1 (by 10 from 100 on ...), others by a tenth of their size."""
-    size = abs(value)
-    if isinstance(value, int):
-        step: float = 1
-        while step * 100 <= size:
-            step *= 10
-    else:
-        step = 0.1 if size == 0 else 10.0 ** int(f"{size:e}".partition("e")[2]) / 10
-    found: float = value + by * step
-    found = int(found) if isinstance(value, int) else float(f"{found:.6g}")
-    if low is not None:
-        found = max(found, int(low) if isinstance(value, int) else low)
-    if high is not None:
-        found = min(found, int(high) if isinstance(value, int) else high)
-    return found
-
-
 class ParametersScreen(Box[None]):
     """Enter edits or, for words and switches, takes the next; + and - step; Backspace takes the default."""
 
     heading = "Options"
     keys = "Enter edit/next   +/- step   Backspace default   u undo   Esc close"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("plus,equals_sign,right,l", "step(1)", show=False),
-        Binding("minus,left,h", "step(-1)", show=False),
+        *STEPS,
         Binding("backspace,delete", "default", show=False),
         Binding("u", "undo", show=False),
         Binding("U,ctrl+r", "redo", show=False),
@@ -72,9 +54,7 @@ class ParametersScreen(Box[None]):
 
     def content(self) -> list[Widget]:
         """The list, and the sentence of the chosen one."""
-        facts = Facts(id="about")
-        facts.styles.height = 5
-        return [PickList(id="options"), facts]
+        return [PickList(id="options"), about(5)]
 
     def on_mount(self) -> None:
         """Fill it."""

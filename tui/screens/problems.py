@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tui.screens.box import Box
+from tui.screens.box import Box, about
 from tui.widgets.facts import Facts
 from tui.widgets.fragments import Fragment, cut_left, harmless
 from tui.widgets.sections import Sections
@@ -87,9 +87,7 @@ class ProblemsScreen(Box[None]):
         paths = {"path": path_cell}
         sections.add("Problems", LiveTable(self._tables[0], id="problems", renderers=paths))
         sections.add("Not read", LiveTable(self._tables[1], id="skipped", renderers=paths))
-        full = Facts(id="full")
-        full.styles.height = 4
-        return [sections, full]
+        return [sections, about(4)]
 
     def on_mount(self) -> None:
         """Fill, and keep following."""

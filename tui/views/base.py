@@ -103,6 +103,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("loadlens.pane")
 
+NO_HISTORY = "no earlier moments: these files tell only how things are now"
+"""What the keys of time travel say where ``ViewPane.steps`` is empty."""
+
 UNDO_LIMIT = 200
 """Steps of undo that are kept."""
 
@@ -476,18 +479,20 @@ class ViewPane(Frame):
         if before:
             self.at(before[-1])
         else:
-            self.notify("there is nothing earlier" if steps else "these files carry no history", timeout=2)
+            self.notify("there is nothing earlier" if steps else NO_HISTORY, timeout=3)
 
     def action_later(self) -> None:
         """One step forward in time."""
         if self.at_ms is None:
-            self.notify("this is the newest", timeout=2)
+            self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
             return
         after = [moment for moment in self.steps() if moment > self.at_ms]
         self.at(after[0] if len(after) > 1 else None)
 
     def action_live(self) -> None:
         """Back to the newest data."""
+        if self.at_ms is None:
+            self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
         self.at(None)
 
 

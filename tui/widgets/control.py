@@ -10,27 +10,77 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from engine import units
-from tui.screens.parameters import stepped
 from tui.widgets.bars import bar
 from tui.widgets.canvas import Canvas
-from tui.widgets.fragments import Line, cells, fit, harmless
+from tui.widgets.fragments import Fragment, Line, cells, fit, harmless
 
 if TYPE_CHECKING:
     from engine.tables import Kind
 
+STEPS: tuple[BindingType, ...] = (
+    Binding("plus,equals_sign,right,l", "step(1)", show=False),
+    Binding("minus,left,h", "step(-1)", show=False),
+)
+"""Keys that step a value, in controls and in the options box."""
 
-class NumberControl(Canvas, can_focus=True):
+
+def stepped(value: float, by: int, low: float | None, high: float | None) -> float | int:
+    """The next round value up or down: whole numbers by 1 (by 10 from 100 on ...), others by a tenth of their size."""
+    size = abs(value)
+    if isinstance(value, int):
+        step: float = 1
+        while step * 100 <= size:
+            step *= 10
+    else:
+        step = 0.1 if size == 0 else 10.0 ** int(f"{size:e}".partition("e")[2]) / 10
+    found: float = value + by * step
+    found = int(found) if isinstance(value, int) else float(f"{found:.6g}")
+    if low is not None:
+        found = max(found, int(low) if isinstance(value, int) else low)
+    if high is not None:
+        found = min(found, int(high) if isinstance(value, int) else high)
+    return found
+
+
+class Control(Canvas, can_focus=True):
+    """One line with a label, in reverse while it has the focus. Up and down go to its neighbours."""
+
+    DEFAULT_CSS = "Control { height: 1; } Control:focus { background: $panel; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *STEPS,
+        Binding("down,j", "app.focus_next", show=False),
+        Binding("up,k", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, label: str, label_width: int, id: str | None) -> None:
+        super().__init__(id=id)
+        self.label = label
+        self.label_width = label_width
+
+    def name_tag(self, width: int) -> Fragment:
+        """The label in ``width`` cells."""
+        return fit(self.label, width, ellipsis=self.glyphs.ellipsis), "cursor" if self.has_focus else ""
+
+    def on_focus(self) -> None:
+        """Drawn stronger: once Textual has noted the focus, which it does after this."""
+        self.call_later(self.repaint)
+
+    def on_blur(self) -> None:
+        """Drawn weaker."""
+        self.call_later(self.repaint)
+
+    def on_click(self, event: events.Click) -> None:
+        """Take the focus."""
+        self.focus()
+
+
+class NumberControl(Control):
     """A number with bounds: ``label  value  bar``. ``-``/``+`` (also left/right, h/l) step, Enter types, Backspace goes
     back to the start value. Posts ``Changed`` for each change. ``step`` None steps by the size of the number."""
 
-    DEFAULT_CSS = "NumberControl { height: 1; } NumberControl:focus { background: $panel; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("plus,equals_sign,right,l", "step(1)", show=False),
-        Binding("minus,left,h", "step(-1)", show=False),
         Binding("enter", "type", show=False),
         Binding("backspace", "restore", show=False),
-        Binding("down,j", "app.focus_next", show=False),
-        Binding("up,k", "app.focus_previous", show=False),
     ]
 
     class Changed(Message):
@@ -58,11 +108,9 @@ class NumberControl(Canvas, can_focus=True):
         label_width: int = 18,
         id: str | None = None,
     ) -> None:
-        super().__init__(id=id)
-        self.label = label
+        super().__init__(label, label_width, id)
         self.value = self.start = value
         self.low, self.high, self.by, self.kind = low, high, step, kind
-        self.label_width = label_width
 
     def show(self, value: float) -> None:
         """Show another value without posting (it came from parameters)."""
@@ -81,9 +129,8 @@ class NumberControl(Canvas, can_focus=True):
         """Label, value, and a bar where there is an upper bound."""
         value = fit(units.text(self.kind, self.value, 12), 12, "right")
         left = min(self.label_width, max(width - 14, 0))
-        style = "key" if self.has_focus else ""
         line: Line = [
-            (fit(self.label, left, ellipsis=self.glyphs.ellipsis), style),
+            self.name_tag(left),
             (value, "title" if self.value == self.start else "moderate"),
         ]
         room = width - left - 12 - 2
@@ -118,30 +165,12 @@ class NumberControl(Canvas, can_focus=True):
 
         ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=done)
 
-    def on_focus(self) -> None:
-        """Drawn stronger."""
-        self.repaint()
 
-    def on_blur(self) -> None:
-        """Drawn weaker."""
-        self.repaint()
-
-    def on_click(self, event: events.Click) -> None:
-        """Take the focus."""
-        self.focus()
-
-
-class WordControl(Canvas, can_focus=True):
+class WordControl(Control):
     """One word of several: ``label  one | TWO | three``. Left/right (``-``/``+``, h/l) or Enter choose. Posts
     ``Changed``."""
 
-    DEFAULT_CSS = "WordControl { height: 1; } WordControl:focus { background: $panel; }"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("plus,equals_sign,right,l,enter", "step(1)", show=False),
-        Binding("minus,left,h", "step(-1)", show=False),
-        Binding("down,j", "app.focus_next", show=False),
-        Binding("up,k", "app.focus_previous", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "step(1)", show=False)]
 
     class Changed(Message):
         """Another word."""
@@ -159,8 +188,8 @@ class WordControl(Canvas, can_focus=True):
     def __init__(
         self, label: str, words: Sequence[str], value: str, *, label_width: int = 18, id: str | None = None
     ) -> None:
-        super().__init__(id=id)
-        self.label, self.words, self.value, self.label_width = label, tuple(words), value, label_width
+        super().__init__(label, label_width, id)
+        self.words, self.value = tuple(words), value
 
     def show(self, value: str) -> None:
         """Show another word without posting."""
@@ -171,7 +200,7 @@ class WordControl(Canvas, can_focus=True):
     def paint(self, width: int, height: int) -> list[Line]:
         """Label, then the words, the chosen one in brackets."""
         left = min(self.label_width, width // 2)
-        line: Line = [(fit(self.label, left, ellipsis=self.glyphs.ellipsis), "key" if self.has_focus else "")]
+        line: Line = [self.name_tag(left)]
         room = width - left
         if sum(cells(harmless(word)) + 3 for word in self.words) > room:
             line.append((f"[{self.value}]", "title"))
@@ -190,15 +219,3 @@ class WordControl(Canvas, can_focus=True):
         self.value = self.words[(index + by) % len(self.words)]
         self.repaint()
         self.post_message(self.Changed(self, self.value))
-
-    def on_focus(self) -> None:
-        """Drawn stronger."""
-        self.repaint()
-
-    def on_blur(self) -> None:
-        """Drawn weaker."""
-        self.repaint()
-
-    def on_click(self, event: events.Click) -> None:
-        """Take the focus."""
-        self.focus()

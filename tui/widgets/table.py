@@ -290,13 +290,13 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
             self.refresh(Region(0, y + 1, max(self._width, 1), 1))
 
     def on_focus(self) -> None:
-        """The cursor is drawn stronger with the focus."""
-        self._redo_header()
+        """The cursor is drawn stronger with the focus, which Textual notes after this."""
+        self.call_later(self._redo_header)
         self._refresh_row(self.cursor)
 
     def on_blur(self) -> None:
         """The cursor is drawn weaker without the focus."""
-        self._redo_header()
+        self.call_later(self._redo_header)
         self._refresh_row(self.cursor)
 
     # -- drawing ------------------------------------------------------------------------------------------------
@@ -663,7 +663,7 @@ class LiveTable(ScrollView, _Painter, can_focus=True):
         from tui.screens.export import ExportScreen
 
         if self.window is not None:
-            self.app.push_screen(ExportScreen(self.window))
+            self.app.push_screen(ExportScreen(self.window, self.name))
 
     def action_copy(self) -> None:
         """Copy the chosen cell."""

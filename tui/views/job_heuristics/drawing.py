@@ -43,6 +43,12 @@ def strip_line(strip: str) -> list[Fragment]:
     return [(letter, LETTERS.get(letter, "dim") if letter != "." else "dim") for letter in strip]
 
 
+def letter(word: str | None) -> str:
+    """The letter of a severity word in a strip."""
+    wanted = level(word)
+    return next((sign for sign, style in LETTERS.items() if style == wanted), " ")
+
+
 def level(word: str | None) -> str:
     """Style of a severity word."""
     return units.level_of(word or "")
@@ -91,9 +97,9 @@ def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
         out += [[], heading("why")]
         out += paragraph(found.why.reason, width)
         if found.why.worse and not found.why.worse.startswith("already"):
-            out += paragraph(f"{glyphs.down} {found.why.worse}", width, "moderate")
+            out += paragraph(f"{glyphs.up} {found.why.worse}", width, "moderate")
         if found.why.better and not found.why.better.startswith("already"):
-            out += paragraph(f"{glyphs.up} {found.why.better}", width, "ok")
+            out += paragraph(f"{glyphs.down} {found.why.better}", width, "ok")
         out += [[], heading("limits")]
         for branch in found.why.branches:
             for number, limit in enumerate(branch):

@@ -78,6 +78,7 @@ class JobLevel(Level):
         self.job_id = job_id
         self._ready = False
         self._placed = False
+        self._wanted = False
         self._specs: dict[str, Table] = {}
 
     def compose(self) -> ComposeResult:
@@ -226,6 +227,7 @@ class JobLevel(Level):
 
     def _draw_what_if(self, result: Result, shown: JobDetail) -> None:
         self._show_controls(shown)
+        self.query_one("#job-what-if", LiveTable).display = shown.prediction is not None
         self.pane.show_table("#job-what-if", result, "what_if")
         self.query_one("#job-model", drawing.Drawing).show(lambda width, glyphs: _model_lines(shown, width))
 
@@ -281,7 +283,20 @@ class JobLevel(Level):
         for control in controls:
             control.label_width = 21
         holder.mount(*controls)
-        self.call_after_refresh(self._show_controls, shown)
+        self.call_after_refresh(self._controls_made, shown)
+
+    def _controls_made(self, shown: JobDetail) -> None:
+        self._show_controls(shown)
+        if self._wanted:
+            self.focus_controls()
+
+    def focus_controls(self) -> None:
+        """Put the focus on the first what-if control; if the job is still being read, as soon as there is one."""
+        self._wanted = True
+        controls = self.query("#job-controls > *")
+        if controls and self.query_one("#job-sections", Sections).chosen == WHAT_IF:
+            self._wanted = False
+            controls.first().focus()
 
     def _show_controls(self, shown: JobDetail) -> None:
         """The controls as the parameters have them (undo, advice taken)."""

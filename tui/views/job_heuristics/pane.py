@@ -244,9 +244,9 @@ class Pane(ViewPane):
                 return
             await self.open(str(row["job_id"]))
         self.levels[-1].query_one("#job-sections", Sections).choose(WHAT_IF)
-        controls = self.levels[-1].query("#job-controls > *")
-        if controls:
-            controls.first().focus()
+        top = self.levels[-1]
+        if isinstance(top, JobLevel):
+            top.focus_controls()
 
     def action_take(self) -> None:
         """Take a recommendation into the scenario."""
@@ -314,8 +314,10 @@ def _summary_lines(
     for verdict in verdicts:
         style = drawing.level(verdict["severity"])
         quiet = style == "ok"
+        letter, sign = drawing.letter(verdict["severity"]), " " if quiet else glyphs.severity[style]
         out.append(
-            [(f"{glyphs.severity[style]} ", style), (f"{verdict['heuristic']} ", "dim" if quiet else ""),
+            [(f"{letter} ", "dim" if quiet else style), (f"{sign} ", style),
+             (f"{verdict['heuristic']} ", "dim" if quiet else ""),
              (str(verdict["severity"]), "dim" if quiet else style)]
         )  # fmt: skip
     if not verdicts:
