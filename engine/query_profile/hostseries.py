@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,8 @@ APART = 1.5
 @dataclass(frozen=True)
 class Series:
     """One resource of one source: ``used`` (N,) microseconds since the first sample at ``at_ms`` (N,), growing.
-    ``fell``: (N,) the counter was smaller than before (restart) in the step that ends here."""
+    ``fell``: (N,) the counter was smaller than before (restart) in the step that ends here. ``cores`` NaN: not known;
+    ``guessed``: percentages were taken as those of one core for want of their number."""
 
     source: str
     host: str
@@ -33,18 +34,29 @@ class Series:
     used: np.ndarray
     fell: np.ndarray
     cores: float
+    guessed: bool = False
 
 
 def collect(frame: pl.DataFrame) -> list[Series]:
-    """All series of the ``host`` table, user and system time also as their sum. Sorted by preference and label."""
+    """All series of the ``host`` table, user and system time also as their sum. Sorted by preference and label.
+
+    Percentages of a source that does not say how many cores there are (vmstat, sadf -d) take the number from any other
+    source, if all that know it agree.
+    """
     found: list[Series] = []
     if not frame.height:
         return found
+    known = frame["cores"].drop_nulls().unique().to_list()
+    common = float(known[0]) if len(known) == 1 else float("nan")
     for (source, host, label), part in frame.sort("at_ms", maintain_order=True).group_by(
         "source", "host", "series", maintain_order=True
     ):
         cores = part["cores"].drop_nulls()
         count = float(cores.median()) if len(cores) else float("nan")  # type: ignore[arg-type]
+        percent = bool(part["seconds"].is_not_null().any())
+        if percent and np.isnan(count):
+            count = common
+        guessed = percent and bool(np.isnan(count))
         named: dict[str, Series] = {}
         for (name,), rows in part.group_by("name", maintain_order=True):
             rows = rows.unique("at_ms", keep="last", maintain_order=True)
@@ -64,17 +76,17 @@ def collect(frame: pl.DataFrame) -> list[Series]:
                 gap = np.diff(at) / 1000 > width * 1.5 + 0.001
                 used = np.r_[0.0, np.cumsum(amount)]
                 fell = np.r_[False, gap]
-            named[str(name)] = Series(str(source), str(host), str(label), str(name), at, used, fell, count)
+            named[str(name)] = Series(str(source), str(host), str(label), str(name), at, used, fell, count, guessed)
         if "user_us" in named and "system_us" in named:
             user, system = named["user_us"], named["system_us"]
             if np.array_equal(user.at_ms, system.at_ms):
                 named[CPU] = Series(
                     user.source, user.host, user.label, CPU, user.at_ms, user.used + system.used,
-                    user.fell | system.fell, count,
+                    user.fell | system.fell, count, guessed,
                 )  # fmt: skip
         elif "user_us" in named:
             user = named["user_us"]
-            named[CPU] = Series(user.source, user.host, user.label, CPU, user.at_ms, user.used, user.fell, count)
+            named[CPU] = replace(user, name=CPU)
         found.extend(named.values())
     order = {name: i for i, name in enumerate(PREFERENCE)}
     return sorted(found, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))

@@ -441,5 +441,14 @@ def _lay(work: Workload, series: list[hostseries.Series], target: str, problems:
     cores = chosen.cores
     if np.isnan(cores):
         cores = next((s.cores for s in series if not np.isnan(s.cores)), float("nan"))
+    if chosen.guessed:
+        problems.append(
+            Problem.at(
+                work.label,
+                "unknown-cores",
+                f"{chosen.source} gives percent of all cores but not how many there are: counted as one core, so all CPU "
+                "times are too small by that number (a copy of /proc/stat beside it tells)",
+            )
+        )
     where = chosen.source + (f" of {chosen.host}" if chosen.host else "")
     return replace(work.with_y(y, wanted, where), reasons=joined, cores=cores)

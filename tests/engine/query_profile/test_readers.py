@@ -238,8 +238,11 @@ def test_host_series_agree_with_each_other() -> None:
     assert used >= 58
     for name, (found, count, cores) in busy.items():
         assert cores == 2, name
-        if name not in ("sadf-d.csv", "vmstat.txt"):
-            assert math.isclose(found / count, wanted / used, rel_tol=0.03), name
+        assert math.isclose(found / count, wanted / used, rel_tol=0.03), name
+    # Percentages alone do not tell how many cores they are of.
+    alone = compute({**pgss, "vmstat.txt": (root / "cpu/vmstat.txt").read_bytes()}, method="ratio", draws="0")
+    assert "unknown-cores" in {p.kind for p in alone.problems}
+    assert math.isclose(alone.summary["y_measured"] * 2, busy["vmstat.txt"][0], rel_tol=1e-9)
 
 
 def test_proc_pid_stat_sums_processes_and_their_children() -> None:
