@@ -26,6 +26,7 @@ from tui.screens.box import MainScreen
 from tui.screens.prompt import Prompt
 from tui.themes import CYCLE, THEMES
 from tui.views.base import ViewPane, make_pane
+from tui.widgets import partial
 from tui.widgets.canvas import Frame
 from tui.widgets.sections import TitleBar
 from tui.widgets.status import KeyBar, StatusFacts, StatusLine
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from engine.settings import Settings, State
 
 log = logging.getLogger("loadlens.shell")
+
+partial.install()
 
 WATCHED = {"events": "watched", "polling": "polled", "missing": "folder missing", "idle": ""}
 """How files are followed, as the status line says it."""

@@ -187,15 +187,19 @@ class ScrollCanvas(ScrollView, _Painter):
         self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
         size = Size(width, len(self._lines))
         self.set_virtual(size)
-        if not same or len(old) != len(self._lines):
+        longest = max(len(old), len(self._lines))
+        if not same or (len(old) != len(self._lines) and longest > self.size.height):
             if old != self._lines:
                 self.refresh()
             return
         top = self.scroll_offset.y
+        blank: Line = [(" " * width, "")]
         regions = [
             Region(x, y - top, size, 1)
-            for y in range(top, min(top + self.size.height, len(old)))
-            for x, size in changed_spans(old[y], self._lines[y])
+            for y in range(top, min(top + self.size.height, longest))
+            for x, size in changed_spans(
+                old[y] if y < len(old) else blank, self._lines[y] if y < len(self._lines) else blank
+            )
         ]
         if regions:
             self.refresh(*regions)

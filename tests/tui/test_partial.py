@@ -1,0 +1,80 @@
+"""Partial updates send the changed cells, all of them, and little else."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from textual._compositor import ChopsUpdate
+from textual.strip import Strip
+
+from tui.widgets.partial import render_spans
+
+CONSOLE = Console(force_terminal=True, color_system="truecolor", legacy_windows=False)
+
+
+def written(text: str) -> dict[tuple[int, int], str]:
+    """Cell (line, column) → character that ``text`` writes; a wide one is at its first cell."""
+    found: dict[tuple[int, int], str] = {}
+    y = x = 0
+    for sequence, character in re.findall(r"(\x1b\[[\d;]*[A-Za-z])|([^\x1b])", text):
+        if sequence.endswith("H"):
+            y, x = (int(part) - 1 for part in sequence[2:-1].split(";"))
+        elif character:
+            found[y, x] = character
+            x += cell_len(character)
+    return found
+
+
+def update(pieces: list[list[str]], spans: list[tuple[int, int, int]]) -> ChopsUpdate:
+    chops, ends = [], []
+    for pieces_of_line in pieces:
+        x, line, line_ends = 0, {}, []
+        for text in pieces_of_line:
+            line[x] = Strip([Segment(c, Style(color=f"rgb({ord(c) % 256},9,9)")) for c in text])
+            x += cell_len(text)
+            line_ends.append(x)
+        chops.append(line)
+        ends.append(line_ends)
+    return ChopsUpdate(chops, spans, ends)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_every_cell_of_a_span_is_written_as_it_is(data: st.DataObject) -> None:
+    pieces = data.draw(st.lists(st.lists(st.text("abc界", min_size=1, max_size=8), min_size=1, max_size=3), min_size=1,
+                                max_size=3))  # fmt: skip
+    spans = []
+    for y, line in enumerate(pieces):
+        width = sum(map(cell_len, line))
+        start = data.draw(st.integers(0, width - 1))
+        spans.append((y, start, data.draw(st.integers(start + 1, width))))
+    got = written(render_spans(update(pieces, spans), CONSOLE))
+    for y, start, stop in spans:
+        x = 0
+        for piece in pieces[y]:
+            plain = piece.isascii()
+            for character in piece:
+                if start <= x and x + cell_len(character) <= stop:
+                    assert got[y, x] == character
+                elif plain:
+                    assert (y, x) not in got, "a line of single cells is sent from the span on, and no further"
+                x += cell_len(character)
+
+
+def test_a_change_at_the_end_of_a_coloured_line_is_cheap() -> None:
+    line = update([["abcdefgh" * 20]], [(0, 157, 159)])
+    text = render_spans(line, CONSOLE)
+    assert text.startswith("\x1b[1;158H") and set(written(text).values()) == {"f", "g"}
+    assert len(text) < 80
+
+
+def test_the_program_uses_it() -> None:
+    import tui.shell  # noqa: F401
+
+    assert ChopsUpdate.render_segments is render_spans
