@@ -162,17 +162,17 @@ def fitted(
     )
 
 
-def removed(topology: Topology, loads: Loads, weights: Weights, measured_cpu: Floats) -> Floats:
+def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:
     """[P, R] CPU in % of a core that the model frees when a replica's traffic is taken off its broker.
 
     The seed's remedy: the model is applied to the broker with and without the replica's traffic, and the difference
-    is taken of the measured CPU: ``measured × (1 − model(broker − replica) / model(broker))``.
+    is taken of the measured CPU: ``measured × (1 − model(broker − replica) / model(broker))``. ``loads`` are the
+    model's: what it says of the broker is the sum over its replicas.
     """
     index = np.where(loads.held, topology.replicas, 0)
-    term = np.where(loads.leads, weights.a * loads.nw_in + weights.b * loads.nw_out, weights.c * loads.nw_in)
-    whole = _by_broker(index, term, loads.held, topology.brokers)
+    whole = _by_broker(index, loads.cpu, loads.held, topology.brokers)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(whole[index] > 0, 1.0 - (whole[index] - term) / whole[index], 0.0)
+        share = np.where(whole[index] > 0, 1.0 - (whole[index] - loads.cpu) / whole[index], 0.0)
     return np.where(loads.held, measured_cpu[index] * share, 0.0)
 
 

@@ -147,17 +147,19 @@ def gather(
     sized = _frame_key(inputs, sizes) if sizes is not None else ()
     _renew(book, base)
     rebuild: dict[int, tuple[Any, int]] = {}
-    by_interval: dict[int, list[tuple[int, int]]] = {}
-    pairs = ticks.group_by("interval", FILE, "version").agg(pl.col("time_ms").max()).sort("interval", FILE)
-    for interval, number, version, _ in pairs.iter_rows():
-        by_interval.setdefault(interval, []).append((number, version))
+    # What an interval is made of: its files, and which brokers their hosts are taken for.
+    by_interval: dict[int, list[tuple[int, int, tuple[Any, ...]]]] = {}
+    pairs = ticks.group_by("interval", FILE, "version").agg(pl.col("host").drop_nulls().unique()).sort("interval", FILE)
+    for interval, number, version, hosts_of in pairs.iter_rows():
+        named = tuple((host, who.ids.get(host)) for host in sorted(hosts_of))
+        by_interval.setdefault(interval, []).append((number, version, named))
     counters = bool(ticks["counter"].any()) if ticks.height else False
-    before: list[tuple[int, int]] = []
+    before: list[tuple[int, int, tuple[Any, ...]]] = []
     for interval, members in by_interval.items():
         end = (interval + 1) * interval_ms - 1
         cut = until_ms if until_ms is not None and until_ms < end else None
         moment = end if cut is None else cut
-        key = (interval_ms, tuple(members), tuple(before) if counters else (), cut, who.ids, fill_sizes)
+        key = (interval_ms, tuple(members), tuple(before) if counters else (), cut, fill_sizes)
         before = members
         have = book.rounds.get(interval)
         if (

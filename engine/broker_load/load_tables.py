@@ -77,7 +77,7 @@ REPLICAS = Table(
         number("nw_out_high_kbs", "Most network out: the topic's total on the leading broker.", KBS, hidden=True),
         flag("offline", "The replica is offline.", hidden=True),
         text("source", "model, or upstream where read from an answer.", hidden=True),
-        number("cpu_removed_pct_cores", "CPU that the fitted model frees when the partition's traffic is removed.",
+        number("cpu_removed_pct_cores", "Of the measured CPU, what the fitted model frees when the traffic is removed.",
              "% of a core", hidden=True),
     ),
     key=("topic", "partition", "broker", "source"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -158,14 +159,31 @@ def add(
         marked, unknown = failover.select(chosen.topology, parameters.demote)
         notes.extend(f"demote: no broker, rack or host is called {word!r}" for word in unknown)
         rows, new, sums = failover.demote(chosen, marked)
-        frames["scenario_brokers"] = _scenario_brokers(chosen, chosen, sums, parameters.thresholds())
-        frames["scenario_moves"] = _moves(chosen.topology, rows, new, None, None)
+        states = [
+            "DEMOTED" if gone and state == "ALIVE" else state
+            for gone, state in zip(marked.tolist(), chosen.states, strict=True)
+        ]
+        frames["scenario_brokers"] = _scenario_brokers(chosen, sums, parameters.thresholds(), states)
+        after, changed = _reordered(chosen.topology, marked, rows, new)
+        frames["scenario_moves"] = _moves(chosen.topology, changed, after.leader[changed], after, None)
         stay = int(np.append(marked, False)[chosen.topology.leader].sum()) - len(rows)
         notes.append(f"demotion moves {len(rows)} leaders" + (f"; {stay} have no other live replica" if stay else ""))
     if parameters.reassignment is not None or parameters.apply_plan:
         _reassign(model, chosen, inputs, parameters, frames, notes, problems)
     if parameters.add_brokers:
         frames["add_brokers"] = _add_brokers(chosen, parameters.add_brokers)
+
+
+def _reordered(topology: Topology, demoted: np.ndarray, rows: np.ndarray, new: Ints) -> tuple[Topology, np.ndarray]:
+    """The topology with the replicas of ``demoted`` [B] brokers at the end of each list and ``new`` leaders of ``rows``,
+    and the partitions whose list or leader is another one, as upstream's demotion leaves them."""
+    last = np.where(topology.held, topology.spread(demoted), 2)
+    order = np.argsort(last, axis=1, kind="stable")
+    replicas = np.take_along_axis(topology.replicas, order, axis=1)
+    leader = topology.leader.copy()
+    leader[rows] = new
+    changed = np.flatnonzero((replicas != topology.replicas).any(axis=1) | (leader != topology.leader))
+    return dataclasses.replace(topology, replicas=replicas, leader=leader), changed
 
 
 def _fail(
@@ -211,11 +229,11 @@ def _fail(
 
 
 def _scenario_brokers(
-    before: Cluster, shown: Cluster, sums: cluster.BrokerSums, thresholds: Thresholds
+    shown: Cluster, sums: cluster.BrokerSums, thresholds: Thresholds, states: Sequence[str]
 ) -> pl.DataFrame:
     topology = shown.topology
     columns: dict[str, Any] = {
-        "broker": topology.ids, "host": list(topology.hosts), "rack": list(topology.racks), "state": list(shown.states)
+        "broker": topology.ids, "host": list(topology.hosts), "rack": list(topology.racks), "state": list(states)
     }  # fmt: skip
     columns |= assemble.load_columns(shown, sums)
     words: list[list[str]] = [[] for _ in range(topology.brokers)]
@@ -232,18 +250,17 @@ def _scenario_brokers(
 
 
 def _moves(
-    topology: Topology, rows: np.ndarray, new: Ints, after: Topology | None, moved_mb: np.ndarray | None
+    topology: Topology, rows: np.ndarray, new: Ints, after: Topology, moved_mb: np.ndarray | None
 ) -> pl.DataFrame:
-    lists = topology.replica_lists.gather(rows)
     return tables.SCENARIO_MOVES.frame(
         pl.DataFrame(
             {
                 "topic": topology.topic_names.gather(rows),
                 "partition": topology.partition[rows],
                 "old_leader": topology.ids_of(topology.leader[rows]),
-                "new_leader": (after or topology).ids_of(new),
-                "replicas": lists,
-                "new_replicas": after.replica_lists.gather(rows) if after is not None else lists,
+                "new_leader": after.ids_of(new),
+                "replicas": topology.replica_lists.gather(rows),
+                "new_replicas": after.replica_lists.gather(rows),
                 "moved_mb": moved_mb if moved_mb is not None else np.zeros(len(rows)),
             }
         )
@@ -321,7 +338,7 @@ def _reassign(
     loads = estimate.as_upstream(after, model.values, parameters.settings().weights)
     shown = Cluster(after, capacities, loads, cluster.sums(after, loads, True))
     rows_moved = np.array(order, np.int64)
-    frames["scenario_brokers"] = _scenario_brokers(chosen, shown, shown.sums, parameters.thresholds())
+    frames["scenario_brokers"] = _scenario_brokers(shown, shown.sums, parameters.thresholds(), shown.states)
     frames["scenario_moves"] = _moves(topology, rows_moved, after.leader[rows_moved], after, np.array(moved_mb))
     notes.append(f"reassignment of {len(order)} partitions moves {sum(moved_mb):,.0f} MB; loads as upstream")
 

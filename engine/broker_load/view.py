@@ -215,7 +215,7 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         tuple(observed.cpu.tolist()),
         tuple(regression.prediction(observed, coefficients).tolist()),
         tuple(bool(x) for x in fit.chosen.tolist()),
-        _window_ends(built, settings.window_ms),
+        _window_ends(inputs, context, built, settings),
         coefficients,
         tuple(sorted(set(built.topology.racks))) if built is not None else (),
         tuple(built.topology.ids.tolist()) if built is not None else (),
@@ -239,13 +239,16 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     )
 
 
-def _window_ends(built: Model | None, window_ms: int) -> tuple[int, ...]:
+def _window_ends(inputs: Inputs, context: Context, built: Model | None, settings: model.Settings) -> tuple[int, ...]:
+    """Ends of all windows that hold samples, also of those after the moment that is looked at."""
     if built is None:
         return ()
-    ends = {(one.time_ms // window_ms + 1) * window_ms for one in built.rounds}
-    if built.finished is not None:
-        ends |= {int(v) for v in np.unique((built.finished.time_ms // window_ms + 1) * window_ms)}
-    return tuple(sorted(ends))
+    window = settings.window_ms
+    # A round is as old as its newest tick; the first tick of counters alone gives no round.
+    ticks = history.book_of(context).ticks.filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
+    newest = ticks.group_by(pl.col("time_ms") // settings.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
+    times = [newest["newest"], inputs.table("finished_samples")["time_ms"]]
+    return tuple(sorted({(moment // window + 1) * window for part in times for moment in part.unique().to_list()}))
 
 
 def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Observations:
@@ -354,8 +357,7 @@ def _model_tables(
     frames["brokers"] = assemble.brokers(built, chosen, _trend(built), thresholds)
     removed = None
     if parameters.mode == "regression":
-        weights = Weights(parameters.a, parameters.b, parameters.c)
-        removed = estimate.removed(built.topology, chosen.loads, weights, built.measured.cpu)
+        removed = estimate.removed(built.topology, chosen.loads, built.measured.cpu)
     frames["replicas"] = assemble.replicas(built, chosen, removed)
     context.check()
     frames["partitions"] = assemble.partitions(built, chosen)
@@ -433,6 +435,8 @@ def _describe(
     thresholds = parameters.thresholds()
     score = -1.0 if chosen.has_offline else goals.balancedness(found)
     provision, why = balance.provision(chosen, thresholds)
+    if not built.rounds and built.finished is None:
+        provision, why = "UNDECIDED", "no loads are known"
     valid = int(total.valid.sum()) if total.windows else 0
     monitored = 100.0 * valid / topology.size if topology.size else 0.0
     skipped = frames["skipped"].height

@@ -219,3 +219,24 @@ def test_non_negative_fit_is_the_best_there_is(columns: int, rows: int, seed: in
     design = rng.random((rows, columns))
     target = design @ rng.normal(0.0, 1.0, columns) + rng.normal(0.0, 0.3, rows)
     assert regression._non_negative(design, target) == pytest.approx(nnls(design, target)[0], abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), st.integers(0, 2**32 - 1))
+def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cluster, seed: int) -> None:
+    """The fitted model of a broker with and without one replica, as a share of what was measured."""
+    rng = np.random.default_rng(seed)
+    made = cluster.topology
+    values = LeaderValues(*(rng.gamma(2.0, 50.0, made.size) for _ in range(7)))
+    nan = np.full(made.brokers, np.nan)
+    measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
+    loads = estimate.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
+    got = estimate.removed(made, loads, measured.cpu)
+    for row, column in np.argwhere(loads.held)[:20].tolist():
+        broker = made.replicas[row, column]
+        on = loads.held & (made.replicas == broker)
+        whole = loads.cpu[on].sum()
+        without = whole - loads.cpu[row, column]
+        assert got[row, column] == pytest.approx(
+            measured.cpu[broker] * (1 - without / whole) if whole else 0.0, abs=1e-9
+        )

@@ -329,6 +329,20 @@ def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
         assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs)), pairs
 
 
+def test_demotion_moves_leaders_and_list_places(tmp_path: Path) -> None:
+    """The demoted broker goes to the end of every list it is in; the first other replica leads; a lone one stays."""
+    made = Cluster(tmp_path)
+    for number, (leader, replicas) in enumerate([(1, "1|2|3"), (2, "2|1|3"), (3, "3|2"), (1, "1"), (2, "3|2|1")]):
+        made.partition("t", number, leader, replicas)
+    for broker in made.ids:
+        made.totals(broker, 0.5)
+    result = compute(read(made.write()), ("demote", "1"))
+    moves = result.tables["scenario_moves"].select("partition", "old_leader", "new_leader", "new_replicas").rows()
+    assert moves == [(0, 1, 2, [2, 3, 1]), (1, 2, 2, [2, 3, 1])]
+    assert result.tables["scenario_brokers"]["state"].to_list() == ["DEMOTED", "ALIVE", "ALIVE"]
+    assert any("1 have no other live replica" in note for note in result.notes)
+
+
 def test_replaced_descriptions_and_sizes_are_seen_at_once(tmp_path: Path) -> None:
     """Rounds stay while a new description says the same; a new leader or new sizes make them again. With a memo as
     without."""

@@ -83,7 +83,7 @@ def leaders_cell(cell: Cell) -> Sequence[Fragment]:
 def state_cell(cell: Cell) -> Sequence[Fragment]:
     """A broker's state; anything but alive stands out."""
     word = str(cell.value or "")
-    return [(word, {"ALIVE": "dim", "FAILED": "critical"}.get(word, "severe"))]
+    return [(word, {"ALIVE": "dim", "FAILED": "critical", "DEMOTED": "moderate"}.get(word, "severe"))]
 
 
 def residual_cell(cell: Cell) -> Sequence[Fragment]:

@@ -14,7 +14,7 @@ from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.broker_load import rolling
 from tui.views.broker_load.cells import AFTER_CELLS, BROKER_CELLS, count_cell, violated_cell
-from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, percent
+from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, number, percent
 from tui.widgets.bars import share_bar
 from tui.widgets.control import NumberControl
 from tui.widgets.facts import Fact, Facts
@@ -52,7 +52,8 @@ class Pane(ViewPane):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
     DEFAULT_CSS = """
     #bl-regression-plot { height: 1fr; }
-    #bl-regression { height: 6; }
+    #bl-regression-facts { height: 3; }
+    #bl-regression { height: 4; }
     #bl-weights { height: 3; }
     #bl-coverage { width: 36; }
     .-narrow #bl-coverage { display: none; }
@@ -103,6 +104,7 @@ class Pane(ViewPane):
         sections.add(
             "regression",
             Vertical(
+                Facts(id="bl-regression-facts"),
                 LiveTable(name=f"{NAME}/regression", id="bl-regression"),
                 Vertical(
                     NumberControl("a  leader in", 0.7, low=0, step=0.05, id="bl-a"),
@@ -217,6 +219,7 @@ class Pane(ViewPane):
 
     def _regression(self, result: Result) -> None:
         self.show_table("#bl-regression", result, "regression")
+        self.query_one("#bl-regression-facts", Facts).show(self._regression_facts(result))
         self.show_table("#bl-coverage", result, "regression_coverage")
         for name in "abc":
             self.query_one(f"#bl-{name}", NumberControl).show(getattr(self.parameters, name))
@@ -245,6 +248,25 @@ class Pane(ViewPane):
         self.query_one("#bl-regression-plot", PlotView).show(
             lambda width, height, glyphs: plot(lines, width, height, glyphs, x_span=(0.0, top), y_span=(0.0, top))
         )
+
+    def _regression_facts(self, result: Result) -> list[Fact]:
+        """The verdict, how good the fit is, and which weights are in force."""
+        rows = result.tables["regression"]
+        row = rows.row(0, named=True) if rows.height else {}
+        summary, parameters = result.summary, self.parameters
+        fit = [f"{summary.get('observations', 0)} observations"]
+        if row.get("held_out_error") is not None:
+            fit.append(f"held-out error {number(row['held_out_error'], '% CPU')}")
+        done = percent(100.0 * summary.get("regression_completeness", 0.0))
+        fit.append("trained" if row.get("trained") else f"upstream's training at {done}")
+        usable = parameters.weights == "static" or any("fitted weights a=" in note for note in result.notes)
+        static = f"a {parameters.a:g}, b {parameters.b:g}, c {parameters.c:g} as given (w: as fitted)"
+        weights = static if parameters.weights == "static" else "as fitted (w: as given)" if usable else (
+            "as given: the fitted ones cannot be used")  # fmt: skip
+        return [
+            ("verdict", str(row.get("verdict", "")).partition("; upstream")[0], "title"), ("weights", weights, "key"),
+            ("fit", ", ".join(fit), ""),
+        ]  # fmt: skip
 
     def _rolling(self, result: Result) -> None:
         frame = result.tables.get("rolling_restart")
