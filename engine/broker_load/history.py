@@ -147,20 +147,32 @@ def gather(
     sized = _frame_key(inputs, sizes) if sizes is not None else ()
     _renew(book, base)
     rebuild: dict[int, tuple[Any, int]] = {}
-    # What an interval is made of: its files, and which brokers their hosts are taken for.
+    # What an interval is made of: its files, which brokers their hosts are taken for, and, where counters need the tick
+    # before, the files of the last interval that has the host.
     by_interval: dict[int, list[tuple[int, int, tuple[Any, ...]]]] = {}
-    pairs = ticks.group_by("interval", FILE, "version").agg(pl.col("host").drop_nulls().unique()).sort("interval", FILE)
-    for interval, number, version, hosts_of in pairs.iter_rows():
+    earlier: dict[int, set[tuple[int, int]]] = {}
+    last: dict[str, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]] = {}
+    pairs = (
+        ticks.group_by("interval", FILE, "version")
+        .agg(pl.col("host").drop_nulls().unique(), pl.col("counter").any())
+        .sort("interval", FILE)
+    )
+    for interval, number, version, hosts_of, counter in pairs.iter_rows():
         named = tuple((host, who.ids.get(host)) for host in sorted(hosts_of))
         by_interval.setdefault(interval, []).append((number, version, named))
-    counters = bool(ticks["counter"].any()) if ticks.height else False
-    before: list[tuple[int, int, tuple[Any, ...]]] = []
+        for host in hosts_of:
+            at, now, before = last.get(host, (interval, set(), set()))
+            if at != interval:
+                now, before = set(), now
+            now.add((number, version))
+            last[host] = (interval, now, before)
+            if counter:
+                earlier.setdefault(interval, set()).update(before)
     for interval, members in by_interval.items():
         end = (interval + 1) * interval_ms - 1
         cut = until_ms if until_ms is not None and until_ms < end else None
         moment = end if cut is None else cut
-        key = (interval_ms, tuple(members), tuple(before) if counters else (), cut, fill_sizes)
-        before = members
+        key = (interval_ms, tuple(members), tuple(sorted(earlier.get(interval, ()))), cut, fill_sizes)
         have = book.rounds.get(interval)
         if (
             have is None
