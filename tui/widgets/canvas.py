@@ -137,8 +137,7 @@ class Canvas(_Painter, Still):
             for x, width in changed_spans(before, after)
         ]
         if regions:
-            gutter = self.gutter
-            self.refresh(*(region.translate((gutter.left, gutter.top)) for region in regions))
+            self.refresh(*regions)
 
     def redraw(self) -> None:
         """Everything anew: the glyphs changed. New styles need nothing: lines hold style names, not colours."""
