@@ -39,9 +39,11 @@ from engine.job_heuristics.tables import (
     JOB_MODEL,
     TASK_MODEL,
 )
-from engine.tables import Table
+from engine.tables import Rows, Table
 
 _NEVER = -(2**63)
+_TOGETHER = 8
+"""Rows of so many steps become one frame."""
 _NO_COUNTERS = (None,) * len(COUNTER_COLUMNS)
 _COUNTER = {name: k for k, name in enumerate(COUNTER_COLUMNS)}
 _INPUT = tuple(_COUNTER[name] for name in ("hdfs_read_bytes", "s3_read_bytes", "s3a_read_bytes", "s3n_read_bytes"))
@@ -122,7 +124,8 @@ class Grown:
         Refused."""
         self.job_id = job_id
         self.file = file
-        self._task_frames, self._attempt_frames = [model.tasks], [model.attempts]
+        self._task_frames: list[Rows] = [model.tasks]
+        self._attempt_frames: list[Rows] = [model.attempts]
         self._row = model.jobs.row(0, named=True)
         properties = settings.lookup(model.conf).get(job_id, {})
         self._conf_queue = properties.get(settings.QUEUE) or properties.get(settings.QUEUE_OLD)
@@ -166,14 +169,13 @@ class Grown:
         try:
             self._take_job_events(events["job_events"])
             touched = self._take(events)
-            for table, columns, put in zip(
-                (TASK_MODEL, ATTEMPT_MODEL), self._rows(touched), (self._put_tasks, self._put_attempts), strict=True
-            ):
-                if columns["job_id"]:
-                    frame = table.frame(columns)
-                    if frame.null_count().row(0) != tuple(column.count(None) for column in columns.values()):
-                        raise Refused  # a number that does not fit
-                    put(columns, frame, touched)
+            tasks, attempts = self._rows(touched)
+            if tasks["job_id"]:
+                self._put_tasks(tasks)
+                _keep(TASK_MODEL, self._task_frames, tasks)
+            if attempts["job_id"]:
+                self._put_attempts(attempts)
+                _keep(ATTEMPT_MODEL, self._attempt_frames, attempts)
         except OverflowError as error:
             raise Refused from error
         for name, one in touched.items():
@@ -247,7 +249,9 @@ class Grown:
                 raise Refused
             if tried.start is None:
                 tried.start = (said[0], said[1], said[2], said[3], said[4])
-        for seq, job, name, attempt_id, kind, state, *rest in events["attempt_ends"].select(_ATTEMPT_END).iter_rows():
+        ends = events["attempt_ends"]
+        said_columns = _ATTEMPT_END if ends["counted"].any() else _ATTEMPT_END[: -len(COUNTER_COLUMNS)]
+        for seq, job, name, attempt_id, kind, state, *rest in ends.select(said_columns).iter_rows():
             one = task(job, name, kind)
             tried = attempt(one, attempt_id, name, kind)
             if state is None or tried.type != kind or one.type != kind:
@@ -307,8 +311,7 @@ class Grown:
             )  # fmt: skip
         return _columns(TASK_MODEL, tasks), _columns(ATTEMPT_MODEL, attempts)
 
-    def _put_tasks(self, columns: dict[str, list[Any]], frame: pl.DataFrame, touched: Mapping[str, _Task]) -> None:
-        self._task_frames.append(frame)
+    def _put_tasks(self, columns: dict[str, list[Any]]) -> None:
         maps = [side == "map" for side in columns["side"]]
         peaks = []
         for k, is_map in enumerate(maps):
@@ -320,8 +323,7 @@ class Grown:
         rows |= {"is_map": maps, "state": [STATES.get(x, OTHER) for x in columns["state"]], "peak": peaks}
         self._tasks.put(columns["task_id"], maps, rows)
 
-    def _put_attempts(self, columns: dict[str, list[Any]], frame: pl.DataFrame, touched: Mapping[str, _Task]) -> None:
-        self._attempt_frames.append(frame)
+    def _put_attempts(self, columns: dict[str, list[Any]]) -> None:
         maps = [side == "map" for side in columns["side"]]
         racing = {
             name
@@ -393,6 +395,14 @@ class Grown:
             "broken": over_limit(info) or (self._broken[0] if self._broken else None) or "",
         }
         return JOB_MODEL.frame({name: [row[name]] for name in JOB_MODEL.schema})
+
+
+def _keep(table: Table, kept: list[Rows], columns: dict[str, list[Any]]) -> None:
+    """Add ``columns``; some of them are made one frame together, which costs little more than a frame of one."""
+    kept.append(columns)
+    if not isinstance(kept[-_TOGETHER:][0], pl.DataFrame):
+        parts: list[Any] = kept[-_TOGETHER:]
+        kept[-_TOGETHER:] = [table.frame({name: [x for part in parts for x in part[name]] for name in table.schema})]
 
 
 def _or(value: int | None, otherwise: int) -> int:

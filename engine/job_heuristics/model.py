@@ -12,7 +12,7 @@ from engine.job_heuristics import settings
 from engine.job_heuristics.arrays import AttemptArrays, TaskArrays, attempts_of, one_after_another, tasks_of
 from engine.job_heuristics.changes import spliced
 from engine.job_heuristics.tables import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
-from engine.tables import Table
+from engine.tables import Rows, Table
 
 Arrays = tuple[TaskArrays, AttemptArrays]
 Told = tuple[Mapping[str, str], Mapping[str, int], Mapping[str, str]]
@@ -20,9 +20,10 @@ Told = tuple[Mapping[str, str], Mapping[str, int], Mapping[str, str]]
 
 
 class Piece:
-    """Rows of one job: a frame, and others whose rows replace those of the same ``key``. One frame when asked for."""
+    """Rows of one job: a frame, and others whose rows replace those of the same ``key``. One frame when asked for;
+    the others may be given as columns."""
 
-    def __init__(self, table: Table, key: str, frames: tuple[pl.DataFrame, ...], height: int) -> None:
+    def __init__(self, table: Table, key: str, frames: tuple[Rows, ...], height: int) -> None:
         self.height = height
         self._table = table
         self._key = key
@@ -32,7 +33,8 @@ class Piece:
     def frame(self) -> pl.DataFrame:
         """The rows in their declared order."""
         if self._frame is None:
-            rows = pl.concat(self._frames).unique(self._key, keep="last", maintain_order=True)
+            frames = [self._table.frame(rows) for rows in self._frames]
+            rows = pl.concat(frames).unique(self._key, keep="last", maintain_order=True)
             self._frame = self._table.sorted(rows)
         return self._frame
 

@@ -24,6 +24,7 @@ MB = 2**20
 
 _FEW = 16
 """Up to so many segments are sorted one by one."""
+_LEAST, _MOST = -(2**63), 2**63 - 1
 _EXACT = 2.0**52
 """Integers whose magnitudes add up to less than this have exact sums in double, in any order."""
 
@@ -37,6 +38,9 @@ def truncated(values: Array) -> Array:
 
 def divided(a: Array, b: Array) -> Array:
     """Integer division toward zero; ``b`` must not hold 0."""
+    if len(a) and a.min() >= 0 and b.min() > 0:
+        whole: Array = a // b
+        return whole
     quotient = np.abs(a) // np.abs(b)
     return np.where((a < 0) != (b < 0), -quotient, quotient)
 
@@ -56,6 +60,14 @@ class Segments:
         found: Array = np.cumsum(self.size) - self.size
         return found
 
+    @property
+    def _few(self) -> bool:
+        return self.count <= _FEW
+
+    @cached_property
+    def _sized(self) -> list[tuple[slice | Array, int]]:
+        return list(zip(self._parts, self.size.tolist(), strict=True))
+
     @cached_property
     def _parts(self) -> list[slice | Array]:
         """The rows of each segment, for few segments."""
@@ -65,7 +77,7 @@ class Segments:
 
     def _ordered(self, values: Array) -> Array:
         """Values sorted within their segment, segment by segment."""
-        if self.count > _FEW:
+        if not self._few:
             found: Array = values[np.lexsort((values, self.segment))]
             return found
         held = self._sorted.get(id(values))
@@ -74,10 +86,24 @@ class Segments:
             held = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
         return held[1]
 
+    def _picked(self, values: Array, place: Array) -> Array:
+        """Per segment the value at ``place`` (from 0) of its sorted values; 0 without rows."""
+        place = np.clip(place, 0, np.maximum(self.size - 1, 0))
+        if self._few and id(values) not in self._sorted:
+            found = [
+                np.partition(values[part], at)[at] if n else 0
+                for (part, n), at in zip(self._sized, place.tolist(), strict=True)
+            ]
+            return np.array(found, dtype=np.int64)
+        ranked = self._ordered(values)
+        if not len(ranked):
+            return np.zeros(self.count, dtype=np.int64)
+        return np.where(self.size > 0, ranked[np.minimum(self._start + place, len(ranked) - 1)], 0)
+
     def _splits(self, values: Array) -> list[_Split] | None:
         """Per segment its values ready to be divided in two; None for many segments, and where sums in double depend
         on their order."""
-        if self.count > _FEW or not len(values) or not np.abs(values.astype(np.float64)).sum() < _EXACT:
+        if not self._few or not len(values) or not np.abs(values.astype(np.float64)).sum() < _EXACT:
             return None
         ranked = self._ordered(values).astype(np.float64)
         return [_Split(ranked[a : a + n]) for a, n in zip(self._start.tolist(), self.size.tolist(), strict=True)]
@@ -88,6 +114,8 @@ class Segments:
 
     def whole(self, values: Array) -> Array:
         """Exact integer sum."""
+        if self._few:
+            return np.array([values[part].sum() for part in self._parts], dtype=np.int64)
         total = np.zeros(self.count, dtype=np.int64)
         np.add.at(total, self.segment, values)
         return total
@@ -103,13 +131,21 @@ class Segments:
 
     def largest(self, values: Array, empty: int) -> Array:
         """Largest value; ``empty`` without rows."""
-        out = np.full(self.count, np.iinfo(np.int64).min)
+        if self._few:
+            return np.array(
+                [values[part].max(initial=_LEAST) if n else empty for part, n in self._sized], dtype=np.int64
+            )
+        out = np.full(self.count, _LEAST)
         np.maximum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
     def smallest(self, values: Array, empty: int) -> Array:
         """Smallest value; ``empty`` without rows."""
-        out = np.full(self.count, np.iinfo(np.int64).max)
+        if self._few:
+            return np.array(
+                [values[part].min(initial=_MOST) if n else empty for part, n in self._sized], dtype=np.int64
+            )
+        out = np.full(self.count, _MOST)
         np.minimum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
@@ -121,32 +157,20 @@ class Segments:
 
     def quantile(self, values: Array, share: float) -> Array:
         """The value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
-        ranked = self._ordered(values)
-        if not len(ranked):
-            return np.zeros(self.count, dtype=np.int64)
-        place = np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64)
-        return np.where(self.size > 0, ranked[np.minimum(self._start + place, len(ranked) - 1)], 0)
+        return self._picked(values, np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64))
 
     def median(self, values: Array) -> Array:
         """Median; of an even count the truncated mean of the middle two; 0 without rows."""
-        ranked, start = self._ordered(values), self._start
-        if not len(ranked):
-            return np.zeros(self.count, dtype=np.int64)
-        last = len(ranked) - 1
-        low = ranked[np.minimum(start + np.maximum(self.size - 1, 0) // 2, last)]
-        high = ranked[np.minimum(start + self.size // 2, last)]
+        low = self._picked(values, np.maximum(self.size - 1, 0) // 2)
+        high = low if (self.size % 2 == 1).all() else self._picked(values, self.size // 2)
         total = low + high
         middle = np.where(self.size % 2 == 1, low, divided(total, np.full_like(total, 2)))
         return np.where(self.size > 0, middle, 0)
 
     def ranked(self, values: Array, share: Array) -> Array:
         """Percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without rows."""
-        ranked, start = self._ordered(values), self._start
         place = np.ceil(self.size * np.clip(share, 0.0, 1.0)).astype(np.int64)
-        if not len(ranked):
-            return np.zeros(self.count, dtype=np.int64)
-        found = ranked[np.clip(start + place - 1, 0, len(ranked) - 1)]
-        return np.where((self.size > 0) & (place > 0), found, 0)
+        return np.where(place > 0, self._picked(values, place - 1), 0)
 
     def two_groups(self, values: Array) -> tuple[Array, Array, Array, Array]:
         """Upstream's split into group A (below the middle) and B: sizes and averages (na, a, nb, b).
@@ -260,7 +284,7 @@ def measure(judged: Array, containers: tuple[Array, Array], tasks: TaskArrays, s
     v = {name: values[tasks.timed] for name, values in tasks.numbers.items()}
     total = v["total_ms"]
     seconds = divided(total, np.full_like(total, 1000))
-    peak = np.maximum(v["physical_bytes"] // MB, truncated((v["virtual_bytes"] // MB) / NO_CPU_RATIO))
+    peak = np.maximum(v["physical_bytes"] >> 20, truncated((v["virtual_bytes"] >> 20) / NO_CPU_RATIO))
     is_map = (s.segment & 1) == 0
     data = np.where(is_map, v["input_bytes"], v["reduce_shuffle_bytes"])
     moving = total != 0

@@ -482,17 +482,17 @@ def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
     kinds = np.repeat(np.arange(len(found)), [len(each[0]) for each in found])[order]
     severity = np.concatenate([each[2] for each in found])[order]
     score = np.concatenate([each[3] for each in found])[order]
-    texts = pl.concat([pl.Series(each[4], dtype=pl.String) for each in found])
-    frame = pl.DataFrame(
+    texts = [text for each in found for text in each[4]]
+    ranked, names = order.tolist(), [each[1] for each in found]
+    return HEURISTICS.frame(
         {
-            "job_id": pl.Series(judge.names, dtype=pl.String).gather(job[order]),
-            "heuristic": pl.Series([each[1] for each in found], dtype=pl.String).gather(kinds),
-            "severity": pl.Series(SEVERITIES, dtype=pl.String).gather(severity),
+            "job_id": [judge.names[j] for j in job[order].tolist()],
+            "heuristic": [names[k] for k in kinds.tolist()],
+            "severity": [SEVERITIES[level] for level in severity.tolist()],
             "score": score.astype(np.int64),
-            "details": texts.gather(order),
+            "details": [texts[k] for k in ranked],
         }
     )
-    return HEURISTICS.frame(frame)
 
 
 def _json(details: Mapping[str, Any]) -> str:
