@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
+from tests.tui.fakes import play
 from tui.widgets.partial import render_spans
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", legacy_windows=False)
@@ -78,3 +81,31 @@ def test_the_program_uses_it() -> None:
     import tui.shell  # noqa: F401
 
     assert ChopsUpdate.render_segments is render_spans
+
+
+def test_what_is_sent_is_what_is_shown(tmp_path: Path) -> None:
+    """Every tab's own way of redrawing, on a terminal that only knows what was sent to it."""
+    from tests.tui.test_ring_placement import ring
+
+    async def story() -> None:
+        async with ring(tmp_path, (120, 40)) as s:
+            grid: dict[tuple[int, int], str] = {}
+            display = s.app._display
+
+            def spy(screen: Any, renderable: Any) -> None:
+                if hasattr(renderable, "render_segments"):
+                    grid.update(written(renderable.render_segments(CONSOLE)))
+                display(screen, renderable)
+
+            s.app._display = spy  # type: ignore[method-assign]
+            s.app.screen.refresh()
+            await s.until(lambda: len(grid) >= 120 * 39)
+            for key in ("space", "j", "z", "t", "right_square_bracket", "j", "left_square_bracket", "0"):
+                await s.press(key)
+                await s.pilot.pause(0.05)
+            await s.pilot.pause(0.3)
+            for y, line in enumerate(s.text().split("\n")):
+                sent = "".join(grid.get((y, x), " ") for x in range(120)).rstrip()
+                assert sent == line.rstrip(), f"line {y}"
+
+    play(story)
