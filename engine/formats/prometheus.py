@@ -23,6 +23,9 @@ _SAMPLE = (
 )
 _LABELS = r"^[^\S\n]*(?:" + _PAIR + r"(?:," + _PAIR + r")*,?[^\S\n]*)?$"
 _SIMPLE = r'^[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\{[^{}#]*\})? [^\s{}"#]+$'
+_TYPE = re.compile(r"\s*#\s*TYPE\s+([^\s]+)\s+([a-z]+)\s*$")
+_PLAIN = " plain"
+"""Column of what is being read: no label can have this name."""
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
 _HEAD = re.compile(
@@ -114,22 +117,24 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
     if wrong.any():
         problems.append(_bad(path, frame.filter(wrong), "the value is not a number"))
         frame = frame.filter(~wrong)
-    labelled = frame["labels"]
-    broken = ~labelled.str.contains(_LABELS)
+    broken = ~frame["labels"].str.contains(_LABELS)
     if broken.any():
         problems.append(_bad(path, frame.filter(broken), "the labels cannot be read"))
         frame = frame.filter(~broken)
-        labelled = frame["labels"]
-    plain = (labelled.str.count_matches('="', literal=True) * 2 == labelled.str.count_matches('"', literal=True)) & (
-        ~labelled.str.contains(r"[\\\s]")
-    )
-    columns = [frame["metric"]]
-    columns += [_label(frame["labels"], plain, label) for label in labels]
     scale = 1000.0 if openmetrics else 1.0
     sane = pl.col("time").is_between(-9e15, 9e15)
-    stamp = frame.select(pl.when(sane).then((pl.col("time") * scale).round()).cast(pl.Int64, strict=False))["time"]
-    columns += [frame["value"], stamp.alias("time_ms"), frame["line"], frame["labels"].alias("labels")]
-    return Scrape(pl.DataFrame(columns), tuple(problems), types, cut)
+    stamp = pl.when(sane).then((pl.col("time") * scale).round()).cast(pl.Int64, strict=False)
+    label = pl.col("labels")
+    plain = (label.str.count_matches('="', literal=True) * 2 == label.str.count_matches('"', literal=True)) & (
+        ~label.str.contains(r"[\\\s]")
+    )
+    # One query for all labels: a scrape of a quiet broker is short, and many files are read at a start.
+    found = frame.select(
+        "metric", *(_cut_label(name) for name in labels), "value", stamp.alias("time_ms"), "line", "labels",
+        plain.alias(_PLAIN),
+    )  # fmt: skip
+    samples = _checked(found.drop(_PLAIN), found[_PLAIN], labels)
+    return Scrape(samples, tuple(problems), types, cut)
 
 
 def _empty(labels: Sequence[str]) -> pl.DataFrame:
@@ -141,11 +146,9 @@ def _empty(labels: Sequence[str]) -> pl.DataFrame:
 
 
 def _types(comments: pl.Series) -> dict[str, str]:
-    found = pl.DataFrame({"raw": comments}).select(
-        pl.col("raw").str.extract_groups(r"^\s*#\s*TYPE\s+(?P<name>[^\s]+)\s+(?P<type>[a-z]+)\s*$").alias("parts")
-    )
-    parts = found.unnest("parts").drop_nulls()
-    return dict(zip(parts["name"].to_list(), parts["type"].to_list(), strict=True))
+    # A handful of lines per metric family, however many series there are.
+    found = map(_TYPE.match, comments.to_list())
+    return {line[1]: line[2] for line in found if line is not None}
 
 
 def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
@@ -179,26 +182,36 @@ def _cut(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _label(labels: pl.Series, plain: pl.Series, name: str) -> pl.Series:
-    """Values of label ``name``, null where absent. ``plain``: rows without escapes, spaces and ``="`` inside values,
-    which can be cut; in the others the pairs are walked from the start."""
-    values = pl.select(
-        pl.concat_str(pl.lit(","), pl.lit(labels))
+def _cut_label(name: str) -> pl.Expr:
+    """Values of label ``name``, null where absent, by cutting: right where no value holds escapes, spaces or ``="``."""
+    return (
+        pl.concat_str(pl.lit(","), pl.col("labels"))
         .str.splitn(f',{name}="', 2)
         .struct.field("field_1")
         .str.splitn('"', 2)
         .struct.field("field_0")
-    ).to_series()
+        .alias(name)
+    )
+
+
+def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> pl.DataFrame:
+    """``samples`` with the labels of rows that are not ``plain`` walked from the start, and odd values cleaned."""
     if not plain.all():
-        sure = r"^(?:" + _PAIR + r",)*?\s*" + re.escape(name) + r'\s*=\s*"((?:[^"\\]|\\.)*)"'
-        walked = labels.filter(~plain).str.extract(sure, 1)
-        values = values.scatter((~plain).arg_true(), walked)
-    odd = values.str.contains(r"[\\]|[^ -~]") | (values.str.len_chars() > 4096)
-    if odd.fill_null(False).any():
-        strange = values.filter(odd).unique().to_list()
-        tidy = {text: clean(_unescape(text)) for text in strange}
-        values = values.replace(tidy)
-    return values.alias(name)
+        some, rows = samples["labels"].filter(~plain), (~plain).arg_true()
+        for name in names:
+            sure = r"^(?:" + _PAIR + r",)*?\s*" + re.escape(name) + r'\s*=\s*"((?:[^"\\]|\\.)*)"'
+            samples = samples.with_columns(samples[name].scatter(rows, some.str.extract(sure, 1)))
+    if not names:
+        return samples
+    odd = {name: pl.col(name).str.contains(r"[\\]|[^ -~]") | (pl.col(name).str.len_chars() > 4096) for name in names}
+    for name, any_odd in (
+        samples.select(test.any().alias(name) for name, test in odd.items()).row(0, named=True).items()
+    ):
+        if any_odd:
+            strange = samples.filter(odd[name])[name].unique().to_list()
+            tidy = {text: clean(_unescape(text)) for text in strange}
+            samples = samples.with_columns(pl.col(name).replace(tidy))
+    return samples
 
 
 def _unescape(text: str) -> str:
