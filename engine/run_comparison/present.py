@@ -17,6 +17,7 @@ from engine.run_comparison.compared import Compared
 from engine.run_comparison.detail import Detail
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs import Run, Runs, one_per_file
+from engine.run_comparison.selection import in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 
 MAX_FINDINGS = 200
@@ -33,6 +34,7 @@ def build_result(
 ) -> Result:
     """The result object that all front ends show."""
     left, right, left_patterns, right_patterns, side_note = chosen
+    strict = parameters.mode == "upstream"
     metrics = METRICS.sorted(_weighed(_no_nan(METRICS.frame(compared.columns))))
     tables = {
         "metrics": metrics,
@@ -51,8 +53,8 @@ def build_result(
         "mode": parameters.mode,
         "scheme": parameters.scheme if parameters.mode == "upstream" else None,
         "threshold": parameters.threshold,
-        "left": ", ".join(left_patterns),
-        "right": ", ".join(right_patterns),
+        "left": in_words(shorten(left_patterns, runs, strict=strict, failed=parameters.include_failed)),
+        "right": in_words(shorten(right_patterns, runs, strict=strict, failed=parameters.include_failed)),
         "runs_left": len(left),
         "runs_right": len(right),
         "matched": matched,

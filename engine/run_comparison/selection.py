@@ -127,6 +127,36 @@ def pick(
     return [run for key, run in taken.items() if key not in dropped]
 
 
+def shorten(patterns: Sequence[str], runs: Runs, *, strict: bool, failed: bool) -> tuple[str, ...]:
+    """``patterns`` with neighbouring runs of a job as one range (``JOB/A..B``), where that picks the same runs."""
+    single = {f"{run.job}/{run.name}": run for run in runs.runs}
+    named = [single[text] for text in patterns if text in single]
+    ranges: dict[str, str] = {}
+    for listed in runs.jobs.values():
+        chosen = {id(run) for run in named} & {id(run) for run in listed}
+        block: list[Run] = []
+        for run in (*newest_first(listed), None):
+            if run is not None and id(run) in chosen:
+                block.append(run)
+                continue
+            if run is not None and not (failed or counts_as_finished(run, strict)):
+                continue  # no range takes it
+            if len(block) > 2 and not any(set(r.name) & set("*?[!") or ".." in r.name for r in block):
+                low, high = block[-1].name, block[0].name
+                inside = [r for r in listed if _in_range(r, low, high) and (failed or counts_as_finished(r, strict))]
+                if {id(r) for r in inside} == {id(r) for r in block}:
+                    ranges.update((f"{r.job}/{r.name}", f"{r.job}/{low}..{high}") for r in block)
+            block = []
+    return tuple(dict.fromkeys(ranges.get(text, text) for text in patterns))
+
+
+def in_words(patterns: Sequence[str]) -> str:
+    """Patterns as one text of a sane length."""
+    if len(patterns) <= _MOST_SHOWN:
+        return ", ".join(patterns)
+    return f"{', '.join(patterns[: _MOST_SHOWN - 1])}, … ({len(patterns)} in all)"
+
+
 def put(
     left: Sequence[str], right: Sequence[str], runs: Iterable[tuple[str, str]], side: str, whole: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -195,13 +225,21 @@ def usual_sides(
     if largest:
         name = names[largest[0]]
         with_values = [run for run in newest_first(jobs[largest[0]]) if run.values]
+        finished = [run for run in with_values if counts_as_finished(run, strict=False)]
+        with_values = finished if len(finished) > 1 else with_values
         half = len(with_values) // 2
         if half:
             right_runs = tuple(f"{name}/{run.name}" for run in with_values[:half])
             left_runs = tuple(f"{name}/{run.name}" for run in with_values[half:])
+            left_runs, right_runs = (
+                shorten(side, runs, strict=False, failed=False) for side in (left_runs, right_runs)
+            )
             return left_runs, right_runs, f"{name}: its older runs on the left, its newer ones on the right."
     return (), (), ""
 
+
+_MOST_SHOWN = 8
+"""Patterns told one by one."""
 
 _MOST_JOBS = 24
 """Jobs among which pairs are looked for: those with the most runs."""

@@ -417,3 +417,21 @@ def test_the_sample_is_read_whole_and_its_player_keeps_going(tmp_path: Path) -> 
     later = compute(tmp_path, draws=50, select="all")
     assert later.summary["runs_left"] <= KEEP
     assert later.summary["runs_left"] > first.summary["runs_left"]
+
+
+def test_sides_are_told_as_ranges_of_neighbouring_runs(tmp_path: Path) -> None:
+    for i in range(10):
+        result = "FAILURE" if i == 4 else "SUCCESS"
+        files = {"APIResponsiveness_load_T.json": api_file(100.0 + i)}
+        write_run(tmp_path, "only", 10 + i, files, hour=i, result=result)
+    halves = compute(tmp_path, draws=20)
+    assert (halves.summary["left"], halves.summary["right"]) == ("only/10..15", "only/16..19")
+    assert [run.number for run in halves.detail.left] == [15, 13, 12, 11, 10]
+    singly = compute(
+        tmp_path, draws=20, left=[f"only/{i}" for i in (10, 11, 12, 14)], right=[f"only/{i}" for i in (16, 18)]
+    )
+    assert singly.summary["left"] == "only/10..12, only/14"
+    assert singly.summary["right"] == "only/16, only/18"
+    assert [run.number for run in singly.detail.left] == [10, 11, 12, 14]
+    over_failed = compute(tmp_path, draws=20, left=[f"only/{i}" for i in (13, 14, 15)], right=["only/16..19"])
+    assert over_failed.summary["left"] == "only/13, only/14, only/15"  # a range would leave the failed run out

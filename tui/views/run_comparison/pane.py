@@ -14,6 +14,20 @@ from textual.containers import Container, Horizontal, VerticalScroll
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.views.base import DetailPanel, Level, ViewPane
+from tui.views.run_comparison.cells import (
+    bucket_cell,
+    change_cell,
+    group_cell,
+    influence_cell,
+    interval_cell,
+    named,
+    ratio_cell,
+    share_cell,
+    short_ends,
+    test_cell,
+    verdict_cell,
+)
+from tui.views.run_comparison.columns import SECTIONS, shaped
 from tui.views.run_comparison.strip import strip
 from tui.widgets.control import NumberControl, WordControl
 from tui.widgets.facts import Facts
@@ -27,20 +41,6 @@ if TYPE_CHECKING:
     from engine.result import Result
     from engine.tables import Kind, Table
 
-METRICS = (
-    "test", "verb", "resource", "bucket", "samples", "ratio", "interval", "verdict", "matched", "effect", "q_value", "p_value",
-    "similarity", "runs_needed", "disagree", "n_left", "n_right", "mean_left", "mean_right", "unit", "subresource",
-    "scope", "metric", "upstream_matched", "changed", "evidence", "kind",
-)  # fmt: skip
-"""Columns of the metrics table on screen, in order; the rest can be switched on."""
-SHAPE: Mapping[str, tuple[int, int]] = {
-    "test": (10, 2), "verb": (7, 1), "resource": (12, 0), "bucket": (7, 0), "samples": (12, 0), "ratio": (6, 0),
-    "interval": (13, 2), "verdict": (19, 0), "matched": (5, 3), "effect": (6, 3), "q_value": (8, 2), "p_value": (8, 3),
-    "similarity": (6, 3), "runs_needed": (6, 4), "disagree": (6, 3), "n_left": (6, 4), "n_right": (6, 4),
-    "mean_left": (9, 3), "mean_right": (9, 3), "unit": (5, 4), "evidence": (8, 6), "changed": (7, 6), "upstream_matched": (8, 5),
-}  # fmt: skip
-"""Width and priority of columns on screen, where they differ from the declared ones."""
-VERDICT_STYLE = {"different": "severe", "equivalent": "ok", "not enough data": "dim", "missing": "low"}
 KINDS: Mapping[str, Kind] = {"ms": "ms", "bytes": "bytes", "B/s": "bytes_per_s", "%": "percent"}
 TABLES = ("runs", "groups", "change_points", "missing")
 """Result tables of the sections behind the metrics, in order."""
@@ -49,31 +49,6 @@ THRESHOLDS = ("threshold", "upper", "min_average", "min_count", "pass_share", "a
 WORDS = ("mode", "scheme", "similarity", "sample", "group_by")
 GROUPED = ("resource", "verb", "scope", "test", "kind", "bucket")
 MODES = ("statistical", "design", "upstream")
-
-
-def ratio_cell(cell: Cell) -> Sequence[Fragment]:
-    """The ratio, three digits."""
-    return [(f"{cell.value:.3g}".rjust(cell.width), "")] if cell.value is not None else [("–".rjust(cell.width), "dim")]
-
-
-def interval_cell(cell: Cell) -> Sequence[Fragment]:
-    """The interval of the ratio; none where there are too few values."""
-    low, high = cell.row.get("ratio_low"), cell.row.get("ratio_high")
-    if low is None or high is None:
-        return [("", "")]
-    return [(f"{low:.2g} to {high:.2g}", "")] if high != float("inf") else [("none", "dim")]
-
-
-def verdict_cell(cell: Cell) -> Sequence[Fragment]:
-    """The verdict with a mark for its weight; what changed inside the margin says so."""
-    word = str(cell.value or "")
-    style = VERDICT_STYLE.get(word, "")
-    if word == "different" and cell.row.get("effect") == "better":
-        style = "moderate"
-    sign = cell.glyphs.severity.get(style if style != "dim" else "", " ")
-    if word == "equivalent" and cell.row.get("changed"):
-        return [("equivalent, changed", "low")]
-    return [(f"{sign} ", style), (word, style)]
 
 
 class MetricPlots(Container, can_focus=True):
@@ -190,7 +165,8 @@ class Pane(ViewPane):
         self.marked: set[tuple[str, str]] = set()
         self.marked_jobs: set[str] = set()
         self.range_from: tuple[str, str] | None = None
-        self._spec: Table | None = None
+        self._specs: dict[str, Table] = {}
+        self._tests: Mapping[str, str] = {}
         self._steps: tuple[int, ...] = ()
 
     # -- layout -------------------------------------------------------------------------------------------------
@@ -205,6 +181,7 @@ class Pane(ViewPane):
                     name="run-comparison/metrics",
                     id="metrics",
                     renderers={
+                        **self._naming(),
                         "samples": self._strip,
                         "ratio": ratio_cell,
                         "interval": interval_cell,
@@ -216,12 +193,26 @@ class Pane(ViewPane):
             ),
         )
         runs = LiveTable(
-            name="run-comparison/runs", id="runs", renderers={"side": self._side}, row_style=self._run_style
+            name="run-comparison/runs",
+            id="runs",
+            renderers={"side": self._side, "influence": influence_cell, "outliers": share_cell},
+            row_style=self._run_style,
         )
         sections.add("Runs", runs)
-        sections.add("Groups", LiveTable(name="run-comparison/groups", id="groups"))
-        sections.add("Change points", LiveTable(name="run-comparison/change-points", id="change-points"))
-        sections.add("Missing", LiveTable(name="run-comparison/missing", id="missing"))
+        groups = LiveTable(
+            name="run-comparison/groups",
+            id="groups",
+            renderers={"group": group_cell, "ratio": ratio_cell, "share": share_cell},
+        )
+        sections.add("Groups", groups)
+        changes = LiveTable(
+            name="run-comparison/change-points",
+            id="change-points",
+            renderers={**self._naming(), "change": change_cell},
+        )
+        sections.add("Change points", changes)
+        missing = LiveTable(name="run-comparison/missing", id="missing", renderers=self._naming())
+        sections.add("Missing", missing)
         sections.add("Thresholds", VerticalScroll(*self._controls(), id="thresholds", can_focus=False))
         yield sections
 
@@ -262,25 +253,16 @@ class Pane(ViewPane):
         if self.at_ms is None:
             runs = result.detail.axis.runs
             self._steps = tuple(sorted({run.time_ms for run in runs if run.time_ms is not None}))
+        self._tests = short_ends(result.tables["metrics"].get_column("test").unique().to_list())
         self._fill(result, self.query_one("#sections", Sections).chosen)
 
     def _fill(self, result: Result, section: int) -> None:
         """Bring one section up to date; the others wait until they are shown."""
-        import polars as pl
-
         if section == 0:
-            metrics = result.tables["metrics"].with_columns(pl.lit("").alias("samples"), pl.lit("").alias("interval"))
-            table = self.query_one("#metrics", LiveTable)
-            if table.window is None and not table.choice.sort:
-                table.choose(sort="evidence", descending=True, remember=False)
-            table.show(metrics, self._metrics_spec())
+            self._show("metrics", result)
             self.refresh_detail()
         elif section <= len(TABLES):
-            name = TABLES[section - 1]
-            table = self.query_one(f"#{name.replace('_', '-')}", LiveTable)
-            if name == "runs" and table.window is None and not table.choice.sort:
-                table.choose(sort="side", descending=True, remember=False)
-            self.show_table(f"#{name.replace('_', '-')}", result, name)
+            self._show(TABLES[section - 1], result)
         else:
             for word in self.query(WordControl):
                 word.show(getattr(self.parameters, (word.id or "").removeprefix("set-")))
@@ -293,27 +275,43 @@ class Pane(ViewPane):
         if self.result is not None:
             self._fill(self.result, event.index)
 
-    def _metrics_spec(self) -> Table:
-        """The declared metrics table with the columns of the screen: samples in the row, the important ones first."""
-        if self._spec is None:
+    def _show(self, name: str, result: Result) -> None:
+        """One result table in its section, in the order that matters at first."""
+        import polars as pl
+
+        table = self.query_one(f"#{name.replace('_', '-')}", LiveTable)
+        first = {"metrics": "evidence", "runs": "side"}.get(name)
+        if first is not None and table.window is None and not table.choice.sort:
+            table.choose(sort=first, descending=True, remember=False)
+        frame = result.tables.get(name, self.spec(name).empty())
+        if "test" in frame.columns:
+            if name == "metrics":
+                frame = frame.with_columns(pl.lit("").alias("samples"), pl.lit("").alias("interval"))
+            frame = named(frame)
+        table.show(frame, self._spec_of(name))
+
+    def _spec_of(self, name: str) -> Table:
+        """The declared table with the columns of the screen: what names a row in one column, samples in the row."""
+        if name not in self._specs:
             import polars as pl
 
             from engine.tables import Column
 
-            declared = self.spec("metrics")
-            strips = Column("samples", pl.String, "values of both sides: left above, right below", priority=1)
-            interval = Column("interval", pl.String, "interval of the ratio", priority=2)
-            by_name = {column.name: column for column in (*declared.columns, strips, interval)}
-            columns = []
-            for name in (*METRICS, *(n for n in by_name if n not in METRICS)):
-                column = by_name[name]
-                width, priority = SHAPE.get(name, (column.width, column.priority))
-                hidden = column.hidden or name not in METRICS
-                columns.append(_column(column, width, priority, hidden))
-            self._spec = type(declared)(
-                declared.name, declared.meaning, tuple(columns), declared.key, declared.order, declared.title
-            )
-        return self._spec
+            declared = self.spec(name)
+            extra = []
+            if any(column.name == "test" for column in declared.columns):
+                extra.append(Column("name", pl.String, "verb, resource, scope and further labels", priority=0))
+            if name == "metrics":
+                extra.append(
+                    Column("samples", pl.String, "values of both sides: left above, right below", title="values")
+                )
+                extra.append(Column("interval", pl.String, "interval of the ratio"))
+            self._specs[name] = shaped(declared, *SECTIONS[name], extra)
+        return self._specs[name]
+
+    def _naming(self) -> dict[str, Any]:
+        """Cells that name a metric."""
+        return {"bucket": bucket_cell, "test": lambda cell: test_cell(self._tests, cell)}
 
     def _strip(self, cell: Cell) -> Sequence[Fragment]:
         detail = self.result.detail if self.result is not None else None
@@ -326,7 +324,7 @@ class Pane(ViewPane):
         """The side with an arrow towards it, and a star if the run is marked."""
         row = cell.row
         marked = (row["job"], row["run"]) in self.marked or row["job"] in self.marked_jobs
-        arrows = {"left": "<- left", "right": "   right ->", "both": "<- both ->", "": ""}
+        arrows = {"left": "<- left", "right": "right ->", "both": "<both>", "": ""}
         style = {"left": "bar", "right": "bar2", "both": "moderate"}.get(str(cell.value), "dim")
         return [("* " if marked else "  ", "key"), (arrows.get(str(cell.value), ""), style)]
 
@@ -483,7 +481,7 @@ class Pane(ViewPane):
 
     def _marks_changed(self) -> None:
         if self.result is not None:
-            self.show_table("#runs", self.result, "runs")
+            self._show("runs", self.result)
         count = len(self.marked) + len(self.marked_jobs)
         if count:
             whole = f", {len(self.marked_jobs)} whole jobs" if self.marked_jobs else ""
@@ -581,9 +579,3 @@ class Pane(ViewPane):
     def steps(self) -> Sequence[int]:
         """The times at which the compared runs began."""
         return self._steps
-
-
-def _column(column: Any, width: int, priority: int, hidden: bool) -> Any:
-    from dataclasses import replace
-
-    return replace(column, width=width, priority=priority, hidden=hidden)

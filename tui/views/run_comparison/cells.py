@@ -1,0 +1,117 @@
+"""Cells of the run comparison's tables, and names that tell one metric from the next in little room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tui.widgets.fragments import Fragment, cut_left
+from tui.widgets.window import Cell
+
+if TYPE_CHECKING:
+    import polars as pl
+
+VERDICT_STYLE = {"different": "severe", "equivalent": "ok", "not enough data": "dim", "missing": "low"}
+_PERCENTILE = re.compile(r"Perc([0-9]+)")
+
+
+def ratio_cell(cell: Cell) -> Sequence[Fragment]:
+    """The ratio, three digits."""
+    return [(f"{cell.value:.3g}".rjust(cell.width), "")] if cell.value is not None else [("–".rjust(cell.width), "dim")]
+
+
+def change_cell(cell: Cell) -> Sequence[Fragment]:
+    """A relative change as a percentage with its sign."""
+    text = "–" if cell.value is None else f"{cell.value * 100:+.3g} %"
+    return [(text.rjust(cell.width), "" if cell.value is not None else "dim")]
+
+
+def share_cell(cell: Cell) -> Sequence[Fragment]:
+    """A share as a percentage."""
+    text = "–" if cell.value is None else f"{cell.value * 100:.3g} %"
+    return [(text.rjust(cell.width), "" if cell.value is not None else "dim")]
+
+
+def influence_cell(cell: Cell) -> Sequence[Fragment]:
+    """The change of the matched share in percentage points, with its sign; nothing where there is none."""
+    if cell.value is None:
+        return [("", "")]
+    points = cell.value * 100
+    return [((f"{points:+.2f} pp" if round(points, 2) else "0").rjust(cell.width), "" if round(points, 2) else "dim")]
+
+
+def interval_cell(cell: Cell) -> Sequence[Fragment]:
+    """The interval of the ratio; none where there are too few values."""
+    low, high = cell.row.get("ratio_low"), cell.row.get("ratio_high")
+    if low is None or high is None:
+        return [("", "")]
+    return [(f"{low:.2g} to {high:.2g}", "")] if high != float("inf") else [("none", "dim")]
+
+
+def verdict_cell(cell: Cell) -> Sequence[Fragment]:
+    """The verdict with a mark for its weight; what changed inside the margin says so."""
+    word = str(cell.value or "")
+    style = VERDICT_STYLE.get(word, "")
+    if word == "different" and cell.row.get("effect") == "better":
+        style = "moderate"
+    sign = cell.glyphs.severity.get(style if style != "dim" else "", " ")
+    if word == "equivalent" and cell.row.get("changed"):
+        return [("equivalent, changed", "low")]
+    return [(f"{sign} ", style), (word, style)]
+
+
+def bucket_cell(cell: Cell) -> Sequence[Fragment]:
+    """``p99`` for Perc99; anything else as it is called."""
+    text = str(cell.value or "")
+    found = _PERCENTILE.fullmatch(text)
+    return [(f"p{found[1]}" if found else text, "")]
+
+
+def group_cell(cell: Cell) -> Sequence[Fragment]:
+    """A group's label; metrics without one say so."""
+    return [(str(cell.value), "")] if cell.value else [("(none)", "dim")]
+
+
+def short_ends(names: Iterable[str]) -> dict[str, str]:
+    """The shortest end of each name, in pieces between ``_``, that no other name has as its end: ``simple_load`` for
+    ``APIResponsivenessPrometheus_simple_load`` where there is a ``load`` as well."""
+    known = sorted(set(names))
+    pieces = {name: name.split("_") for name in known}
+    holders: dict[tuple[str, ...], int] = {}
+    for parts in pieces.values():
+        for size in range(1, len(parts) + 1):
+            end = tuple(parts[-size:])
+            holders[end] = holders.get(end, 0) + 1
+    found = {}
+    for name, parts in pieces.items():
+        ends = (tuple(parts[-size:]) for size in range(1, len(parts) + 1))
+        found[name] = next(("_".join(end) for end in ends if holders[end] == 1 and any(end)), name)
+    return found
+
+
+def named(frame: pl.DataFrame) -> pl.DataFrame:
+    """``frame`` with a column ``name``: verb, resource/subresource, scope (unless it is the usual ``resource``) and
+    further labels in one text. What the test column says already is left out."""
+    import polars as pl
+
+    def unless_empty(text: pl.Expr) -> pl.Expr:
+        return pl.when(text != "").then(text)
+
+    verb, resource, part = pl.col("verb"), pl.col("resource"), pl.col("subresource")
+    scope, labels = pl.col("scope"), pl.col("metric")
+    whole = pl.concat_str(resource, pl.when(part != "").then(pl.lit("/") + part).otherwise(pl.lit("")))
+    spare = (labels == resource) | (labels == verb)
+    pieces = [
+        unless_empty(verb),
+        unless_empty(whole),
+        pl.when(scope != "resource").then(unless_empty(scope)),
+        pl.when(~spare).then(unless_empty(labels)),
+    ]
+    return frame.with_columns(pl.concat_str(pieces, separator=" ", ignore_nulls=True).alias("name"))
+
+
+def test_cell(shorts: Mapping[str, str], cell: Cell) -> Sequence[Fragment]:
+    """A test's name as short as it stays unlike the others; its end tells most."""
+    text = str(cell.value or "")
+    return [(cut_left(shorts.get(text, text), cell.width, cell.glyphs.ellipsis), "")]

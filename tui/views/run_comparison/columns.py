@@ -1,0 +1,62 @@
+"""Which columns the run comparison's tables show, in which order and width, and which go first in a narrow terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+Shape = Mapping[str, tuple[int, int, int]]
+"""Width, priority and growth of columns on screen."""
+
+METRICS = (
+    "name", "bucket", "test", "samples", "ratio", "interval", "verdict", "matched", "effect", "q_value", "p_value",
+    "similarity", "runs_needed", "disagree", "n_left", "n_right", "mean_left", "mean_right", "unit", "upstream_matched",
+    "changed", "evidence", "kind",
+)  # fmt: skip
+"""Columns of the metrics table on screen, in order; the rest can be switched on."""
+SHAPE: Shape = {
+    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (9, 0, 22), "samples": (6, 1, 20), "ratio": (5, 0, 0),
+    "interval": (13, 2, 0), "verdict": (19, 0, 0), "matched": (5, 4, 0), "effect": (6, 3, 0), "q_value": (8, 3, 0),
+    "p_value": (8, 4, 0), "similarity": (6, 4, 0), "runs_needed": (6, 4, 0), "disagree": (6, 4, 0), "n_left": (6, 5, 0),
+    "n_right": (6, 5, 0), "mean_left": (9, 4, 0), "mean_right": (9, 4, 0), "unit": (5, 4, 0), "evidence": (8, 6, 0),
+    "changed": (7, 6, 0), "upstream_matched": (8, 5, 0), "kind": (12, 6, 0),
+}  # fmt: skip
+"""Width, priority and growth of columns on screen."""
+MISSING = ("name", "bucket", "test", "side", "n", "unit", "kind")
+CHANGES = ("name", "bucket", "test", "change", "run", "inside", "mean_before", "mean_after", "unit", "p_value", "job",
+           "time_ms", "index")  # fmt: skip
+CHANGES_SHAPE: Shape = {
+    "name": (19, 0, 40), "bucket": (6, 0, 9), "test": (9, 0, 22), "change": (8, 0, 0), "run": (19, 0, 0),
+    "inside": (7, 1, 0), "mean_before": (9, 2, 0), "mean_after": (9, 2, 0), "unit": (5, 2, 0), "p_value": (8, 3, 0),
+    "job": (18, 4, 30), "time_ms": (14, 4, 0), "index": (5, 5, 0),
+}  # fmt: skip
+RUNS = ("job", "run", "side", "result", "time_ms", "files", "problems", "influence", "badness", "bad", "outliers")
+RUNS_SHAPE: Shape = {
+    "job": (15, 0, 40), "run": (19, 0, 0), "side": (10, 0, 0), "result": (10, 0, 0), "time_ms": (14, 1, 0),
+    "problems": (8, 2, 0), "influence": (9, 2, 0), "badness": (7, 2, 0), "bad": (3, 3, 0),
+    "files": (5, 1, 0), "outliers": (8, 5, 0),
+}  # fmt: skip
+GROUPS = ("group", "metrics", "different", "worse", "equivalent", "not_enough_data", "missing", "share", "ratio", "by")
+GROUPS_SHAPE: Shape = {
+    "group": (16, 0, 40), "metrics": (7, 1, 0), "different": (9, 0, 0), "worse": (5, 0, 0), "equivalent": (10, 1, 0),
+    "not_enough_data": (9, 1, 0), "missing": (7, 2, 0), "share": (7, 1, 0), "ratio": (6, 1, 0), "by": (8, 4, 0),
+}  # fmt: skip
+SECTIONS: Mapping[str, tuple[Sequence[str], Shape]] = {
+    "metrics": (METRICS, SHAPE), "missing": (MISSING, SHAPE), "change_points": (CHANGES, CHANGES_SHAPE),
+    "runs": (RUNS, RUNS_SHAPE), "groups": (GROUPS, GROUPS_SHAPE),
+}  # fmt: skip
+"""Columns and shape of each table on screen."""
+
+
+def shaped(declared: Any, names: Sequence[str], shape: Shape, extra: Sequence[Any]) -> Any:
+    """A declared table as the screen shows it: the columns ``names`` first, with width, priority and growth from
+    ``shape``; the others can be switched on. ``extra``: columns made for the screen."""
+    by_name = {column.name: column for column in (*declared.columns, *extra)}
+    columns = []
+    for name in (*names, *(n for n in by_name if n not in names)):
+        column = by_name[name]
+        width, priority, grow = shape.get(name, (column.width, column.priority, column.grow))
+        hidden = column.hidden or name not in names
+        columns.append(replace(column, width=width, priority=priority, grow=grow, hidden=hidden))
+    return type(declared)(declared.name, declared.meaning, tuple(columns), declared.key, declared.order, declared.title)
