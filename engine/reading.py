@@ -52,9 +52,7 @@ class FileKind(Protocol):
     ``version`` changes whenever ``read`` would give other rows for the same bytes: it is part of the cache key.
     ``tables``: the tables it fills. ``formats``: one line for README and the empty tab.
 
-    A kind that grows by lines may have ``resume(source, head, breaks) -> state | None``: the state in which a reader of
-    this file would most probably be behind ``breaks`` line breaks, told from its first bytes ``head``. Then the rear part
-    of a large file may be read by another process at the same time; a wrong guess costs time, never a row.
+    A kind that grows may be a ``Resumable``.
     """
 
     id: str
@@ -73,4 +71,23 @@ class FileKind(Protocol):
         be called a problem. With ``final`` False an incomplete last record is simply not consumed.
         A log is always read with ``final`` False first; only what that left over is given again with True, and those
         rows are undone when the file grows. A document is read with False while it may still be written."""
+        ...
+
+
+HEAD_RESUMED = 256 << 10
+"""First bytes of a file that ``Resumable`` sees."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A kind whose large files may be read by two processes at once. Both methods may guess: the rows are used only if
+    reading the front has ended at just that place, in just that state; a wrong guess costs time, never a row."""
+
+    def cut(self, head: bytes, piece: bytes) -> int:
+        """A place in ``piece``, which is from the midst of a file that begins with ``head``, where a record begins; -1 if
+        none is found."""
+        ...
+
+    def resume(self, source: Source, head: bytes, breaks: int) -> Any:
+        """The state in which a reader would be at such a place behind ``breaks`` line breaks, None if it cannot be told."""
         ...

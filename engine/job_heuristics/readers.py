@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from itertools import islice
 from typing import Any
 
 from engine.formats.avro_binary import BadSchema
@@ -25,6 +26,9 @@ from engine.tables import Table
 from engine.text import decode
 
 _HEADER = re.compile(rb"^[ \t]*Avro-(Json|Binary)[ \t]*\r?$", re.MULTILINE)
+_RECORD = re.compile(rb"[\x00-\x7e]{2}[\x20-\x7e]task_[0-9]")
+"""How the records of tasks and attempts begin in the binary form: two small numbers and a task id with its length."""
+_TRIED = 128 << 10
 _LONGEST_PREFACE = 2**20
 """Bytes of foreign text in front of the header that are looked through."""
 
@@ -72,12 +76,34 @@ class History:
         state["job"] = to.job
         return to.reading(at, state)
 
+    def cut(self, head: bytes, piece: bytes) -> int:
+        """Text: behind a line break. Binary: where a task's record seems to begin, if many more can be read behind it."""
+        header = _HEADER.search(head)
+        if header is None:
+            return -1
+        if header.group(1) == b"Json":
+            return piece.find(b"\n") + 1 or -1
+        start = head.find(b"\n", header.end() - 1) + 1
+        try:
+            decoder = history_binary.decoder(head[start : head.find(b"\n", start)].strip())
+        except (BadSchema, RecursionError):
+            return -1
+        for found in islice(_RECORD.finditer(piece), 20):
+            tried = piece[found.start() : found.start() + _TRIED]
+            to = Collector("")
+            end, bad = decoder.read(tried, 0, 0, {}, to)
+            if bad is None and not to.problems and end > len(tried) // 2:
+                return found.start()
+        return -1
+
     def resume(self, source: Source, head: bytes, breaks: int) -> Any:
-        """The state behind ``breaks`` line breaks of a text that begins with ``head``, if nothing odd comes up to there."""
-        state = self.read(source, head[: head.rfind(b"\n") + 1], None, False).state
-        if not isinstance(state, dict) or state["form"] != "json" or state.get("says") or breaks < state["line"]:
+        """The state if nothing odd comes between ``head`` and there."""
+        state = self.read(source, head, None, False).state
+        if not isinstance(state, dict) or state["form"] not in ("json", "binary") or state.get("says"):
             return None
-        return {**state, "line": breaks}
+        if state["form"] == "json":
+            return {**state, "line": breaks} if breaks >= state["line"] else None
+        return state
 
     def _begin(self, source: Source, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
         """Find header and schema. Returns where the events begin, -1: not yet there."""

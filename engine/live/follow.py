@@ -30,7 +30,7 @@ system's clock leaves no trace in its modification time."""
 _VERIFY_WHOLE = 16 << 20
 
 
-Rear = Callable[[File, Content], tuple[int, Callable[[Feed, Content], bool]] | None]
+Rear = Callable[[File, Feed, Content], tuple[int, Callable[[Feed, Content], bool]] | None]
 """Of a file whose rear part another process reads: at which byte that is due, and how to take it then."""
 
 
@@ -311,7 +311,10 @@ class Follower:
             changed = True
         feed.stale = False
         carry = b""
-        at, take = (self.rear(file, content) if self.rear is not None and not content.streamed else None) or (0, None)
+        at, take = (self.rear(file, feed, content) if self.rear is not None and not content.streamed else None) or (
+            0,
+            None,
+        )
         for until in (at, content.size) if take is not None else (content.size,):
             for data in self._pieces(feed, content, until):
                 answer = self._call(file, feed, content, data, feed.state, False)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import xxhash
 
 from engine.live.unpack import Damaged, Packing, TooBig, sniff, unpacked
-from engine.reading import HEAD
+from engine.reading import HEAD, HEAD_RESUMED, Resumable
 
 BLOCK = 16 << 20
 """Logs are read in pieces of this many bytes, so that memory stays bounded."""
@@ -131,10 +131,10 @@ class Content:
         """Whether content comes in blocks one after another; else ``piece`` can read anywhere."""
         return bool(self.packing) or self._whole is not None or self.size <= WHOLE
 
-    def line_begin(self, about: int) -> int:
-        """Where the first line behind byte ``about`` begins, 0 if none is near."""
-        end = self.raw(about, WHOLE).find(b"\n")
-        return about + end + 1 if end >= 0 else 0
+    def cut(self, kind: Resumable, about: int) -> int:
+        """Where a record begins behind byte ``about``, 0 if none is found."""
+        at = kind.cut(self.raw(0, HEAD_RESUMED), self.raw(about, HEAD_RESUMED))
+        return about + at if at >= 0 else 0
 
     def piece(self, offset: int, length: int) -> bytes:
         """Some bytes of a file that is not packed."""

@@ -16,6 +16,7 @@ from engine.live.crew import STRIDE, Crew, Delivery, Found, Rear
 from engine.live.follow import Follower
 from engine.live.restore import feed_of, fits, mark_read, put
 from engine.live.tail import BLOCK, MARK, Content, fingerprint
+from engine.reading import Resumable
 from engine.view import View
 
 
@@ -101,12 +102,14 @@ class Team:
 
     # -- the rear of a large one -------------------------------------------------------------------------------
 
-    def _rear(self, file: File, content: Content) -> Any:
+    def _rear(self, file: File, feed: Feed, content: Content) -> Any:
         """For ``Follower.rear``."""
+        if not isinstance(feed.kind, Resumable):
+            return None
         status = content.status
         stat = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         about = self._crew.begin(self._crew.place(file.path, stat))
-        begin = content.line_begin(about) if about else 0
+        begin = content.cut(feed.kind, about) if about else 0
         return (begin, self._join) if begin else None
 
     def _join(self, feed: Feed, content: Content) -> bool:

@@ -24,14 +24,13 @@ from engine.live.store import Store
 from engine.live.tail import BLOCK, Content
 from engine.live.unpack import stem
 from engine.problems import Problem
-from engine.reading import Source
+from engine.reading import HEAD_RESUMED, Resumable, Source
 from engine.view import View
 
 CLAIM = 2 << 20
 """Bytes of files that are claimed at once."""
 HAND_OVER = 48 << 20
 """Bytes of files after which what was read of them is handed over."""
-_HEAD = 256 << 10
 _STEP = 1 << 20
 
 
@@ -178,12 +177,13 @@ class Hand:
                 if len(readers) != 1:
                     return None
                 view, kind, known_as = readers[0]
-                resume: Any = getattr(kind, "resume", None)
-                if not kind.append or resume is None:
+                if not kind.append or not isinstance(kind, Resumable):
                     return None
                 source = Source(file.shown, known_as, status.st_mtime_ns // 1_000_000, content.size)
-                begin = content.line_begin(self.request.rear)
-                state = resume(source, content.raw(0, _HEAD), _breaks(path, begin)) if begin else None
+                begin = content.cut(kind, self.request.rear)
+                if not begin:
+                    return None
+                state = kind.resume(source, content.raw(0, HEAD_RESUMED), _breaks(path, begin))
                 if state is None:
                     return None
                 return self._rear(content, source, follower.stores[view], (view, kind), begin, state)

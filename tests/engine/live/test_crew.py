@@ -14,8 +14,9 @@ import polars as pl
 import pytest
 
 from engine.inputs import FILE
+from engine.job_heuristics.readers import HISTORY, History
 from engine.job_heuristics.view import VIEW
-from engine.live import crew, session, worker
+from engine.live import crew, session, tail, worker
 from engine.live.crew import Board, Crew, module_of
 from engine.live.options import LiveSettings
 from engine.live.session import Session
@@ -149,27 +150,29 @@ def test_files_that_change_meanwhile_are_read_here(root: Path, monkeypatch: pyte
     assert same(live, alone(root))
 
 
-@pytest.fixture(scope="module")
-def large_text() -> bytes:
-    # Larger than what is read in one go, or there is no rear.
-    return writer.text(make(Shape("large", "ann", "etl", maps=720, reduces=40), 1, CLUSTER, 1))
+@pytest.fixture(scope="module", params=["text", "binary"])
+def large_bytes(request: pytest.FixtureRequest) -> bytes:
+    job = make(Shape("large", "ann", "etl", maps=180, reduces=20), 1, CLUSTER, 1)
+    return writer.text(job) if request.param == "text" else writer.binary(job)
 
 
 @pytest.fixture
-def large(tmp_path: Path, large_text: bytes) -> Path:
+def large(tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One history that is larger than all else."""
+    monkeypatch.setattr(tail, "WHOLE", 1 << 16)
+    monkeypatch.setattr(tail, "EAGER", 1 << 16)
     root = tmp_path / "large"
     root.mkdir()
-    (root / "b.jhist").write_bytes(large_text.replace(b'"m_000700"', b'"no number"', 1))
+    (root / "b.jhist").write_bytes(large_bytes)
     (root / "a.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 2, CLUSTER, 2)))
     (root / "c.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 3, CLUSTER, 3)))
     old_enough(root)
     return root
 
 
-def test_the_rear_of_a_large_file(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = started(monkeypatch, large)
-    live = Session([large], [VIEW], settings=SETTINGS, crew=made)
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the rear part was taken, each time it was offered."""
     taken: list[bool] = []
     real = session.Team._join
 
@@ -178,8 +181,13 @@ def test_the_rear_of_a_large_file(large: Path, monkeypatch: pytest.MonkeyPatch) 
         return taken[-1]
 
     monkeypatch.setattr(session.Team, "_join", join)
+    return taken
+
+
+def test_the_rear_of_a_large_file(large: Path, monkeypatch: pytest.MonkeyPatch, joined: list[bool]) -> None:
+    live = Session([large], [VIEW], settings=SETTINGS, crew=started(monkeypatch, large))
     live.scan(final=True)
-    assert taken == [True]
+    assert joined == [True]
     assert same(live, alone(large))
     with (large / "b.jhist").open("r+b") as file:  # rewritten in place: its fingerprint must tell
         file.seek(5_000)
@@ -188,13 +196,37 @@ def test_the_rear_of_a_large_file(large: Path, monkeypatch: pytest.MonkeyPatch) 
     assert same(live, alone(large))
 
 
+@pytest.mark.parametrize("place", [0, 7, 1000, 5000])
+def test_a_place_where_no_record_begins(
+    large: Path, monkeypatch: pytest.MonkeyPatch, joined: list[bool], place: int
+) -> None:
+    right = History.cut
+    monkeypatch.setattr(History, "cut", lambda self, head, piece: (right(self, head, piece) + place) % 9_000)
+    live = Session([large], [VIEW], settings=SETTINGS, crew=started(monkeypatch, large))
+    live.scan(final=True)
+    assert joined == ([True] if place == 0 else []) or not any(joined)
+    assert same(live, alone(large))
+
+
+def test_a_history_that_cannot_be_cut() -> None:
+    header, schema = b"Avro-Binary\n", b'{"type":"record","fields":[]}\n'
+    assert HISTORY.cut(b"", b"task_1\n") == -1
+    assert HISTORY.cut(b"Avro-Json\n{}\n", b"no line break") == -1
+    assert HISTORY.cut(b"Avro-Json\n{}\n", b"a\nb") == 2
+    assert HISTORY.cut(header + schema, b"\x02\x04\x3etask_1" * 50) == -1
+    assert HISTORY.cut(header, b"\x02\x04\x3etask_1" * 50) == -1
+
+
+@pytest.mark.parametrize("large_bytes", ["text"], indirect=True)
 @pytest.mark.parametrize("oddity", ["job", "bad-schema", "header", "blank", "garbage", "end", "grown"])
-def test_a_state_that_could_not_be_foreseen(large: Path, monkeypatch: pytest.MonkeyPatch, oddity: str) -> None:
+def test_a_state_that_could_not_be_foreseen(
+    large: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch, oddity: str
+) -> None:
     path = large / "b.jhist"
-    lines = path.read_bytes().split(b"\n")
+    lines = large_bytes.split(b"\n")
     if oddity == "job":  # the job changes behind what the prediction has seen
         end = next(line for line in lines if line.startswith(b'{"type":"JOB_SUBMITTED"'))
-        lines[700:700] = [end.replace(str(CLUSTER).encode(), b"77")]
+        lines[1200:1200] = [end.replace(str(CLUSTER).encode(), b"77")]
     elif oddity == "bad-schema":
         lines[1] = b'{"type":"record"'
     elif oddity == "header":
