@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from engine.query_profile import breaks, estimate, trust
+from engine.query_profile import breaks, estimate, shift, trust
 from engine.query_profile.breaks import Attribution
 from engine.query_profile.estimate import Costs, Recipe
 from engine.query_profile.wlr import HUGE, NO_SPREAD, Lines, Moments, Sums
@@ -102,7 +103,11 @@ class Fits:
     def _spread(self, costs: Costs, place: np.ndarray) -> Costs:
         if len(place) == len(costs.time) and len(place) <= MANY_CLASSES:
             return costs
-        return Costs(costs.method, costs.time[place], costs.call[place], costs.background, shared=costs.shared)
+        ahead = None if costs.ahead is None else costs.ahead[place]
+        return Costs(
+            costs.method, costs.time[place], costs.call[place], costs.background, shared=costs.shared, ahead=ahead,
+            ahead_background=costs.ahead_background,
+        )  # fmt: skip
 
     def costs(self, method: str) -> Costs:
         """Costs of ``ratio``, ``ols`` or ``nnls``."""
@@ -183,21 +188,20 @@ class Fits:
         """CPU of each row of other intervals (rows, J)."""
         if method == "wlr":
             return self.lines(self.rules)[0].predict(x)
-        if method == "default":
-            found = self.attribution()
-            last = found.parts[-1] if found.parts else None
-            time, call = found.time, found.call
-            background = last.background if last is not None else 0.0
-            if len(found.parts) == 2 and last is not None and len(last.time) == len(found.time):
-                time, call = last.time, last.call  # after a break the newer costs hold
-        else:
-            costs = self.costs(method)
-            time, call, background = costs.time, costs.call, costs.background
-        row = np.maximum(x, 0) @ time
-        if calls is not None:
-            row = row + np.maximum(calls, 0) @ call
         length = estimate.lengths(seconds) if method != "ols" else np.ones(len(x))
-        return np.asarray(row + background * length)
+        if method != "default":
+            return self.costs(method).explained(x, calls, length)
+        found = self.attribution()
+        if not found.parts:
+            return np.zeros(len(x))
+        # after a break the newer costs hold
+        last = self._spread(found.parts[-1], self._few()[2])
+        if found.elbow is not None and found.elbow.found and math.isfinite(found.elbow.capacity):
+            # p = z (1 - p/capacity) + background: costs are per time without waiting
+            work = np.maximum(x, 0) @ last.time
+            return np.asarray((work + last.background * length) / (1 + work / found.elbow.capacity))
+        late = found.shift.share
+        return last.predict(shift.shifted(x, late), None if calls is None else shift.shifted(calls, late), length)
 
     def fitted(self, method: str) -> np.ndarray:
         """CPU of each used interval as the method explains it."""
@@ -218,6 +222,8 @@ class Fits:
                 self.context.check()
                 found = self.attribution()
                 x, calls, _ = self._few()
+                x = shift.shifted(x, found.shift.share)
+                calls = None if calls is None else shift.shifted(calls, found.shift.share)
                 blocked = trust.blocked_error(x, calls, self.y, self.seconds) if x.size <= LARGE_CELLS else float("nan")
                 self.kept["trust"] = trust.assess(
                     np.maximum(self.x, 0).sum(axis=1),
@@ -246,5 +252,5 @@ def _unlump(found: Attribution, place: np.ndarray, x: np.ndarray, calls: np.ndar
     low, high = np.where(small, 0.0, low), np.where(small, found.high[last], high)
     return Attribution(
         total, low, high, found.predicted, found.time[place], found.call[place], found.background, found.parts,
-        found.elbow, found.broken,
+        found.elbow, found.broken, shift=found.shift,
     )  # fmt: skip

@@ -43,11 +43,9 @@ def blocked_error(
     for part in np.array_split(np.arange(rows), blocks):
         rest = np.setdiff1d(np.arange(rows), part)
         costs = estimate.best(
-            x[rest], calls[rest] if calls is not None else None, y[rest], seconds[rest], Recipe(draws=12)
+            x[rest], calls[rest] if calls is not None else None, y[rest], seconds[rest], Recipe(draws=12, sampled=False)
         )
-        predicted = np.maximum(x[part], 0) @ costs.time + costs.background * length[part]
-        if calls is not None:
-            predicted = predicted + np.maximum(calls[part], 0) @ costs.call
+        predicted = costs.predict(x[part], calls[part] if calls is not None else None, length[part])
         fine = y[part] > 0
         errors.append(np.abs((y[part] - predicted) / np.where(fine, y[part], 1.0))[fine])
     joined = np.concatenate(errors)

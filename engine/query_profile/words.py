@@ -60,6 +60,13 @@ def notes_on(
             f"costs changed at interval {attribution.broken.row + 1}: two fits lower the error by "
             f"{attribution.broken.gain * 100:.0f} %, so each side is fitted alone"
         )
+    if attribution is not None and attribution.shift.share:
+        share = attribution.shift.share
+        who = "CPU lags the times" if share > 0 else "the times lag CPU"
+        notes.append(
+            f"{who} by {abs(share) * 100:.0f} % of an interval: neighbouring intervals are mixed by as much, which lowers "
+            f"the squared error by {attribution.shift.gain * 100:.0f} %"
+        )
     if gauge.reasons and gauge.grade != "none":
         notes.append(f"trust {gauge.grade} ({gauge.score * 100:.0f} %): {'; '.join(gauge.reasons[:3])}")
     if len(work.classes) and "calls" not in work.metrics:

@@ -1,0 +1,255 @@
+"""Costs of all classes given the data: draws from the posterior of a log-normal hierarchy.
+
+Each class costs exp(v_j) with v_j around one common value, spread tau, tails of a Student t (a sleeping class may cost
+next to nothing); the background is positive and probably small; errors are relative and of unknown size. The common
+value, tau and the size of the errors are drawn with the costs, so that their uncertainty is in the intervals too.
+
+Hamiltonian Monte Carlo (Neal 2011) of many short chains at once: the data enter by their Gram matrix only, so a step of
+all chains is one matrix product whatever the number of intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+TAILS = 8.0
+"""Degrees of freedom of the t prior of log costs."""
+
+ASLEEP, DEEP, DEPTH = 0.05, -4.0, 2.5
+"""A class may also be one of few that hardly use CPU (they sleep, or wait for locks): chance, mean of its log cost
+relative to the common one, and standard deviation."""
+
+SMALL_BACKGROUND = 0.01
+"""A background has a prior density ~ 1/(background + this), as a share of the median interval."""
+
+WIDEST = 1.0
+"""Scale of the half-normal prior of tau: costs that differ by factors of e are usual, of e^3 rare."""
+
+USUAL_NOISE, NOISE_SPREAD = 0.05, 1.0
+"""Prior of the relative error: log-normal."""
+
+LEAPS, WARM_UP, KEPT, APART = 8, 60, 4, 2
+"""Leapfrog steps of a transition, transitions before the first kept state, states kept of a chain and how far apart."""
+
+MANY, WARM_UP_OF_MANY = 100, 24
+"""More columns than this get fewer transitions, so that a second is enough."""
+
+MOST_WORK = 4e6
+"""Chains times the square of the columns, at most (no fewer than ``FEWEST_CHAINS`` though)."""
+
+FEWEST_CHAINS = 30
+
+_LOG_TAU = np.linspace(math.log(0.03), math.log(6.0), 48)
+_LOG_NOISE = np.linspace(math.log(0.002), 0.0, 60)
+_T_PEAK = math.gamma((TAILS + 1) / 2) / math.gamma(TAILS / 2) / math.sqrt(TAILS * math.pi)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where the chains begin: ``costs`` (S, P) of rough fits (bootstrap), zeros allowed; ``shared`` and ``spread``: the
+    common cost and tau on the log scale; ``noise``: relative error."""
+
+    costs: np.ndarray
+    shared: float
+    spread: float
+    noise: float
+
+
+class _Target:
+    """Log density of v = log costs (C, P), the last one the background, for hyperparameters per chain."""
+
+    def __init__(self, a: np.ndarray, t: np.ndarray) -> None:
+        self.gram, self.right, self.square = a.T @ a, a.T @ t, float(t @ t)
+        self.rows = len(t)
+        self.classes = a.shape[1] - 1
+
+    def misfit(self, v: np.ndarray) -> np.ndarray:
+        """Sum of squared errors (C,)."""
+        b = np.exp(v)
+        return np.asarray(np.maximum(self.square - 2 * b @ self.right + ((b @ self.gram) * b).sum(axis=1), 1e-12))
+
+    def density(
+        self, v: np.ndarray, mean: np.ndarray, pull: np.ndarray, precision: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log density (C,) and gradient (C, P); ``mean`` and ``pull`` (C, J): prior mean and precision of each class,
+        ``precision`` (C,) of the errors."""
+        j = self.classes
+        b = np.exp(v)
+        product = b @ self.gram
+        misfit = self.square - 2 * b @ self.right + (product * b).sum(axis=1)
+        off = v[:, :j] - mean
+        value = -0.5 * misfit * precision - 0.5 * (pull * off * off).sum(axis=1)
+        value += v[:, j] - np.log(b[:, j] + SMALL_BACKGROUND)
+        slope = (self.right - product) * b * precision[:, None]
+        slope[:, :j] -= pull * off
+        slope[:, j] += 1 - b[:, j] / (b[:, j] + SMALL_BACKGROUND)
+        return value, slope
+
+
+def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int, scatter: float = 1.0) -> np.ndarray:
+    """Costs (about 4 ``draws``, P) drawn from the posterior of t = a b + error.
+
+    ``a`` (T, P): weighted columns, the last one the background in units of the median interval; ``t`` (T,) so weighted
+    that errors are relative. ``scatter``: factor on the error's size for what robust weights do to it.
+    """
+    target = _Target(a, t)
+    random = np.random.default_rng(seed)
+    size = a.shape[1]
+    j = target.classes
+    chains = int(np.clip(MOST_WORK / size**2, FEWEST_CHAINS, max(draws, FEWEST_CHAINS)))
+    kept_each = max(1, math.ceil(KEPT * draws / chains))
+    shared = math.log(max(start.shared, 1e-300))
+    mode, noise, spread_out = _mode(target, start, shared)
+    floor = 1e-3 * np.r_[np.full(j, math.exp(shared)), 1.0]
+    began = start.costs[random.permutation(len(start.costs))]
+    began = began[np.arange(chains) % len(began)]
+    # a cost that the rough fit puts at 0 begins somewhere below the mode
+    width = 1 / np.sqrt(np.diag(spread_out @ spread_out.T))
+    low = np.log(np.maximum(np.exp(mode), floor)) - 2 * np.minimum(width, 1) * np.abs(
+        random.standard_normal((chains, size))
+    )
+    v = np.where(began > floor, np.log(np.maximum(began, 1e-300)), low)
+    mean = np.full(chains, shared)
+    tau = start.spread * np.exp(0.3 * random.standard_normal(chains))
+    sigma = np.full(chains, noise)
+    tails, asleep = np.ones((chains, j)), np.zeros((chains, j), bool)
+    to_v = np.linalg.inv(spread_out)
+    step = 1.2 / size**0.25
+    kept: list[np.ndarray] = []
+    warm_up = WARM_UP if size <= MANY else WARM_UP_OF_MANY
+    last = warm_up + kept_each * APART
+    for turn in range(last):
+        center = mean[:, None] + np.where(asleep, DEEP, 0.0)
+        pull = np.where(asleep, DEPTH**-2, tails / (tau**2)[:, None])
+        v, accepted = _leap(target, v, center, pull, sigma**-2, to_v, step, random)
+        if turn < warm_up:
+            step *= math.exp(0.6 * (accepted - 0.8))
+        # what the classes have in common, given their costs: those that are awake count
+        off = v[:, :j] - mean[:, None]
+        ratio = off * off / (tau**2)[:, None]
+        awake = (1 - ASLEEP) * _T_PEAK / tau[:, None] * (1 + ratio / TAILS) ** (-(TAILS + 1) / 2)
+        deep = ASLEEP / (DEPTH * math.sqrt(2 * math.pi)) * np.exp(-0.5 * ((off - DEEP) / DEPTH) ** 2)
+        asleep = random.random((chains, j)) * (awake + deep) < deep
+        tails = random.gamma((TAILS + 1) / 2, 1.0, (chains, j)) / ((TAILS + ratio) / 2)
+        counted = np.where(asleep, 0.0, tails)
+        weight = np.maximum(counted.sum(axis=1), 0.5)
+        mean = (counted * v[:, :j]).sum(axis=1) / weight + random.standard_normal(chains) * tau / np.sqrt(weight)
+        squares = (counted * (v[:, :j] - mean[:, None]) ** 2).sum(axis=1)
+        number = (~asleep).sum(axis=1)[:, None]
+        prior = -(number - 1) * _LOG_TAU - 0.5 * (np.exp(_LOG_TAU) / WIDEST) ** 2
+        tau = _pick(prior - squares[:, None] / 2 * np.exp(-2 * _LOG_TAU), _LOG_TAU, random)
+        misfit = target.misfit(v)
+        prior = -target.rows * _LOG_NOISE - 0.5 * ((_LOG_NOISE - math.log(USUAL_NOISE)) / NOISE_SPREAD) ** 2
+        sigma = scatter * _pick(prior - misfit[:, None] / 2 * np.exp(-2 * _LOG_NOISE), _LOG_NOISE, random)
+        v, mean, tau = _together(target, v, mean, tau, sigma, misfit, asleep, random)
+        if turn >= warm_up and (turn - warm_up) % APART == APART - 1:
+            kept.append(np.exp(v))
+    return np.concatenate(kept)
+
+
+def _mode(target: _Target, start: Start, shared: float) -> tuple[np.ndarray, float, np.ndarray]:
+    """Mode (P,), size of the errors and the Cholesky factor (P, P) of the curvature there (Gauss and Newton)."""
+    j = target.classes
+    inside = np.arange(j)
+    middle = np.median(start.costs, axis=0)
+    v = np.log(np.maximum(middle, 0.05 * np.r_[np.full(j, math.exp(shared)), 0.2]))
+    noise, tau = start.noise, start.spread
+
+    def value(v: np.ndarray) -> float:
+        off = v[:j] - shared
+        prior = 0.5 * (TAILS + 1) * np.log1p(off * off / (TAILS * tau * tau)).sum()
+        return float(
+            -0.5 * target.misfit(v[None, :])[0] / noise**2 - prior + v[j] - math.log(math.exp(v[j]) + SMALL_BACKGROUND)
+        )
+
+    curve = np.eye(j + 1)
+    now = value(v)
+    for turn in range(40):
+        b = np.exp(v)
+        off = v[:j] - shared
+        pull = (TAILS + 1) / (TAILS + off * off / tau**2) / tau**2
+        slope = (target.right - target.gram @ b) * b / noise**2
+        slope[:j] -= pull * off
+        slope[j] += 1 - b[j] / (b[j] + SMALL_BACKGROUND)
+        curve = b[:, None] * target.gram * b / noise**2
+        curve[inside, inside] += pull
+        curve[j, j] += 0.3
+        move = np.clip(np.linalg.solve(curve, slope), -2, 2)
+        share = 1.0
+        while share > 1e-3 and value(v + share * move) < now:
+            share /= 2
+        if share <= 1e-3:
+            break
+        v = v + share * move
+        if turn > 2 and target.rows > 2 * j:
+            noise = math.sqrt(max(float(target.misfit(v[None, :])[0]) / target.rows, 1e-8))
+        before, now = now, value(v)
+        if abs(now - before) < 1e-3:
+            break
+    return v, noise, np.linalg.cholesky(curve)
+
+
+def _leap(
+    target: _Target,
+    v: np.ndarray,
+    mean: np.ndarray,
+    pull: np.ndarray,
+    precision: np.ndarray,
+    to_v: np.ndarray,
+    step: float,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, float]:
+    """One transition of all chains, and the mean chance with which the proposals were taken."""
+    value, slope = target.density(v, mean, pull, precision)
+    momentum = random.standard_normal(v.shape)
+    energy = value - 0.5 * (momentum**2).sum(axis=1)
+    step = step * random.uniform(0.7, 1.2)
+    back = to_v.T
+    momentum += 0.5 * step * (slope @ back)
+    new = v
+    for leap in range(LEAPS):
+        new = np.clip(new + step * (momentum @ to_v), -60, 60)
+        value, slope = target.density(new, mean, pull, precision)
+        momentum += (step if leap < LEAPS - 1 else 0.5 * step) * (slope @ back)
+    gain = np.nan_to_num(value - 0.5 * (momentum**2).sum(axis=1) - energy, nan=-1e9, neginf=-1e9)
+    taken = np.log(random.random(len(v))) < gain
+    return np.where(taken[:, None], new, v), float(np.exp(np.clip(gain, -50, 0)).mean())
+
+
+def _pick(log_chance: np.ndarray, grid: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """exp of a draw (C,) from the density on a grid of logarithms, one row a chain."""
+    chance = np.cumsum(np.exp(log_chance - log_chance.max(axis=1, keepdims=True)), axis=1)
+    place = (random.random(len(chance))[:, None] * chance[:, -1:] > chance).sum(axis=1)
+    jitter = random.uniform(-0.5, 0.5, len(chance)) * (grid[1] - grid[0])
+    return np.asarray(np.exp(grid[np.minimum(place, len(grid) - 1)] + jitter))
+
+
+def _together(
+    target: _Target,
+    v: np.ndarray,
+    mean: np.ndarray,
+    tau: np.ndarray,
+    sigma: np.ndarray,
+    misfit: np.ndarray,
+    asleep: np.ndarray,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Moves of all classes at once (further apart, all dearer): where data say little, single moves get nowhere."""
+    j = target.classes
+    chains = len(v)
+    factor = np.exp(0.3 * random.standard_normal(chains))
+    other, wider = v.copy(), tau * factor
+    spread = mean[:, None] + (v[:, :j] - mean[:, None]) * factor[:, None]
+    other[:, :j] = np.where(asleep, v[:, :j], spread)
+    then = target.misfit(other)
+    gain = -0.5 * (then - misfit) / sigma**2 - 0.5 * (wider**2 - tau**2) / WIDEST**2 + np.log(factor)
+    taken = (np.log(random.random(chains)) < gain) & (wider < 6) & (wider > 0.03)
+    v, tau, misfit = np.where(taken[:, None], other, v), np.where(taken, wider, tau), np.where(taken, then, misfit)
+    shift = 0.05 * random.standard_normal(chains)
+    other = v.copy()
+    other[:, :j] += shift[:, None]
+    taken = np.log(random.random(chains)) < -0.5 * (target.misfit(other) - misfit) / sigma**2
+    return np.where(taken[:, None], other, v), np.where(taken, mean + shift, mean), tau

@@ -1,0 +1,106 @@
+"""The posterior of costs, the lag and the searched elbow, on made-up workloads whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from engine.query_profile import estimate, posterior, shift
+from engine.query_profile.breaks import attribute
+from engine.query_profile.estimate import Recipe
+from tests.bench._query_scenarios import error, plain_methods, scenario
+
+UNKNOWN = np.full(720, np.nan)
+
+
+@pytest.mark.parametrize("name", ["costs log-sd 1", "bursty and a sleeper", "outlier intervals"])
+def test_intervals_cover_and_the_attribution_is_better_than_plain_methods(name: str) -> None:
+    case = scenario(name, 31)
+    found = attribute(case.x, None, case.y, UNKNOWN, Recipe())
+    major = case.truth > 0.01 * case.truth.sum()
+    inside = (found.low <= case.truth) & (case.truth <= found.high)
+    assert inside[major].mean() >= 0.75
+    assert np.median((found.high - found.low)[major] / case.truth[major]) < 1
+    assert error(found.total, case.truth) < 1.05 * min(
+        error(total, case.truth) for total in plain_methods(case.x, case.y).values()
+    )
+
+
+def test_a_lag_is_found_and_taken_back() -> None:
+    case = scenario("background and lag", 32)
+    found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
+    assert found.shift.share == pytest.approx(0.25, abs=0.06)
+    straight = estimate.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
+    assert error(found.total, case.truth) < 0.9 * error(straight.time * case.x.sum(axis=0), case.truth)
+
+
+def test_a_lag_the_other_way_has_the_other_sign() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.gamma(3, 1e5, (300, 6))
+    work = x @ np.array([0.2, 0.9, 0.5, 0.7, 0.1, 1.1])
+    y = (0.7 * work + 0.3 * np.r_[work[1:], work[-1]]) * rng.normal(1, 0.01, 300)
+    assert shift.find(x, None, y, np.full(300, np.nan)).share == pytest.approx(-0.3, abs=0.03)
+    assert shift.find(x, None, work * rng.normal(1, 0.05, 300), np.full(300, np.nan)) == shift.NONE
+    assert shift.find(x[:20], None, y[:20], np.full(20, np.nan)) == shift.NONE
+
+
+def test_past_the_elbow_waiting_is_not_taken_for_work() -> None:
+    case = scenario("queueing elbow", 33)
+    found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
+    assert found.elbow is not None
+    assert found.elbow.found
+    plain = estimate.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
+    assert error(found.total, case.truth) < 0.5 * error(plain.time * case.x.sum(axis=0), case.truth)
+
+
+def test_a_change_of_costs_is_found_where_it_is() -> None:
+    case = scenario("costs double midway", 34)
+    found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
+    assert found.broken is not None
+    assert found.broken.row == pytest.approx(360, abs=8)
+
+
+@pytest.mark.parametrize("name", ["costs within 25 %", "AR(1) noise .6", "200 classes, 80 rare", "30 rows, 60 classes"])
+def test_nothing_is_remedied_where_nothing_is_wrong(name: str) -> None:
+    case = scenario(name, 35)
+    found = attribute(case.x, None, case.y, np.full(len(case.y), np.nan), Recipe(sampled=False))
+    assert not (found.elbow and found.elbow.found)
+    assert not (found.broken and found.broken.row > 0)
+    assert found.shift == shift.NONE
+
+
+def test_draws_are_the_same_for_the_same_seed_and_near_for_another() -> None:
+    case = scenario("noise 2 %", 36)
+    first, again, other = (attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=40, seed=seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first.total, again.total)
+    assert np.array_equal(first.low, again.low)
+    assert not np.array_equal(first.total, other.total)
+    assert np.abs(first.total - other.total).sum() < 0.03 * first.total.sum()
+
+
+def test_draws_of_a_known_posterior_have_its_mean_and_spread() -> None:
+    """One class and much data: the posterior is nearly the normal one of least squares."""
+    rng = np.random.default_rng(7)
+    x = rng.uniform(0.5, 1.5, 400)
+    t = 0.8 * x + rng.normal(0, 0.05, 400)
+    a = np.column_stack([x, np.zeros(400) + 1e-9])
+    start = posterior.Start(np.tile([0.7, 0.01], (30, 1)), 0.7, 0.5, 0.05)
+    drawn = posterior.sample(a, t, start, draws=100, seed=3)
+    expected = float(x @ t / (x @ x))
+    assert drawn[:, 0].mean() == pytest.approx(expected, abs=0.001)
+    assert drawn[:, 0].std() == pytest.approx(0.05 / np.sqrt(x @ x), rel=0.25)
+
+
+def test_very_large_times_do_not_overflow() -> None:
+    rng = np.random.default_rng(8)
+    x = rng.gamma(2, 1e150, (40, 3))
+    found = estimate.by_time(x, x.sum(axis=1) * 1e-140, np.full(40, np.nan), Recipe(draws=24))
+    assert np.isfinite(found.time).all()
+    assert found.time == pytest.approx(1e-140, rel=0.1)
+
+
+def test_predictions_of_totals_come_near_the_measured() -> None:
+    case = scenario("costs log-sd 1", 37)
+    costs = estimate.by_time(case.x[:500], case.y[:500], UNKNOWN[:500], Recipe(sampled=False))
+    predicted = costs.predict(case.x[500:], None, np.ones(220))
+    assert np.abs(predicted / case.y[500:] - 1).mean() < 0.06
