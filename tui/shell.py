@@ -377,11 +377,17 @@ class Shell(App[None]):
 
     def on_progress(self, event: Progress) -> None:
         """A long computation is under way."""
-        self._busy[event.view] = f"{event.text} {event.fraction:.0%}"
+        done = round(min(max(event.fraction, 0.0), 1.0) * 10)
+        bar = self.glyphs.eighths[-1] * done + self.glyphs.gap * (10 - done)
+        self._busy[event.view] = f"{event.text} {bar} {event.fraction:.0%}"
         pane = self.pane
         if pane is not None and pane.entry.name == event.view:
             pane.placeholder(self._busy[event.view])
         self.update_status()
+
+    def working(self, view: str) -> bool:
+        """Whether a long computation of ``view`` is under way."""
+        return view in self._busy
 
     def on_watch_failed(self, event: WatchFailed) -> None:
         """Data are no longer live: say so for good."""

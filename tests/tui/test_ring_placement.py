@@ -136,6 +136,25 @@ def test_the_map_is_right_after_a_change_made_in_another_section(tmp_path: Path)
     play(story)
 
 
+def test_escape_stops_a_sweep_that_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with ring(tmp_path) as s:
+            await s.press("space")
+            await down(s, "segment-writer-0")
+            await s.press("x")
+            await s.until(lambda: "sweep" in pane(s).result.tables)
+            await s.press("escape")
+            assert pane(s).parameters.sweep == "nodes", "nothing runs, nothing is stopped"
+            monkeypatch.setattr(s.app, "working", lambda view: True)
+            await s.press("escape")
+            await s.until(lambda: "sweep" not in pane(s).result.tables)
+            assert pane(s).parameters.sweep == "" and pane(s).parameters.fail == ("segment-writer-0",)
+            await s.press("escape")
+            assert pane(s).parameters.fail == ("segment-writer-0",), "only a sweep is stopped"
+
+    play(story)
+
+
 def test_the_time_axis(tmp_path: Path) -> None:
     async def story() -> None:
         async with ring(tmp_path) as s:

@@ -17,7 +17,13 @@ ACTIONS: tuple[Action, ...] = (
     _act("regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, B gone, C back.", bar=3),
     _act("clear", "0", "Clear", "Clear the scenario: nothing fails, nothing is changed (u brings it back).", bar=4),
     _act("what-if", "w", "What if", "Panel of what-if choices: nodes, tokens, limits, capacity, zone.", bar=5),
-    _act("sweep", "x", "Sweep", "Sweep every node, every zone, all pairs, random sets; Enter opens a scenario.", bar=6),
+    _act(
+        "sweep",
+        "x",
+        "Sweep",
+        "Sweep nodes, zones, pairs, random sets, each one LEAVING; Enter opens a scenario, Esc stops.",
+        bar=6,
+    ),
     _act("explain", "v", "Explain", "Type a key (tenant/dataset or labels) and follow it to its node.", bar=7),
     _act(
         "toggle-leaving", "m", "Leaving", "Mark the node under the cursor as LEAVING (a rolling restart), or unmark it."

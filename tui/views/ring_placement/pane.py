@@ -361,6 +361,20 @@ class Pane(ViewPane):
                 out[name] = None
         return tuple(out)
 
+    async def action_back(self) -> None:
+        """Stop a sweep that is under way, else as everywhere."""
+        working = getattr(self.app, "working", None)
+        if (
+            working is not None
+            and working(self.VIEW)
+            and self._undo
+            and getattr(self._undo[-1], "sweep", "") != getattr(self.parameters, "sweep", "")
+        ):
+            self.action_undo()
+            self.notify("the sweep is stopped", timeout=2)
+            return
+        await super().action_back()
+
     def action_toggle_node(self) -> None:
         """The node under the cursor fails, or not any more."""
         row = self._node()
