@@ -99,7 +99,7 @@ def pick(
 
     A pattern is a job (the selection rule applies), ``JOB/RUN`` (that run, whatever its result), ``JOB/A..B`` (finished
     runs between two numbers or names) or one of them with ``!`` in front (leave out). ``*`` and ``?`` stand for any
-    text; a job may be given by the end of its path.
+    text; a job may be given by the end of its path. What matches no job or run is taken for a folder: all jobs below it.
     """
     taken: dict[tuple[tuple[str, ...], str], Run] = {}
     dropped: set[tuple[tuple[str, ...], str]] = set()
@@ -119,6 +119,10 @@ def pick(
                 ]
             else:
                 chosen += [run for run in newest_first(listed) if _ends_with((*job, run.name), parts)]
+        if not chosen:
+            for job, listed in runs.jobs.items():
+                if any(_ends_with(job[:end], parts) for end in range(1, len(job))):
+                    chosen += listed if drop else apply(rule, listed, now_ms, strict=strict, failed=failed)
         for run in chosen:
             if drop:
                 dropped.add(run.key)

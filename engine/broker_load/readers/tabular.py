@@ -190,8 +190,10 @@ def _shape(columns: list[str]) -> _Shape | None:
     names = set(columns)
     for shape in _SHAPES:
         if shape.needs <= names:
-            # A broker list is a short table: wider ones with a host are something else (an answer, an export).
-            if shape.table is BROKERS_IN and not names <= {"broker", "host", "rack", "alive", "port"}:
+            # Wider tables with a host are something else (an answer, an export) unless they say rack or alive.
+            plain = names <= {"broker", "host", "rack", "alive", "port"}
+            told = names & {"rack", "alive"} and not names & {"state", "cpu_pct", "cpu_usage"}
+            if shape.table is BROKERS_IN and not (plain or told):
                 continue
             return shape
     return None
@@ -229,7 +231,7 @@ class CsvRows:
     id = "csv"
     title = "CSV: raw metrics, samples, broker observations, topology, broker list"
     append = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -238,20 +240,27 @@ class CsvRows:
         return b"," in first and len(first) < 4096 and _shape(_header(first)) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """New complete lines to rows. A last line without its line end is never used: its number may be cut."""
-        end = data.rfind(b"\n") + 1
+        """New complete lines to rows. A last line without its line end is not used, since its number may be cut; in a
+        topology or broker list, whose last fields are words, it is when nothing will follow and it is whole."""
+        end, size = data.rfind(b"\n") + 1, len(data)
         problems: list[Problem] = []
+        columns = list(state["columns"]) if state is not None else _header(data.split(b"\n", 1)[0])
+        shape = _shape(columns)
+        if final and end and shape is not None and not shape.grows and data[end:].count(b",") == len(columns) - 1:
+            place = data.count(b"\n") + 1 + (int(state["lines"]) if state is not None else 0)
+            reason = "the last line has no line end: taken as it is, it may be cut"
+            problems.append(Problem.at(source.path, "cut-file", reason, line=place))
+            data += b"\n"
+            end = len(data)
         body = data[:end]
         done = 0
         if state is None:
             first, _, body = body.partition(b"\n")
-            columns = _header(first)
             done = 1
             if not first:
                 return Reading(consumed=0)
         else:
-            columns, done = list(state["columns"]), int(state["lines"])
-        shape = _shape(columns)
+            done = int(state["lines"])
         if shape is None or len(set(columns)) != len(columns):
             return Reading(problems=[Problem.at(source.path, "bad-record", "column names are doubled", line=1)])
         lines = decode(body).replace("\r\n", "\n").split("\n")[:-1]
@@ -274,7 +283,7 @@ class CsvRows:
             place = done + len(lines) + 1
             reason = "the last line has no line end and is left out"
             reading.problems.append(Problem.at(source.path, "cut-file", reason, line=place))
-        reading.consumed = end
+        reading.consumed = min(end, size)
         reading.state = {"columns": columns, "lines": done + len(lines)}
         return reading
 
@@ -305,7 +314,7 @@ class ParquetRows:
     id = "parquet"
     title = "Parquet with the same columns as the CSV files"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -47,16 +47,25 @@ class CsvSeries:
     id = "csv-series"
     title = "CSV with a time column (one run per row)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """``.csv`` or ``.tsv`` whose header begins with a time column."""
-        if not name.endswith((".csv", ".tsv")):
+        """``.csv`` or ``.tsv`` whose header begins with a time column; under another name, or with the time further
+        right, the first row must have a time there and a number beside it."""
+        header, _, rest = head.decode("utf-8", errors="replace").lstrip("\ufeff").partition("\n")
+        cells = _cells(header)
+        at = _time_column(cells)
+        if len(cells) < 2 or at is None:
             return False
-        header = head.decode("utf-8", errors="replace").lstrip("\ufeff").split("\n", 1)[0]
-        cells = [cell.strip().strip('"').lower() for cell in re.split(r"[,;\t]", header)]
-        return len(cells) > 1 and cells[0] in _TIMES
+        if at == 0 and name.endswith((".csv", ".tsv")):
+            return True
+        row = _cells(rest.partition("\n")[0])
+        return (
+            len(row) == len(cells)
+            and parse_time(row[at]) is not None
+            and any(_is_number(row, i) for i in range(len(row)) if i != at)
+        )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Rows with a readable time; a last line without its end waits unless nothing will follow."""
@@ -77,17 +86,20 @@ class CsvSeries:
             rows.extend((reader.line_num + 1, row) for row in reader if any(cell.strip() for cell in row))
         except csv.Error as error:
             out.problem("bad-record", f"not CSV: {error}", line=reader.line_num + 1)
-        numeric = [at for at in range(1, len(header)) if at != run_at and any(_is_number(row, at) for _, row in rows)]
-        attributes = [at for at in range(1, len(header)) if at != run_at and at not in numeric]
+        when = _time_column(named) or 0
+        others = [at for at in range(len(header)) if at not in (when, run_at)]
+        numeric = [at for at in others if any(_is_number(row, at) for _, row in rows)]
+        attributes = [at for at in others if at not in numeric]
         columns = {at: _column(header[at]) for at in numeric}
         for line, row in rows:
-            stamp = parse_time(row[0]) if row else None
+            said = row[when].strip() if when < len(row) else ""
+            stamp = parse_time(said)
             if stamp is None:
-                out.problem("bad-time", f"{row[0] if row else ''!r:.60} is not a time", line=line)
+                out.problem("bad-time", f"{said!r:.60} is not a time", line=line)
                 continue
             if len(row) < len(header):
                 out.problem("bad-record", "fewer fields than the header", line=line)
-            run = clean(row[run_at].strip() if run_at is not None and run_at < len(row) else row[0].strip(), 200)
+            run = clean(row[run_at].strip() if run_at is not None and run_at < len(row) else said, 200)
             labels = ", ".join(
                 f"{header[at]}={row[at].strip()}" for at in attributes if at < len(row) and row[at].strip()
             )
@@ -99,8 +111,19 @@ class CsvSeries:
                     continue
                 name, unit = columns[at]
                 series = Series("csv", report, name, metric=labels, bucket="value", unit=unit)
-                out.add(series, float(row[at]), run=run or row[0], time_ms=stamp)
+                out.add(series, float(row[at]), run=run or said, time_ms=stamp)
         return out.reading(len(data))
+
+
+def _cells(line: str) -> list[str]:
+    """The fields of one line, roughly: without quotes."""
+    separator = max(",;\t", key=line.count)
+    return [cell.strip().strip('"') for cell in line.split(separator)]
+
+
+def _time_column(names: list[str]) -> int | None:
+    """Place of the first column that is called like a time."""
+    return next((at for at, name in enumerate(names) if name.lower() in _TIMES), None)
 
 
 def _is_number(row: list[str], at: int) -> bool:

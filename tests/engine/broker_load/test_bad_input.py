@@ -240,6 +240,28 @@ def test_nan_in_upstream_json_is_read_and_said(tmp_path: Path) -> None:
     assert row["disk_mb"] == 1024.5
 
 
+def test_broker_list_of_any_width_and_without_a_last_line_end() -> None:
+    """The last broker counts though its line has no end, further columns do not matter, exports of this view do."""
+    from engine.broker_load.readers.tabular import CsvRows
+
+    def read_rows(data: bytes, *, final: bool) -> tuple[list[int], list[str], int]:
+        reading = CsvRows().read(Source("/in/b.csv", "b.csv", T0, len(data)), data, None, final)
+        rows = reading.rows.get("broker_list")
+        return (
+            rows["broker"].to_list() if rows is not None else [],
+            [p.kind for p in reading.problems],
+            reading.consumed,
+        )
+
+    data = b"zone,broker,host,rack,alive\nx,1,a,r,true\nx,4,b,r,true"
+    assert CsvRows().recognise("b.csv", data)
+    assert read_rows(data, final=True) == ([1, 4], ["cut-file"], len(data))
+    assert read_rows(data, final=False) == ([1], [], data.rfind(b"\n") + 1)
+    assert read_rows(data[:-7], final=True)[:2] == ([1], ["cut-file"])
+    assert not CsvRows().recognise("b.csv", b"broker,host,rack,state,cores\n1,a,r,ALIVE,8\n")
+    assert not CsvRows().recognise("b.csv", b"broker,host,metric\n1,a,3\n")
+
+
 def test_csv_rows_that_do_not_fit(tmp_path: Path) -> None:
     """Each kind of bad row is counted at its first line; good rows stay."""
     made = simple(tmp_path)

@@ -166,6 +166,20 @@ def test_csv_history_has_a_run_per_row(tmp_path: Path) -> None:
     assert problem.count >= 3
 
 
+def test_csv_history_under_any_name_and_with_the_time_anywhere(tmp_path: Path) -> None:
+    rows = "".join(f"c{day},{day},2024-01-{day:02d}T00:00:00Z,{day % 3}\n" for day in range(1, 7))
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "series").write_text("commit,m1,Time,m2\n" + rows)
+        (tmp_path / side / "other").write_text("commit,m1,when\n" + rows)
+    # The folder stands for the job below it.
+    result = compute(tmp_path, left=("left",), right=("right",), mode="statistical", draws=50)
+    found = result.tables["metrics"].select("verb", "n_left", "n_right").rows()
+    assert found == [("m1", 6, 6), ("m2", 6, 6)]
+    assert result.summary["runs_left"] == 6
+    assert not result.problems
+
+
 def test_a_cut_last_csv_line_waits() -> None:
     text = "time,a\n2024-01-01,1\n2024-01-02,25"
     assert len(read("h.csv", text, final=False).rows["measurements"]["value"]) == 1
