@@ -57,7 +57,9 @@ class JobHeuristics:
         wanted: JobParameters = parameters
         model, changes = assembled(inputs, context)
         if model.jobs.is_empty():
-            raise NoInput("no file holds a job: none of them names a job id")
+            raise NoInput(
+                "no file holds a job: none of them names a job id" if inputs.files else "no job history was found"
+            )
         chosen = _rules(wanted)
         context.check()
         judged = judge_all(model, changes, chosen, wanted, context)
@@ -159,9 +161,13 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
 def _notes(parameters: JobParameters, chosen: rules.Rules) -> tuple[str, ...]:
     notes = []
     if parameters.mode == "seed":
-        notes.append("Seed mode: the published description's rules; table differences names each number that differs.")
+        notes.append(
+            "Seed mode: the published description's rules; a job's notes (table differences) name what upstream has."
+        )
     else:
-        notes.append("Upstream mode: Dr. Elephant's code, number for number; table differences shows the seed's.")
+        notes.append(
+            "Upstream mode: Dr. Elephant's code, number for number; a job's notes (table differences) name the seed's."
+        )
     if parameters.heuristic_conf is not None:
         notes.append(f"Thresholds from {parameters.heuristic_conf.name}: {len(chosen.rules)} heuristics in force.")
     if parameters.block_size != _DEFAULT_BLOCK:

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 class HelpText(ScrollCanvas, can_focus=True):
     """The keys as lines: key, title, sentence."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
-
     def __init__(self, view: str) -> None:
         super().__init__()
         self._view = view
@@ -63,6 +56,8 @@ class HelpText(ScrollCanvas, can_focus=True):
 NOTES = (
     "Filters: words must occur in some text column; cpu>50, size>=10MB, wait<5m, state=RUNNING, name~^etl (regular "
     'expression), severity>=moderate; ! in front for the opposite; "two words" in quotes; all conditions must hold.',
+    "Tab and Shift-Tab go to the next and previous table, panel or control; a panel that has the focus is scrolled by j, k, "
+    "the arrows, PgUp and PgDn.",
     "Keys can be changed in the settings file, section [keys]: the action's id and a key or a list of keys. "
     "'loadlens paths' says where it is.",
     "Selecting text: with mouse reporting off (F8) the terminal selects; otherwise hold Shift while dragging.",

@@ -21,13 +21,6 @@ _STYLES = {"WARNING": "moderate", "ERROR": "severe", "CRITICAL": "critical"}
 class LogText(ScrollCanvas, can_focus=True):
     """The lines; it follows the end unless scrolled up."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
-
     def content(self, width: int) -> list[Line]:
         """Time, level, text."""
         shell: Shell = self.app  # type: ignore[assignment]

@@ -79,6 +79,7 @@ import importlib
 import importlib.util
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -331,10 +332,19 @@ class ViewPane(Frame):
             lines.append(("Looking for files" + self.glyphs.ellipsis, "title"))
         lines.append(("", ""))
         lines.append((f"This tab reads {self.entry.reads}.", ""))
-        roots = ", ".join(str(root) for root in getattr(self.app, "roots", ()))
-        if roots:
-            lines.append((f"Watching {roots}; files that appear there are shown at once.", "dim"))
+        missing = self._missing()
+        there = ", ".join(str(root) for root in getattr(self.app, "roots", ()) if str(root) not in missing)
+        lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
+        if there:
+            lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
         self.query_one("#placeholder", TextPanel).show(lines)
+
+    def _missing(self) -> list[str]:
+        """The watched folders that do not exist now."""
+        bridge = getattr(self.app, "bridge", None)
+        session = bridge.session if bridge is not None else None
+        roots = session.status.roots if session is not None else ()
+        return [str(Path(root.path)) for root in roots if root.mode == "missing"]
 
     async def receive(self, result: Result) -> None:
         """Draw a new result: header, levels from the bottom up."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.geometry import Region, Size
 from textual.reactive import Reactive
@@ -158,6 +159,12 @@ class ScrollCanvas(ScrollView, _Painter):
 
     # Textual collects component classes along the first base only.
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
 
     DEFAULT_CSS = (
         "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; "

@@ -68,7 +68,7 @@ class JobLevel(Level):
     .-narrow JobLevel #job-controls { width: 1fr; height: 7; }
     JobLevel #job-model { height: auto; max-height: 6; }
     .-narrow JobLevel #job-model { max-height: 3; }
-    JobLevel #job-advice { height: 40%; }
+    JobLevel #job-advice { max-height: 50%; }
     JobLevel #job-runs { height: 1fr; }
     JobLevel #job-changes { height: 1fr; }
     """
@@ -213,9 +213,10 @@ class JobLevel(Level):
 
     def _draw_advice(self, result: Result, shown: JobDetail) -> None:
         found = result.tables["recommendations"]
-        self.query_one("#job-advice", LiveTable).show(
-            found.filter(found["job_id"] == self.job_id), self._spec("recommendations", advice_spec)
-        )
+        mine = found.filter(found["job_id"] == self.job_id)
+        table = self.query_one("#job-advice", LiveTable)
+        table.styles.height = min(max(mine.height, 1), 12) + 2  # the text stands right below the last row
+        table.show(mine, self._spec("recommendations", advice_spec))
         self._advice_text()
 
     @on(LiveTable.Highlighted, "#job-advice")
