@@ -108,6 +108,10 @@ def one_key(key: Key, chosen: Policy, limit: int) -> Keys:
     )
 
 
+def _tried(tries: int) -> str:
+    return f"after {tries} {'try' if tries == 1 else 'tries'}"
+
+
 def explain(
     key: Key,
     ring: Ring,
@@ -176,7 +180,7 @@ def explain(
         number = f"try {found.attempt}" if found.attempt else "not tried"
         note = f"{found.state}, zone {found.zone or '-'}, {found.level} range, shard {found.shard}: {found.fate}"
         steps.append(("candidate", found.instance, number, note))
-    targets = [("A", shard, taker, f"after {tries} tries" if taker else f"rejected after {tries} tries")]
+    targets = [("A", shard, taker, _tried(tries) if taker else f"rejected {_tried(tries)}")]
     if down:
         after = ring.without(down)
         if after.total:

@@ -17,6 +17,7 @@ from tui.screens.prompt import ask
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.ring_placement.drawing import ShardMap, TimeAxis, sign
 from tui.widgets.bars import change_bar
+from tui.widgets.canvas import glyphs_of
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.focus import focus_first
 from tui.widgets.fragments import Fragment, cells, cut, harmless
@@ -99,7 +100,7 @@ class Pane(ViewPane):
     DEFAULT_CSS = """
     #ring-map { height: 1fr; }
     #ring-body { height: 1fr; }
-    .-normal #ring-body DetailPanel { width: 46; }
+    .-normal #ring-body DetailPanel { width: 40; }
     .-wide #ring-body DetailPanel { width: 52; }
     """
 
@@ -258,8 +259,8 @@ class Pane(ViewPane):
             return "-" if value is None else units.text("bytes_per_s", value, 12)
 
         facts: list[Fact] = [(str(row["instance"]), "", "title")]
-        facts.append(("state", f"{row['state']}, zone {row['zone'] or '-'}, {row['tokens']} shards", ""))
-        facts.append(("load", f"{rate('load_before')} before, {rate('load_after')} after", ""))
+        facts.append(("state", f"{row['state']}, {row['zone'] or 'no zone'}, {row['tokens']} shards", ""))
+        facts.append(("load", f"{rate('load_before')} → {rate('load_after')}", ""))
         if row.get("capacity") is not None:
             style = "critical" if row.get("over_capacity") else ""
             facts.append(("headroom", f"{rate('headroom')} of {rate('capacity')}", style))
@@ -276,17 +277,20 @@ class Pane(ViewPane):
         picture: Picture | None = self.result.detail if self.result else None
         if picture is None or number < 0:
             return []
+        room = 15 if self.screen.has_class("-normal") else 30
         most = FLOWS if self.screen.has_class("-tall") else 2
         given = [("goes to", to, load) for lost, to, load in picture.flows if lost == number]
         taken = [("from", lost, load) for lost, to, load in picture.flows if to == number]
         facts: list[Fact] = []
         for flows in (given, taken):
             for place, (label, other, load) in enumerate(flows[:most]):
-                name = f"{sign(other)} {picture.nodes[other].id}" if other >= 0 else "nobody: rejected"
                 rate = units.text("bytes_per_s", load, 11)
-                facts.append((label if not place else "", f"{rate:>11} {name}", "" if other >= 0 else "critical"))
+                name = "nobody: rejected"
+                if other >= 0:
+                    name = f"{sign(other)} {_tail(picture.nodes[other].id, room, glyphs_of(self.app).ellipsis)}"
+                facts.append((label if not place else "", f"{rate} {name}", "" if other >= 0 else "critical"))
             if len(flows) > most:
-                facts.append(("", f"{'and':>11} {len(flows) - most} more", "dim"))
+                facts.append(("", f"and {len(flows) - most} more", "dim"))
         return facts
 
     def _totals(self, result: Result) -> list[Fact]:
@@ -306,14 +310,14 @@ class Pane(ViewPane):
         if s.get("cascade_rounds"):
             facts.append(("cascade", f"{s['cascade_rounds']} rounds, {len(s['down'])} nodes down", "critical"))
         if s["drift_pairs"]:
-            facts.append(("drift", f"{s['drift_pairs']} pairs differ from the ring", "severe"))
+            facts.append(("drift", f"{s['drift_pairs']} pairs differ", "severe"))
         facts += [
             ("rerouted", rate("rerouted_bytes"), ""),
-            ("moved", f"{rate('moved_bytes')}, needless {rate('needless_moved_bytes')}", ""),
-            ("survives", f"any one node with {rate('min_capacity_any_node')} each", ""),
+            ("moved", f"{rate('moved_bytes')}, {rate('needless_moved_bytes')} needless", ""),
+            ("survives", f"any node: {rate('min_capacity_any_node')} each", ""),
         ]
         if s.get("min_capacity_any_zone") is not None:
-            facts.append(("", f"any one zone with {rate('min_capacity_any_zone')} each", ""))
+            facts.append(("", f"any zone: {rate('min_capacity_any_zone')} each", ""))
         facts += [
             ("max/mean", f"{s['max_over_mean']:.3f}, cv {s['coefficient_of_variation']:.3f}", ""),
             ("datasets", f"{s['datasets_touched']} of {s['datasets']} touched, {s['datasets_fully_on_down']} wholly, "
@@ -323,9 +327,9 @@ class Pane(ViewPane):
             ("tries", f"{s['mean_tries']:.3f} per request", ""),
         ]  # fmt: skip
         if s.get("next_id"):
-            facts.append(("next node", f"{s['next_id']}: {s['next_id_shards_changed']} shards change owner", ""))
+            facts.append(("next node", f"{s['next_id']}: {s['next_id_shards_changed']} shards move", ""))
             if s["best_next_id"] != s["next_id"]:
-                text = f"{s['best_next_id']}: {s['best_next_id_shards_changed']} shards, sorts last"
+                text = f"{s['best_next_id']}: {s['best_next_id_shards_changed']} shards move"
                 facts.append(("best ID", text, ""))
         facts.append(("unit", s["load_unit"] or "no load", "dim"))
         return facts
