@@ -56,6 +56,22 @@ def query_hash(text: str) -> str:
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
 
 
+_OPENS = re.compile(r"([(.]) +")
+_CLOSES = re.compile(r" +([),.;])")
+LABEL = 120
+
+
+def label(query: str) -> str:
+    """A statement as people name it: one line without leading comments, digest backticks and blanks; at most ``LABEL``
+    characters. Empty where there is no text."""
+    text = query[: 8 * LABEL].lstrip(" (\t\r\n")
+    while text.startswith("/*") and "*/" in text:
+        text = text.split("*/", 1)[1].lstrip(" (\t\r\n")
+    text = " ".join(text.replace("`", "").split())
+    text = _CLOSES.sub(r"\1", _OPENS.sub(r"\1", text)).rstrip(";")
+    return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
+
+
 def verb(query: str) -> str:
     """The statement's first word in capitals (``SELECT``), ``?`` where there is none."""
     text = query.lstrip(" (\t\r\n")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from engine.query_profile import profile, whatif
+from engine.query_profile import fingerprint, profile, whatif
 from engine.tables import Column, Table
 
 if TYPE_CHECKING:
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
     from engine.query_profile.trust import Trust
     from engine.query_profile.wlr import Lines, Quality
-    from engine.query_profile.workload import Workload
+    from engine.query_profile.workload import ClassInfo, Workload
 
 LISTING = Table(
     "listing",
     "Query classes by rank.",
     (
-        Column("class", pl.String, "Name of the class.", priority=0, width=20),
+        Column("name", pl.String, "The statement on one line; the class' name where its text is not known.", "", "text",
+               "class", width=24, priority=0),
         Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it.", "%", "percent",
                "CPU share", width=18, priority=0),
         Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "s", "CPU", width=8, priority=0),
@@ -37,7 +39,6 @@ LISTING = Table(
         Column("latency_ms", pl.Float64, "Elapsed time per call in the window.", "ms", "ms", "latency", width=8, priority=3),
         Column("disagreement", pl.Float64, "Share of all CPU that WLR and the default give it or not.", "%", "percent",
                "disagree", width=9, priority=3),
-        Column("query", pl.String, "Normalised query text.", priority=1),
         Column("rows", pl.Float64, "Rows sent or touched.", "", "count", width=8, priority=5),
         Column("io_s", pl.Float64, "Time in block reads and writes.", "s", "s", "IO", width=8, priority=6),
         Column("errors", pl.Float64, "Failed executions.", "", "count", width=7, priority=7),
@@ -48,7 +49,10 @@ LISTING = Table(
         Column("verb", pl.String, "First word of the statement.", width=8, hidden=True),
         Column("user", pl.String, "User or its id.", width=10, hidden=True),
         Column("database", pl.String, "Database or schema, or its id.", width=10, hidden=True),
+        Column("class", pl.String, "Name of the class: column of the table, query id or digest.", title="class id", width=20,
+               hidden=True),
         Column("queryid", pl.String, "The server's id of the query.", "", "id", hidden=True),
+        Column("query", pl.String, "Normalised query text.", hidden=True),
     ),
     key=("class",),
     title="Query classes",
@@ -77,7 +81,8 @@ COMPARED = Table(
     "comparison_listing",
     "Two windows, per second where times are known.",
     (
-        Column("class", pl.String, "Class.", priority=0, width=20),
+        Column("name", pl.String, "The statement on one line, or the class' name.", "", "text", "class", width=22,
+               priority=0),
         Column("status", pl.String, "new, gone or both.", priority=3, width=6),
         Column("x_before_ms", pl.Float64, "Time per second before.", "ms", "ms", "time before", width=11, priority=0),
         Column("x_now_ms", pl.Float64, "Time per second now.", "ms", "ms", "time now", width=9, priority=0),
@@ -88,6 +93,7 @@ COMPARED = Table(
         Column("calls_now", pl.Float64, "Calls per second now.", "", "number", "calls now", width=10, priority=3),
         Column("latency_before_ms", pl.Float64, "Time per call before.", "ms", "ms", "latency before", width=14, priority=2),
         Column("latency_now_ms", pl.Float64, "Time per call now.", "ms", "ms", "latency now", width=12, priority=2),
+        Column("class", pl.String, "Name of the class.", title="class id", width=20, hidden=True),
     ),
     key=("class",),
     title="Comparison",
@@ -111,7 +117,27 @@ INTERVALS = Table(
 )  # fmt: skip
 
 
-def tables(result_tables: Mapping[str, pl.DataFrame]) -> dict[str, tuple[Table, pl.DataFrame]]:
+def labels(infos: Sequence[ClassInfo]) -> dict[str, str]:
+    """Class name -> what the screen calls the class: its statement, told apart by user, database or id where equal."""
+    texts = [fingerprint.label(info.query) for info in infos]
+    times = Counter(texts)
+    found = {}
+    for info, text in zip(infos, texts, strict=True):
+        if text and times[text] > 1:
+            _, told, inside = info.name.partition(" (")
+            text = f"[{inside.rstrip(')') if told else info.name[-6:]}] {text}"
+        found[info.name] = text or info.name
+    return found
+
+
+def named(frame: pl.DataFrame, names: Mapping[str, str], column: str = "class") -> pl.Series:
+    """Labels of the classes in ``column``; groups and Others keep their name."""
+    return pl.Series("name", [names.get(name, name) for name in frame[column].to_list()], dtype=pl.String)
+
+
+def tables(
+    result_tables: Mapping[str, pl.DataFrame], names: Mapping[str, str]
+) -> dict[str, tuple[Table, pl.DataFrame]]:
     """The other result tables as the screen lists them, by the name of the result table; absent ones empty."""
     us, ms, percent = 1e-6, 1e-3, 100.0
     found: dict[str, tuple[Table, pl.DataFrame]] = {
@@ -126,12 +152,13 @@ def tables(result_tables: Mapping[str, pl.DataFrame]) -> dict[str, tuple[Table, 
             *((pl.col(name) * us).alias(f"{name}_s") for name in ("attributed", "background", "unattributed")),
             (pl.col("moved_share") * percent).alias("moved"),
             (pl.col("top_share") * percent),
-            "top_class",
+            named(result_tables["methods"], names, "top_class").alias("top_class"),
         )
         found["methods"] = (METHODS, METHODS.frame(frame))
     if "comparison" in result_tables:
         frame = result_tables["comparison"].select(
             "class",
+            named(result_tables["comparison"], names),
             "status",
             *((pl.col(name) * ms).alias(f"{name}_ms") for name in ("x_before", "x_now", "y_before", "y_now")),
             "x_factor",
@@ -155,12 +182,13 @@ def tables(result_tables: Mapping[str, pl.DataFrame]) -> dict[str, tuple[Table, 
     return found
 
 
-def rows(classes: pl.DataFrame, sparks: dict[str, list[float]]) -> pl.DataFrame:
-    """The ``classes`` table as the screen lists it; ``sparks`` by class name."""
+def rows(classes: pl.DataFrame, sparks: dict[str, list[float]], names: Mapping[str, str]) -> pl.DataFrame:
+    """The ``classes`` table as the screen lists it; ``sparks`` and ``names`` (``labels``) by class name."""
     us, percent = 1e-6, 100.0
     low, high = pl.col("y_low") * us, pl.col("y_high") * us
     frame = classes.select(
         "class",
+        named(classes, names),
         (pl.col("y_share") * percent).alias("cpu_share"),
         (pl.col("y_total") * us).alias("cpu_s"),
         (pl.col("x_total") * us).alias("time_s"),
@@ -188,7 +216,7 @@ def rows(classes: pl.DataFrame, sparks: dict[str, list[float]]) -> pl.DataFrame:
     bare = [
         column.name
         for column in LISTING.columns
-        if column.name not in ("class", "cpu_share", "cpu_s", "time_s")
+        if column.name not in ("class", "name", "cpu_share", "cpu_s", "time_s")
         and (
             frame[column.name].null_count() == frame.height
             or (column.dtype == pl.String and not (frame[column.name].fill_null("") != "").any())
@@ -221,6 +249,7 @@ class Drill:
     ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, unit kind."""
 
     name: str
+    label: str
     query: str
     facts: tuple[tuple[str, Any, str], ...]
     at: list[float]
@@ -305,6 +334,7 @@ def drill(detail: Detail, classes: pl.DataFrame, name: str) -> Drill | None:
     )
     return Drill(
         name=name,
+        label=detail.names.get(name, name),
         query=work.classes[j].query,
         facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
         at=at.tolist(),
@@ -393,6 +423,8 @@ class Detail:
     seconds: float
     listing: pl.DataFrame
     """The classes as the screen lists them (``listing.LISTING``)."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the screen calls each class (``labels``)."""
     token: object = None
 
     def drill(self, classes: pl.DataFrame, name: str) -> Drill | None:

@@ -280,6 +280,7 @@ class _Computation:
                 result_tables["comparison"] = comparison
         if given.what_if:
             result_tables["what_if"] = self._what_if(frame, measured, length, work.cores)
+        names = listed.labels(work.classes)
         detail = Detail(
             work=work,
             used=used,
@@ -296,8 +297,11 @@ class _Computation:
             measured=measured,
             seconds=length,
             listing=listed.rows(
-                frame, {} if fits.large else listed.trends(by_class, work.x, [info.name for info in work.classes])
+                frame,
+                {} if fits.large else listed.trends(by_class, work.x, [info.name for info in work.classes]),
+                names,
             ),
+            names=names,
             token=(self.inputs.version, given, self.context.at_ms),
         )
         return Result(

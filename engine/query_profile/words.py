@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from engine.query_profile.breaks import Attribution
+from engine.query_profile.fingerprint import label
 from engine.query_profile.fits import Fits
 from engine.query_profile.trust import Trust
 from engine.query_profile.wlr import Lines
@@ -118,11 +119,12 @@ def findings(
             interval = (
                 f" ({low[j] / measured * 100:.1f} to {high[j] / measured * 100:.1f} %)" if math.isfinite(low[j]) else ""
             )
+            text = label(work.classes[j].query)
             found.append(
                 Finding(
                     "severe",
                     work.classes[j].name,
-                    f"takes {total[j] / measured * 100:.1f} %{interval} of {measured / 1e6:.1f} s {work.y_name}, "
+                    f"{text}{': ' if text else ''}takes {total[j] / measured * 100:.1f} %{interval} of {measured / 1e6:.1f} s {work.y_name}, "
                     f"more than {limit * 100:g} %, by method {method}",
                 )
             )

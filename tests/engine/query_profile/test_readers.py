@@ -7,10 +7,12 @@ import math
 
 import pytest
 
-from engine.query_profile.fingerprint import fingerprint, verb
+from engine.query_profile import listing
+from engine.query_profile.fingerprint import LABEL, fingerprint, label, verb
 from engine.query_profile.instants import instant_ms, name_instant_ms, name_stem
 from engine.query_profile.readers import KINDS
 from engine.query_profile.wlr_csv import WlrCsv
+from engine.query_profile.workload import ClassInfo
 from engine.reading import Source
 from tests.engine.query_profile.made import MTIME, compute, folder, read, recognised
 from tests.reference import reference
@@ -282,3 +284,33 @@ def test_a_growing_table_is_read_line_by_line() -> None:
             rows += len(reading.rows["matrix"]["lines"][0])
     assert (rows, offset) == (719, len(data))
     assert state["line"] == 721
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        (
+            "SELECT NAME , `price` FROM `shop` . `items` WHERE ID = ? ",
+            "SELECT NAME, price FROM shop.items WHERE ID = ?",
+        ),
+        ("SELECT COUNT ( * ) , AVG ( `price` ) FROM `items`", "SELECT COUNT (*), AVG (price) FROM items"),
+        ("/* app:web */\n  SELECT\n\ta,\n b FROM t;", "SELECT a, b FROM t"),
+        ("", ""),
+        ("/* only a comment", "/* only a comment"),
+        ("x" * 500, "x" * (LABEL - 1) + "…"),
+    ],
+)
+def test_labels_are_one_short_line(query: str, wanted: str) -> None:
+    assert label(query) == wanted
+
+
+def test_equal_statements_are_told_apart_and_classes_without_text_keep_their_name() -> None:
+    infos = [
+        ClassInfo("12 (ann)", "12", "SELECT 1", "ann"),
+        ClassInfo("12 (bob)", "12", "SELECT 1", "bob"),
+        ClassInfo("-77123456", "-77123456", "SELECT 2"),
+        ClassInfo("q.0a", "", ""),
+    ]
+    assert listing.labels(infos) == {
+        "12 (ann)": "[ann] SELECT 1", "12 (bob)": "[bob] SELECT 1", "-77123456": "SELECT 2", "q.0a": "q.0a",
+    }  # fmt: skip

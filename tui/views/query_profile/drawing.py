@@ -128,7 +128,7 @@ def saving_lines(
 
 def fact_rows(found: Drill) -> list[tuple[str, str, str]]:
     """The facts of a class as label, text, style."""
-    rows: list[tuple[str, str, str]] = [(found.name, "", "title")]
+    rows: list[tuple[str, str, str]] = [(found.label, "", "title")]
     for label, value, kind in found.facts:
         rows.append((label, str(value) if kind == "text" else units.text(kind, value, 14), ""))  # type: ignore[arg-type]
     return rows
@@ -136,7 +136,7 @@ def fact_rows(found: Drill) -> list[tuple[str, str, str]]:
 
 def summary_rows(row: dict[str, Any]) -> list[tuple[str, str, str]]:
     """The row under the cursor for the panel beside the table."""
-    rows: list[tuple[str, str, str]] = [(str(row["class"]), "", "title")]
+    rows: list[tuple[str, str, str]] = [(str(row["name"]), "", "title")]
     for label, key, kind in (
         ("CPU", "cpu_s", "s"),
         ("from - to (s)", "range_s", "text"),

@@ -19,6 +19,9 @@ from tui.widgets.sections import Sections
 if TYPE_CHECKING:
     from engine.result import Result
 
+CRUMB = 32
+"""A statement is cut to so many cells in the header line."""
+
 OVERVIEW, SCATTER, WHAT_IF, QUERY = range(4)
 
 
@@ -46,9 +49,10 @@ class ClassLevel(Level):
     ClassLevel #class-query { height: 1fr; }
     """
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, label: str) -> None:
+        super().__init__(label if len(label) <= CRUMB else label[: CRUMB - 1] + "…")
         self.class_name = name
+        self.label = label
         self.faster = 2.0
         self.drop = False
         self.result: Result | None = None
@@ -115,5 +119,5 @@ class ClassLevel(Level):
         saved = result.detail.saving(result.tables["classes"], self.class_name, self.faster, self.drop)
         resource = next((h.label for h in result.headline), "CPU")
         self.query_one("#what-if-facts", Facts).show(
-            drawing.saving_lines(saved, self.class_name, self.faster, self.drop, resource, self.pane.glyphs)
+            drawing.saving_lines(saved, self.label, self.faster, self.drop, resource, self.pane.glyphs)
         )

@@ -90,7 +90,9 @@ class Pane(ViewPane):
             self.query_one("#residual-histogram", PlotView).show(partial(drawing.residual_histogram, found))
         from engine.query_profile.listing import tables
 
-        for name, (spec, frame) in tables(result.tables).items():
+        for name, (spec, frame) in tables(
+            result.tables, result.detail.names if result.detail is not None else {}
+        ).items():
             self.query_one(f"#{name}", LiveTable).show(frame, spec)
         self.show_table("#sources", result, "sources")
         left_out = int(result.summary.get("intervals") or 0) - int(result.summary.get("intervals_used") or 0)
@@ -123,7 +125,7 @@ class Pane(ViewPane):
         if not known or self.result is None or self.result.detail.drill(self.result.tables["classes"], name) is None:
             self.notify("a group has no detail: b ungroups", timeout=3)
             return None
-        level = ClassLevel(name)
+        level = ClassLevel(name, self.result.detail.names.get(name, name))
         await self.drill(level)
         return level
 
