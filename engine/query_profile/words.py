@@ -120,11 +120,12 @@ def findings(
                 f" ({low[j] / measured * 100:.1f} to {high[j] / measured * 100:.1f} %)" if math.isfinite(low[j]) else ""
             )
             text = label(work.classes[j].query)
+            said = f"{text}: " if text else ""
             found.append(
                 Finding(
                     "severe",
                     work.classes[j].name,
-                    f"{text}{': ' if text else ''}takes {total[j] / measured * 100:.1f} %{interval} of {measured / 1e6:.1f} s {work.y_name}, "
+                    f"{said}takes {total[j] / measured * 100:.1f} %{interval} of {measured / 1e6:.1f} s {work.y_name}, "
                     f"more than {limit * 100:g} %, by method {method}",
                 )
             )
