@@ -61,7 +61,7 @@ def band(cluster: Cluster, resource: str, thresholds: Thresholds) -> Band:
     upper = average * (1.0 + margin)
     if low:
         return Band(average, 0.0, max(upper, thresholds.low_utilization * MARGIN), True)
-    return Band(average, average * (1.0 - margin), upper, False)
+    return Band(average, average * max(0.0, 1.0 - margin), upper, False)
 
 
 def over_capacity(cluster: Cluster, resource: str, thresholds: Thresholds) -> Flags:

@@ -417,3 +417,12 @@ def test_directories_of_jbod(tmp_path: Path) -> None:
         ("/d3", None, None, 50.0, None),
     ]  # fmt: skip
     assert rows["error"].null_count() == 3
+
+
+def test_a_wide_balance_band_ends_at_zero(tmp_path: Path) -> None:
+    """A threshold above 2.1 makes the margin more than the average: upstream's lower limit is then 0, not negative."""
+    given = read(simple(tmp_path).write())
+    rows = compute(given, ("cpu-balance-threshold", "3.0")).tables["balance"].filter(pl.col("resource") == "CPU")
+    row = rows.row(0, named=True)
+    assert row["lower_threshold"] == 0.0
+    assert row["upper_threshold"] == pytest.approx(row["avg_utilization"] * 2.8)
