@@ -107,7 +107,11 @@ def _known() -> pl.DataFrame:
 
 _KNOWN = _known()
 _PORT = re.compile(r"^(.+?)[_:](\d{2,5})$")
-_PLAIN = re.compile(r"^(?:metrics?|scrape|node|jmx|kafka|exporter|broker|prom|node_exporter|jmx_exporter)?$", re.I)
+_PLAIN = re.compile(
+    r"^(?:(?:metrics?|scrape|sample|tick|jmx|exporter|prom)?[-_.]?\d{0,9}|node|kafka|broker|node_exporter|jmx_exporter)$",
+    re.I,
+)
+"""File names that say nothing about the host."""
 
 
 def instance(source: Source) -> str:
@@ -116,8 +120,10 @@ def instance(source: Source) -> str:
     if "." in source.name and not source.name.rsplit(".", 1)[1].isalpha():
         stem = source.name
     candidate = strip_time(stem)
-    if _PLAIN.match(candidate):
-        candidate = strip_time(PurePath(source.path).parent.name)
+    folder = strip_time(PurePath(source.path).parent.name)
+    if _PLAIN.match(candidate) or (_PORT.match(folder) and not _PORT.match(candidate)):
+        # A folder called host_port is plainer than any file name in it.
+        candidate = folder
     found = _PORT.match(candidate)
     return f"{found[1]}:{found[2]}" if found else candidate
 
@@ -128,7 +134,7 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter and node_exporter scrapes (one-minute rates or counters)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:

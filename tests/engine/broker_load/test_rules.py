@@ -8,8 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from engine.broker_load.readers.scrape import instance
 from engine.broker_load.tables import INPUTS
 from engine.inputs import FILE
+from engine.reading import Source
 from engine.result import Result
 from tests.engine.broker_load.clusters import T0, Cluster
 from tests.engine.broker_load.inputs import compute, read
@@ -426,3 +428,18 @@ def test_a_wide_balance_band_ends_at_zero(tmp_path: Path) -> None:
     row = rows.row(0, named=True)
     assert row["lower_threshold"] == 0.0
     assert row["upper_threshold"] == pytest.approx(row["avg_utilization"] * 2.8)
+
+
+@pytest.mark.parametrize(
+    ("path", "host"),
+    [
+        ("b1/1700000000.prom", "b1"), ("b1/metrics-001.prom", "b1"), ("b1/001.txt", "b1"), ("b2/node_exporter.prom", "b2"),
+        ("kafka-1_7071/metrics.prom", "kafka-1:7071"), ("kafka-1_7071/a.prom", "kafka-1:7071"),
+        ("10.0.0.1_7071/s.prom", "10.0.0.1:7071"), ("any/kafka-1_7071.prom", "kafka-1:7071"), ("b1/kafka-3.prom", "kafka-3"),
+        ("x/kafka-1.example.com_9100-1700000000.prom", "kafka-1.example.com:9100"),
+        ("x/kafka-2_7071-20260101T000000Z.prom", "kafka-2:7071"), ("2026-01-01/kafka-3.prom", "kafka-3"),
+    ],
+)  # fmt: skip
+def test_whose_scrape_it_is(path: str, host: str) -> None:
+    """The file's name, or the folder's where that says more."""
+    assert instance(Source(f"/metrics/{path}", path.rpartition("/")[2], 0, 0)) == host
