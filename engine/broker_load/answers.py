@@ -48,6 +48,7 @@ def add(
         frames["brokers"] = tables.BROKERS.sorted(pl.concat([ours, rows]))
         _rederive(given, differences)
         _hosts(given, inputs.table("answer_hosts"), differences)
+        _directories(inputs.table("answer_dirs"), shown, frames, differences)
         if built is not None and chosen is not None and (built.rounds or built.finished is not None):
             _against_model(shown, ours, differences)
     if records.height:
@@ -145,6 +146,28 @@ def _hosts(given: pl.DataFrame, hosts: pl.DataFrame, out: list[tuple[str, str, s
                 slack = _PRINTED * (brokers.height + 1)
                 total = float(brokers[value].sum())
                 _note(out, (str(answer), f"host {name}", value), row[value], total, "sum of its brokers", slack)
+
+
+def _directories(
+    given: pl.DataFrame,
+    shown: pl.DataFrame,
+    frames: dict[str, pl.DataFrame],
+    out: list[tuple[str, str, str, float, float, str]],
+) -> None:
+    """Log directories of the answers shown, and whether a broker's disk is the sum of its directories'."""
+    rows = given.join(shown.select("broker", "answer", "file"), on=["broker", "answer", "file"], maintain_order="left")
+    if not rows.height:
+        return
+    names = [name for name in tables.DIRECTORIES.schema if name in rows.columns]
+    found = tables.DIRECTORIES.frame(rows.select(*names, pl.lit("upstream").alias("source")))
+    every = pl.concat([frames.get("directories", tables.DIRECTORIES.empty()), found])
+    frames["directories"] = tables.DIRECTORIES.sorted(every)
+    sums = rows.group_by("broker").agg(pl.col("disk_mb").sum(), pl.col("error").is_not_null().any().alias("dead"))
+    total = {broker: disk for broker, disk, dead in sums.iter_rows() if not dead}
+    for row in shown.iter_rows(named=True):
+        if row["broker"] in total:
+            place = (row["answer"], f"broker {row['broker']}", "disk_mb")
+            _note(out, place, row["disk_mb"], total[row["broker"]], "sum of its directories", 1.0)
 
 
 def _against_records(

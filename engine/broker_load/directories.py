@@ -50,7 +50,11 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
         pl.when(known & pl.col("error").is_null()).then(pl.col("disk_mb").fill_null(0.0)).alias("disk_mb"),
     )
     share = pl.when(pl.col("capacity_mb") > 0).then(100.0 * pl.col("disk_mb") / pl.col("capacity_mb"))
-    return DIRECTORIES.sorted(DIRECTORIES.frame(frame.with_columns(share.alias("disk_pct")).drop("listed")))
+    return DIRECTORIES.sorted(
+        DIRECTORIES.frame(
+            frame.with_columns(share.alias("disk_pct"), pl.lit("reported").alias("source")).drop("listed")
+        )
+    )
 
 
 def _newest(rows: pl.DataFrame, at_ms: int | None) -> pl.DataFrame:

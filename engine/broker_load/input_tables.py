@@ -146,6 +146,20 @@ ANSWER_HOSTS = Table(
     "Host sums of load answers, to check them against their brokers.",
     tuple(c for c in ANSWER_BROKERS.columns if c.name not in {"broker", "state"}),
 )
+ANSWER_DIRS = Table(
+    "answer_dirs",
+    "Log directories in load answers (populate_disk_info).",
+    (
+        text("answer", "Which part of which answer."),
+        BROKER,
+        text("log_dir", "Directory."),
+        number("disk_mb", "What its replicas take; null on a dead directory.", "MB"),
+        number("disk_pct", "Share of its capacity.", "%"),
+        integer("leaders", "Leader replicas in it."),
+        integer("replicas", "Replicas in it."),
+        text("error", "DEAD on a dead directory, else null."),
+    ),
+)
 ANSWER_GOALS = Table(
     "answer_goals",
     "Goal results of optimisation answers.",
@@ -170,6 +184,7 @@ INPUTS = (
     ANSWER_BROKERS,
     ANSWER_PARTITIONS,
     ANSWER_HOSTS,
+    ANSWER_DIRS,
     ANSWER_GOALS,
 )
 """All input tables."""

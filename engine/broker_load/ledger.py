@@ -191,6 +191,8 @@ def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
     table: Any = inputs.table("metrics")
     if not table.height and not inputs.table("finished_samples").height:
         note("scrapes", "would add loads; only placement is known")
+    elif table.height and not model.rounds and table["counter"].any():
+        note("a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own")
     elif table.height and not (table["metric"] == metrics.SIZE).any() and not inputs.table("log_dir_sizes").height:
         note("sizes", "no partition sizes: upstream skips every partition; kafka-log-dirs --describe would add them")
     if not inputs.table("broker_list").height:

@@ -207,7 +207,9 @@ DIRECTORIES = Table(
         ),
         number("disk_pct", "Share of the capacity.", "%", "percent", title="disk %", width=12, priority=0, grow=24),
         text("error", "Name of the error if it is offline, else null."),
+        integer("leaders", "Leader replicas in it, where an answer says so.", hidden=True),
+        text("source", "reported by kafka-log-dirs, or upstream where read from an answer.", hidden=True),
     ),
-    key=("broker", "log_dir"),
-    order=("broker", "log_dir"),
+    key=("broker", "log_dir", "source"),
+    order=("broker", "log_dir", "source"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.broker_load.input_tables import (
     ANSWER_BROKERS,
+    ANSWER_DIRS,
     ANSWER_GOALS,
     ANSWER_HOSTS,
     ANSWER_PARTITIONS,
@@ -76,6 +77,7 @@ RESULTS = (
 __all__ = [
     "ADD_BROKERS",
     "ANSWER_BROKERS",
+    "ANSWER_DIRS",
     "ANSWER_GOALS",
     "ANSWER_HOSTS",
     "ANSWER_PARTITIONS",

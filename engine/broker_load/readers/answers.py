@@ -8,6 +8,7 @@ from typing import Any
 from engine.broker_load.readers.common import file_time, id_list, integer, load_json, not_json, number, text_of
 from engine.broker_load.tables import (
     ANSWER_BROKERS,
+    ANSWER_DIRS,
     ANSWER_GOALS,
     ANSWER_HOSTS,
     ANSWER_PARTITIONS,
@@ -36,7 +37,7 @@ _FIELDS = {
 }
 _STATES = frozenset({"ALIVE", "DEAD", "NEW", "DEMOTED", "BAD_DISKS"})
 _PARTS = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")
-_TABLES = (ANSWER_BROKERS, ANSWER_HOSTS, ANSWER_PARTITIONS, ANSWER_GOALS, TOPOLOGY, LOG_DIRS)
+_TABLES = (ANSWER_BROKERS, ANSWER_HOSTS, ANSWER_DIRS, ANSWER_PARTITIONS, ANSWER_GOALS, TOPOLOGY, LOG_DIRS)
 
 
 class _Rows:
@@ -93,6 +94,24 @@ class _Rows:
                 else:
                     row[ours] = value
         self.add(ANSWER_HOSTS if is_host else ANSWER_BROKERS, row)
+        if not is_host:
+            for folder, found in _map(item.get("DiskState")).items():
+                self.directory(answer, row["broker"], folder, found)
+        return None
+
+    def directory(self, answer: str, broker: int, folder: str, found: Any) -> None:
+        """One log directory of a broker: its load, or the word that says it is dead."""
+        row: dict[str, Any] = {"answer": answer, "broker": broker, "log_dir": clean(folder)}
+        if isinstance(found, str):
+            row["error"] = clean(found)
+        elif isinstance(found, dict):
+            row |= {"disk_mb": number(found.get("DiskMB")), "disk_pct": number(found.get("DiskPct"))}
+            row |= {"leaders": integer(found.get("NumLeaderReplicas")), "replicas": integer(found.get("NumReplicas"))}
+            if row["disk_mb"] is None:
+                return self.wrong()
+        else:
+            return self.wrong()
+        self.add(ANSWER_DIRS, row)
         return None
 
     def partition(self, item: Any, line: int | None = None) -> None:
@@ -151,7 +170,7 @@ class CruiseControlJson:
     id = "cruise-control-json"
     title = "Cruise Control answers as JSON (load, partition_load, kafka_cluster_state, proposals)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = _TABLES
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -160,6 +160,29 @@ def test_answers_are_compared_with_the_model() -> None:
     assert result.tables["brokers"]["source"].to_list() == ["model", "upstream"] * 4
 
 
+def test_directories_of_a_load_answer(tmp_path: Path) -> None:
+    """JBOD: each directory's load is shown, a dead one has none, and they have to sum to the broker's disk."""
+    disk = {"DiskMB": 300.0, "DiskPct": 30.0, "NumLeaderReplicas": 2, "NumReplicas": 5}
+    row = {"Host": "h", "Rack": "r", "BrokerState": "ALIVE", "CpuPct": 1.0, "DiskMB": 700.0, "DiskPct": 35.0, "Leaders": 4,
+           "Replicas": 9, "FollowerNwInRate": 1.0, "LeaderNwInRate": 1.0, "NwOutRate": 1.0, "PnwOutRate": 2.0}  # fmt: skip
+    one = row | {"Broker": 1, "DiskState": {"/a": disk, "/b": disk | {"DiskMB": 400.0}}}
+    two = row | {"Broker": 2, "DiskState": {"/a": disk, "/b": "DEAD"}}
+    three = row | {"Broker": 3, "DiskState": {"/a": disk, "/b": 5}}
+    (tmp_path / "load.json").write_text(json.dumps({"brokers": [one, two, three], "hosts": [], "version": 1}))
+    result = compute(read(tmp_path))
+    found = result.tables["directories"].select(
+        "broker", "log_dir", "disk_mb", "disk_pct", "leaders", "replicas", "error"
+    )
+    assert found.rows() == [
+        (1, "/a", 300.0, 30.0, 2, 5, None), (1, "/b", 400.0, 30.0, 2, 5, None),
+        (2, "/a", 300.0, 30.0, 2, 5, None), (2, "/b", None, None, None, None, "DEAD"), (3, "/a", 300.0, 30.0, 2, 5, None),
+    ]  # fmt: skip
+    assert set(result.tables["directories"]["source"]) == {"upstream"}
+    assert [p.kind for p in result.problems] == ["bad-record"]
+    wrong = result.tables["answer_differences"].filter(pl.col("basis") == "sum of its directories")
+    assert wrong.select("subject", "given", "derived").rows() == [("broker 3", 700.0, 300.0)]
+
+
 def test_contradictions_inside_an_answer_are_flagged(tmp_path: Path) -> None:
     """A host that is not the sum of its brokers, a percentage that does not follow."""
     broker = {"Host": "h", "Broker": 1, "Rack": "r", "BrokerState": "ALIVE", "DiskMB": 50.0, "DiskCapacityMB": 100.0,
