@@ -100,7 +100,7 @@ _ON_SCREEN: dict[str, dict[str, Any]] = {
     "cpu_pct": {"width": 18, "grow": 40},
     "disk_pct": {"priority": 3},
     "nw_out_kbs": {"width": 13, "grow": 0},
-    "leaders": {"width": 7, "priority": 1},
+    "leaders": {"width": 9, "priority": 1},
     "leader_nw_in_kbs": {"width": 13, "priority": 2, "grow": 0},
     "pnw_out_kbs": {"priority": 4},
 }

@@ -62,6 +62,8 @@ def moved(before: str, kind: Kind, bars: bool = False) -> Renderer:
             shown(cell, kind, value, half).removesuffix("%") for value in (cell.row.get(before), cell.value)
         )
         text = second if first == second else f"{first}{cell.glyphs.arrow}{second}"
+        if len(text) > min(room, cell.width):
+            text = shown(cell, kind, cell.value, cell.width)
         label = fit(text, min(room, cell.width), "right")
         if not bars or cell.width - room < 4:
             return [(label, "" if first == second else "title")]
@@ -74,10 +76,14 @@ def moved(before: str, kind: Kind, bars: bool = False) -> Renderer:
 
 
 def leaders_cell(cell: Cell) -> Sequence[Fragment]:
-    """Leaders of all replicas: ``10/32``."""
-    half = max((cell.width - 1) // 2, 2)
-    text = "/".join(shown(cell, "count", cell.row.get(name), half) for name in ("leaders", "replicas"))
-    return [(fit(text, cell.width, "right"), "")]
+    """Leaders of all replicas, ``10/32``, or the leaders alone where both do not fit."""
+    both = f"{shown(cell, 'text', cell.value, 0)}/{shown(cell, 'text', cell.row.get('replicas'), 0)}"
+    return [
+        (
+            fit(both if len(both) <= cell.width else shown(cell, "count", cell.value, cell.width), cell.width, "right"),
+            "",
+        )
+    ]
 
 
 def state_cell(cell: Cell) -> Sequence[Fragment]:

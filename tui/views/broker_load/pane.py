@@ -280,7 +280,7 @@ class Pane(ViewPane):
         facts.show(
             [
                 (f"{measure[2]} of each broker (columns) while that of the row is down", "", ""),
-                ("! over the threshold   y other measure   Enter plays it   h l scroll", "", "dim"),
+                ("! over the threshold   y other measure   Enter plays it   h l further brokers", "", "dim"),
             ]
         )
         table.display = True
