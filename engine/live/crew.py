@@ -223,6 +223,7 @@ class Crew:
         self._large, self._begin = large
         self._began = time.monotonic()
         self._buffer = b""
+        self._over = False
 
     # -- while reading -----------------------------------------------------------------------------------------
 
@@ -263,17 +264,19 @@ class Crew:
             self._give_up(error)
             return None
 
-    def deliveries(self) -> Iterator[Delivery]:
-        """Everything else it has read, piece by piece; waits for it. Ends early if it does not come."""
+    def deliveries(self, *, wait: bool = True) -> Iterator[Delivery]:
+        """What else it has read and not handed over yet, piece by piece: everything, or what is there without waiting. Ends
+        early if it does not come."""
         try:
             if self._process is not None and self._large >= 0:
+                if not wait:
+                    return
                 self._message()
                 self._large = -1
-            while self._process is not None:
+            while self._process is not None and not self._over and (wait or self._ready()):
                 delivery = msgspec.msgpack.decode(self._message(), type=Delivery)
+                self._over = delivery.last
                 yield delivery
-                if delivery.last:
-                    return
         except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
             self._give_up(error)
 
@@ -284,6 +287,11 @@ class Crew:
         import polars as pl
 
         return pl.read_ipc(io.BytesIO(self._board.read(*place)))
+
+    def _ready(self) -> bool:
+        """Whether something was said that has not been heard yet."""
+        process = self._process
+        return b"\n" in self._buffer or (process is not None and bool(select.select([process.answers], [], [], 0)[0]))
 
     def _message(self) -> bytes:
         """The next message: a line with its place and length on the board. Raises OSError, EOFError, ValueError."""

@@ -344,8 +344,8 @@ class Session:
             if crew is None:
                 self._visit(order, todo, final, progress)
                 return
-            team = Team(crew, self._follower, self.views)
             places = {file: crew.place(file.path, stat) for file, stat in stats.items() if stat is not None}
+            team = Team(crew, self._follower, self.views, places)
             self._visit(order, todo, final, progress, team, places)
         finally:
             self._follower.rear = None
@@ -372,6 +372,8 @@ class Session:
                 left.append((place, file))
                 continue
             self._one(file, final, todo[file])
+            if team is not None and count % 128 == 127:
+                team.poll()
             if count % BATCH_FILES == BATCH_FILES - 1:
                 for name, store in self._stores.items():
                     if store.gathered:

@@ -23,12 +23,16 @@ from engine.view import View
 class Team:
     """The session's follower and a helper, reading the same list."""
 
-    def __init__(self, crew: Crew, follower: Follower, views: Mapping[str, View]) -> None:
+    def __init__(self, crew: Crew, follower: Follower, views: Mapping[str, View], places: Mapping[File, int]) -> None:
+        """``places``: files that are in the crew's list, and where."""
         self._crew = crew
         self._follower = follower
         self._base = follower.last_id
         self._free = self._base + len(crew.items) * STRIDE
         self._outside = False
+        self._files = {place: file for file, place in places.items() if place >= 0}
+        self._taken: set[File] = set()
+        self._noted: list[tuple[dict[str, dict[str, pl.DataFrame]], dict[str, list[tuple[int, int]]]]] = []
         self._kinds = {(view.name, kind.id): kind for view in views.values() for kind in view.kinds}
         follower.rear = self._rear
 
@@ -53,41 +57,46 @@ class Team:
 
     # -- whole files -------------------------------------------------------------------------------------------
 
-    def take(self, left: Sequence[tuple[int, File]]) -> list[tuple[int, File]]:
-        """Take over what the helper has read of the files ``left`` to it (with their places). Returns those that must be
-        read here."""
-        self._follower.rear = None
-        files = dict(left)
-        taken: set[File] = set()
-        for delivery in self._crew.deliveries() if left else ():
-            taken |= self._taken(delivery, files)
-        return [(place, file) for place, file in left if file not in taken]
+    def poll(self) -> None:
+        """Take note of what the helper has read by now. Its rows wait, so that they follow the list in the end."""
+        for delivery in self._crew.deliveries(wait=False):
+            self._note(delivery)
 
-    def _taken(self, delivery: Delivery, files: Mapping[int, File]) -> set[File]:
+    def take(self, left: Sequence[tuple[int, File]]) -> list[tuple[int, File]]:
+        """Take over what the helper has read, with the files ``left`` to it (and their places). Returns those that must be
+        read here."""
+        follower = self._follower
+        follower.rear = None
+        if left:
+            for delivery in self._crew.deliveries():
+                self._note(delivery)
+        for frames, numbers in reversed(self._noted):  # it has gone through the list from the back
+            for view, pairs in numbers.items():
+                if pairs:
+                    put(follower.stores[view], frames[view], pairs)
+                    follower.touched.add(view)
+        return [(place, file) for place, file in left if file not in self._taken]
+
+    def _note(self, delivery: Delivery) -> None:
         follower = self._follower
         frames: dict[str, dict[str, pl.DataFrame]] = {}
         try:
             for view, places in delivery.frames.items():
                 frames[view] = {name: self._crew.frame(place) for name, place in places.items()}
                 if not fits(frames[view], follower.stores[view]):
-                    return set()
+                    return
         except (OSError, EOFError, ValueError, KeyError, pl.exceptions.PolarsError):
-            return set()
+            return
         numbers: dict[str, list[tuple[int, int]]] = {view: [] for view in frames}
-        taken: set[File] = set()
         for read in delivery.found:
-            file = files.get(read.index)
+            file = self._files.get(read.index)
             if file is None or file.feeds or file.stat is not None:
                 continue
             self.number(read.index)
             self._adopt(file, self._crew.items[read.index].stat, read, numbers)
-            taken.add(file)
-        for view, pairs in numbers.items():
-            if pairs:
-                put(follower.stores[view], frames[view], pairs)
-                follower.touched.add(view)
+            self._taken.add(file)
+        self._noted.append((frames, numbers))
         follower.bytes_read += delivery.bytes_read
-        return taken
 
     def _adopt(
         self, file: File, stat: tuple[int, int, int, int, int], read: Found, numbers: dict[str, list[tuple[int, int]]]
