@@ -74,13 +74,21 @@ class _Painter(Widget):
 
     def look(self, style: str) -> Style:
         """The Rich style behind a style name; unknown names are plain."""
-        if not style:
+        try:
+            return self.get_component_rich_style(f"ll--{style}") if style else self.rich_style
+        except KeyError:
             return self.rich_style
-        return self.get_component_rich_style(f"ll--{style}", default=self.rich_style)
 
     def strip(self, line: Line, width: int) -> Strip:
         """A line as a strip of exactly ``width`` cells."""
-        return Strip([Segment(self.spell(text), self.look(style)) for text, style in fit_line(line, width)], width)
+        looks: dict[str, Style] = {}  # the look of plain text is worked out through all ancestors: once a line
+        segments = []
+        for text, style in fit_line(line, width):
+            look = looks.get(style)
+            if look is None:
+                look = looks[style] = self.look(style)
+            segments.append(Segment(self.spell(text), look))
+        return Strip(segments, width)
 
     def set_virtual(self, size: Size) -> bool:
         """Set the virtual size; True if it is another. Assigning it plainly costs a layout and with it a repaint of the
