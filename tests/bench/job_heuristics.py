@@ -1,4 +1,4 @@
-"""Timing of job heuristics: one job of 22,000 tasks, 5,000 histories of 80 KB, and 1 MB appended to one of many.
+"""Timing of job heuristics: one job of 22,000 tasks, and 5,000 histories of 70 KB.
 
 Each figure stands beside its target and, where there is one, beside upstream's (Java, 2 cores: 3.1-7 s for the large
 job as text, median 4.7 s for the whole process; 0.8 s when warm, from binary; 2.8 s cold) or a physical floor.
@@ -19,8 +19,6 @@ from typing import Any
 from engine.inputs import FileInfo, Inputs
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
-from engine.live.options import LiveSettings
-from engine.live.session import Session
 from engine.live.store import Store
 from engine.reading import Source
 from engine.view import Context
@@ -149,29 +147,4 @@ def run() -> list[Line]:
         report(root / "many", root / "cache")
         took = best(lambda: report(root / "many", root / "cache"), 2)
         line("report, the same from the cache", took, "s", 0.5)
-        reading, computing = append(root / "many")
-        whole = sorted(a + b for a, b in zip(reading, computing, strict=True))
-        line(f"1 MB appended to one of {FILES:,}: to new numbers, p50", whole[len(whole) // 2], "ms", 30.0)
-        line("  reading it, p50", sorted(reading)[len(reading) // 2], "ms", 5.0)
-        line("  computing, p50", sorted(computing)[len(computing) // 2], "ms", 20.0)
-        line("  to new numbers, slowest", whole[-1], "ms", 60.0)
     return lines
-
-
-def append(folder: Path) -> tuple[list[float], list[float]]:
-    """Milliseconds of reading and of computing for each of some megabytes appended to one of many histories."""
-    session = Session([folder], [VIEW], settings=LiveSettings(cache=False))
-    session.scan(final=True)
-    session.compute(VIEW.name, JobParameters())
-    job = make(Shape("grows", "bob", "etl", maps=3_000, reduces=10, slots=40), 999, CLUSTER + 10**9, 1)
-    text = writer.text(job)
-    path = folder / "job_9_9.jhist"
-    path.write_bytes(b"")
-    reading, computing = [], []
-    for at in range(0, min(len(text), 16 << 20) - (1 << 20), 1 << 20):
-        with path.open("ab") as file:
-            file.write(text[at : at + (1 << 20)])
-        reading.append(timed(lambda: session.look({str(path)})))
-        computing.append(timed(lambda: session.compute(VIEW.name, JobParameters())))
-    session.close()
-    return reading[1:], computing[1:]

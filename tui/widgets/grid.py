@@ -7,6 +7,7 @@ thread. What an operator does with it is in ``tui/widgets/table.py``; everything
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 INLINE = 5_000
 """Frames with more rows are sorted and filtered in a thread."""
+PATIENCE_S = 0.3
+"""Quick sorting is not spoken of: it would flicker with every change of the data."""
 
 RowStyle = Callable[[Mapping[str, Any]], str]
 """From a row to the style of the whole line (empty: none)."""
@@ -85,7 +88,7 @@ class Grid(ScrollView, _Painter):
         self.cursor_key: Key | None = None
         self.current = ""
         self.search = ""
-        self.building = False
+        self._building_since = 0.0
         self._offset = 0
         self._generation = 0
         self._frame: pl.DataFrame | None = None
@@ -120,11 +123,11 @@ class Grid(ScrollView, _Painter):
         if frame is None or spec is None:
             return
         self._generation += 1
-        if frame.height <= INLINE:
+        if frame.height <= INLINE or not (choice.sort or choice.filter):  # the declared order is there already
             self._take(windows.build(spec, frame, choice, self.window))
             return
         generation, previous = self._generation, self.window
-        self.building = True
+        self._building_since = self._building_since or time.monotonic()
 
         def work() -> None:
             built = windows.build(spec, frame, choice, previous)
@@ -141,7 +144,7 @@ class Grid(ScrollView, _Painter):
 
     def _take(self, window: Window) -> None:
         """Show a window: keep the cursor on its row, send only what changed."""
-        old, self.window, self.building = self.window, window, False
+        old, self.window, self._building_since = self.window, window, 0.0
         if not self.is_attached or not self.size.height:
             # Not laid out or hidden: on_resize draws it. The cursor is put on its row now, so that panes can ask.
             self.cursor = window.locate(self.cursor_key) or 0
@@ -390,6 +393,6 @@ class Grid(ScrollView, _Painter):
             parts.append(f"{glyphs.down if self.choice.descending else glyphs.up}{self.choice.sort}")
         if self._layout.hidden:
             parts.append(f"+{self._layout.hidden} columns")
-        if self.building:
+        if self._building_since and time.monotonic() - self._building_since > PATIENCE_S:
             parts.append("sorting" + glyphs.ellipsis)
         return "  ".join(parts)
