@@ -33,6 +33,7 @@ class Extension:
 
     tables: dict[str, pl.DataFrame]
     detail: Detail
+    summary: dict[str, int]
     notes: tuple[str, ...] = ()
 
 
@@ -110,12 +111,12 @@ def extend(
     limits = limits_of(rules, parameters.block_size)
     fleet, touched = _fleet(model, limits, parameters, changes, memo)
     names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
-    listing, groups = _listed(model, judged, fleet, touched, names, parameters, memo)
+    listed = _listed(model, judged, fleet, touched, names, parameters, memo)
     context.check()
     tables = {
         COSTS.name: fleet.costs,
         RECOMMENDATIONS.name: fleet.advised,
-        ROLLUP.name: groups,
+        ROLLUP.name: listed.groups,
     }
     context.check()
     changed, complaints = changed_limits(limits, parameters.limits, parameters.block_size)
@@ -126,8 +127,8 @@ def extend(
         shown = one_job.shown(
             model, judged.heuristics, judged.jobs, (limits, changed), job_id, parameters, memo, tables
         )
-    stamp = (names, listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
-    return Extension(tables, Detail(stamp, names, listing, LISTING, shown), complaints)
+    stamp = (names, listed.listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
+    return Extension(tables, Detail(stamp, names, listed.listing, LISTING, shown), listed.base.summary(), complaints)
 
 
 @dataclass(frozen=True)
@@ -185,14 +186,14 @@ def _listed(
     names: tuple[str, ...],
     parameters: JobParameters,
     memo: dict[str, Any],
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> _Listed:
     """The job list and the roll-up, only the rows of the jobs that changed (``touched``, None: all) made anew."""
     key = (names, parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
     # Kept for the turn before this one only: what is older has missed changes.
     held: _Listed | None = memo.get("listing")
     if held is not None and touched is not None and held.key == key and memo["turn"] - held.turn <= 1:
         if not touched:
-            return held.listing, held.groups
+            return held
         part = judged.of(touched)
         listing = spliced(held.listing, _listing(part, fleet, names), touched, model.place)
         base = held.base
@@ -205,8 +206,8 @@ def _listed(
         listing = _listing(judged, fleet, names)
         base = rollup.Base(judged.jobs.height)
         base.put(range(judged.jobs.height), judged.jobs, fleet.waste, fleet.savings)
-    memo["listing"] = _Listed(key, memo["turn"], model.place, base, listing, base.table())
-    return listing, memo["listing"].groups
+    found = memo["listing"] = _Listed(key, memo["turn"], model.place, base, listing, base.table())
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -65,7 +66,7 @@ def _in_place(
     names, fresh = old["job_id"], new["job_id"]
     cuts: list[tuple[int, int, pl.DataFrame]] = []
     for job in touched:
-        begin, end = _run(names, job)
+        begin, end = _found(names, job, place)
         first, last = (0, new.height) if len(touched) == 1 else _run(fresh, job)
         if begin == end:
             if first < last:
@@ -83,6 +84,17 @@ def _in_place(
             return None
     made = pl.concat(parts or [old.clear()])
     return made.rechunk() if made.n_chunks() > _CHUNKS else made
+
+
+def _found(names: pl.Series, job: str, place: Mapping[str, int]) -> tuple[int, int]:
+    """``_run`` by bisection, where the jobs are in the order of their place; else by looking at every row."""
+    try:
+        wanted = place[job]
+        begin = bisect_left(names, wanted, key=place.__getitem__)
+        end = bisect_right(names, wanted, lo=begin, key=place.__getitem__)
+    except KeyError:  # a job that is gone
+        return _run(names, job)
+    return (begin, end) if begin < end and names[begin] == job and names[end - 1] == job else _run(names, job)
 
 
 def _run(names: pl.Series, job: str) -> tuple[int, int]:

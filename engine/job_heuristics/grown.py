@@ -305,7 +305,7 @@ class Grown:
             tasks.append(
                 (
                     self.job_id, name, side, one.type, state, picked, total is not None, fallback, scheduled, begun,
-                    done, ended_ms, total, shuffle, sort, sum(counters[k] or 0 for k in _INPUT), host, rack, located,
+                    done, ended_ms, total, shuffle, sort, _input(counters), host, rack, located,
                     len(one.attempts), error, *counters,
                 )
             )  # fmt: skip
@@ -403,6 +403,12 @@ def _keep(table: Table, kept: list[Rows], columns: dict[str, list[Any]]) -> None
     if not isinstance(kept[-_TOGETHER:][0], pl.DataFrame):
         parts: list[Any] = kept[-_TOGETHER:]
         kept[-_TOGETHER:] = [table.frame({name: [x for part in parts for x in part[name]] for name in table.schema})]
+
+
+def _input(counters: tuple[Any, ...]) -> int:
+    """Bytes that a map read, as upstream counts them."""
+    a, b, c, d = (counters[k] for k in _INPUT)
+    return (a or 0) + (b or 0) + (c or 0) + (d or 0)
 
 
 def _or(value: int | None, otherwise: int) -> int:

@@ -18,6 +18,8 @@ GROUPS: tuple[str, ...] = ("user", "queue", "job_type", "hour")
 
 
 _COUNTED = ("jobs", "running", "failed", "used_mb_s", "wasted_mb_s", "wait_ms", *(word.lower() for word in SEVERITIES))
+_STATES = ("SUCCEEDED", "FAILED", "KILLED", "RUNNING")
+_TOLD = (*(state.lower() for state in _STATES), "not_judged", "upstream_shows_nothing", "score")
 _WEIGHED = ("cost_mb_s", "avoidable_mb_s", "saving_mb_s")
 _FAILED = ("FAILED", "KILLED", "ERROR")
 _HOUR = 3_600_000
@@ -37,7 +39,7 @@ class Base:
     """What is summed, job by job: rows of some jobs can be put in anew without going through the others."""
 
     def __init__(self, count: int) -> None:
-        self._counted = np.zeros((len(_COUNTED), count), dtype=np.int64)
+        self._counted = np.zeros((len(_COUNTED) + len(_TOLD), count), dtype=np.int64)
         self._weighed = np.zeros((len(_WEIGHED), count))
         self._group: dict[str, Array] = {by: np.zeros(count, dtype=np.int64) for by in GROUPS}
         self._names: dict[str, dict[str, int]] = {by: {} for by in GROUPS}
@@ -60,6 +62,10 @@ class Base:
             [state in _FAILED for state in column["state"]],
             *([value or 0 for value in column[name]] for name in ("used_mb_s", "wasted_mb_s", "wait_ms")),
             *([level == k for level in word] for k in range(len(SEVERITIES))),
+            *([state == one for state in column["state"]] for one in _STATES),
+            [level < 0 for level in word],
+            [said != "" for said in column["upstream_says"]],
+            [value or 0 for value in column["score"]],
         ]
         weighed = ([a for a, _ in spent], [b for _, b in spent], [savings.get(job, 0.0) for job in column["job_id"]])
         places = np.array(at, dtype=np.int64)
@@ -79,29 +85,39 @@ class Base:
             values = shown if by == "hour" else ["?" if value is None else value for value in column[by]]
             self._group[by][places] = [names.setdefault(value, len(names)) for value in values]
 
+    def summary(self) -> dict[str, int]:
+        """Jobs, by state and by severity, and the sums over all of them."""
+        total = dict(zip((*_COUNTED, *_TOLD), (_sum(row) for row in self._counted), strict=True))
+        found = {"jobs": total["jobs"]}
+        found |= {f"jobs_{state.lower()}": total[state.lower()] for state in _STATES}
+        found["jobs_other_state"] = total["jobs"] - sum(total[state.lower()] for state in _STATES)
+        found |= {f"jobs_{word.lower()}": total[word.lower()] for word in SEVERITIES}
+        found |= {f"jobs_{name}": total[name] for name in ("not_judged", "upstream_shows_nothing")}
+        return found | {name: total[name] for name in ("score", "used_mb_s", "wasted_mb_s")}
+
     def table(self) -> pl.DataFrame:
         """Rows of ``ROLLUP``."""
         columns: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
         used_at, wasted_at = _COUNTED.index("used_mb_s"), _COUNTED.index("wasted_mb_s")
+        summed = self._counted[: len(_COUNTED)]
         for by in GROUPS:
             group, names = self._group[by], list(self._names[by])
             order = np.argsort(group, kind="stable")
             ranked = group[order]
             begin = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1]))) if len(ranked) else order
             present = ranked[begin]
-            counted = (
-                np.add.reduceat(self._counted[:, order], begin, axis=1) if len(begin) else self._counted
-            )  # whole numbers: the order does not matter
+            # Whole numbers: the order does not matter. Of the others it does: job by job.
+            counted = np.add.reduceat(summed[:, order], begin, axis=1) if len(begin) else summed
             weighed = [np.bincount(group, weights=row, minlength=len(names))[present] for row in self._weighed]
-            used, wasted = counted[used_at].tolist(), counted[wasted_at].tolist()
             labels = [names[k] for k in present.tolist()]
+            wasted, used = counted[wasted_at].tolist(), counted[used_at].tolist()
             best = sorted(range(len(labels)), key=lambda k: (-wasted[k], -used[k], labels[k]))
-            all_waste, so_far = sum(wasted), 0
+            at = np.array(best, dtype=np.int64)
             columns["by"] += [by] * len(best)
             columns["group"] += [labels[k] for k in best]
             for name, row in zip((*_COUNTED, *_WEIGHED), (*counted, *weighed), strict=True):
-                values = row.tolist()
-                columns[name] += [values[k] for k in best]
+                columns[name] += row[at].tolist()
+            all_waste, so_far = sum(wasted), 0
             for k in best:
                 so_far += wasted[k]
                 columns["wasted_percent"].append(100 * wasted[k] / used[k] if used[k] > 0 else None)
@@ -110,9 +126,16 @@ class Base:
         return ROLLUP.frame(columns)
 
 
+def _sum(values: Array) -> int:
+    """Exact sum of whole numbers, also beyond 64 bit."""
+    if len(values) and max(-int(values.min()), int(values.max())) < 2**62 // len(values):
+        return int(values.sum())
+    return sum(values.tolist())
+
+
 _FROM = (
     "job_id", "user", "queue", "job_type", "state", "severity", "used_mb_s", "wasted_mb_s", "wait_ms", "finish_ms",
-    "submit_ms",
+    "submit_ms", "upstream_says", "score",
 )  # fmt: skip
 
 

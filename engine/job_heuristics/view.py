@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import polars as pl
 
 from engine.job_heuristics import beyond_tables
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, SEVERITIES, TASKS
+from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.parameters import Parameters
 from engine.problems import fold
 from engine.result import Headline, Level, Result
@@ -76,7 +75,7 @@ class JobHeuristics:
         more = beyond.extend(model, judged, chosen, job, wanted, changes, context)
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
-        summary = _summary(judged.jobs)
+        summary: dict[str, Any] = dict(more.summary)
         found = judged.findings
         return Result(
             view=self.name,
@@ -118,30 +117,6 @@ def _find(model: Model, wanted: str) -> str:
     if len(near) == 1:
         return near[0]
     raise NoInput(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
-
-
-def _summary(jobs: pl.DataFrame) -> dict[str, Any]:
-    column = {name: jobs[name].to_list() for name in ("state", "severity", "upstream_says")}
-    states, levels = Counter(column["state"]), Counter(column["severity"])
-    summary: dict[str, Any] = {"jobs": jobs.height}
-    for state in ("SUCCEEDED", "FAILED", "KILLED", "RUNNING"):
-        summary[f"jobs_{state.lower()}"] = states.pop(state, 0)
-    summary["jobs_other_state"] = sum(states.values())
-    for word in SEVERITIES:
-        summary[f"jobs_{word.lower()}"] = levels.get(word, 0)
-    summary["jobs_not_judged"] = levels.get(None, 0)
-    summary["jobs_upstream_shows_nothing"] = jobs.height - column["upstream_says"].count("")
-    for name in ("score", "used_mb_s", "wasted_mb_s"):
-        summary[name] = _sum(jobs[name])
-    return summary
-
-
-def _sum(values: pl.Series) -> int:
-    """Exact sum of whole numbers, also beyond 64 bit."""
-    low, high = values.min(), values.max()
-    if isinstance(low, int) and isinstance(high, int) and max(-low, high) < 2**62 // max(1, len(values)):
-        return int(values.sum())
-    return sum(value for value in values.to_list() if value is not None)
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
