@@ -154,10 +154,12 @@ def add(
 ) -> None:
     """Tables of the what-if that the parameters ask for."""
     if parameters.fail:
-        _fail(model, chosen, parameters, frames, summary, findings, notes, headline)
+        _fail(model, chosen, parameters, frames, summary, findings, notes, problems, headline)
     if parameters.demote:
         marked, unknown = failover.select(chosen.topology, parameters.demote)
-        notes.extend(f"demote: no broker, rack or host is called {word!r}" for word in unknown)
+        for word in unknown:
+            notes.append(f"demote: no broker, rack or host is called {word!r}")
+            problems.append(Problem.at("-o demote", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
         rows, new, sums = failover.demote(chosen, marked)
         states = [
             "DEMOTED" if gone and state == "ALIVE" else state
@@ -194,11 +196,13 @@ def _fail(
     summary: dict[str, Any],
     findings: list[Finding],
     notes: list[str],
+    problems: list[Problem],
     headline: list[Headline],
 ) -> None:
     failed, unknown = failover.select(chosen.topology, parameters.fail)
     for word in unknown:
         notes.append(f"fail: no broker, rack or host is called {word!r}")
+        problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
         findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host is called so"))
     rules, thresholds = parameters.rules(), parameters.thresholds()
     found = failover.after(chosen, failed, rules)

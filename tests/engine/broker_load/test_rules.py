@@ -443,3 +443,11 @@ def test_a_wide_balance_band_ends_at_zero(tmp_path: Path) -> None:
 def test_whose_scrape_it_is(path: str, host: str) -> None:
     """The file's name, or the folder's where that says more."""
     assert instance(Source(f"/metrics/{path}", path.rpartition("/")[2], 0, 0)) == host
+
+
+def test_an_unknown_broker_in_fail_is_a_problem(tmp_path: Path) -> None:
+    """As in every view: a script sees it in ``problems``, not in a sentence only."""
+    given = read(simple(tmp_path).write())
+    for option in ("fail", "demote"):
+        found = [(p.path, p.kind) for p in compute(given, (option, "1,rack:none")).problems]
+        assert found == [(f"-o {option}", "bad-option")]
