@@ -167,7 +167,7 @@ class _Process:
 
     def __init__(self, board: int) -> None:
         """``board``: descriptor that it gets as number 3. Raises OSError."""
-        code = f"import sys; sys.path[:] = {sys.path!r}; from engine.live.worker import main; main(3)"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from engine.live.crew import helping; helping()"
         theirs, self._life = map(_high, os.pipe())
         self.answers, answers = map(_high, os.pipe())
         try:
@@ -360,11 +360,26 @@ def start(
     board.view[1] = len(items)
     try:
         process = _Process(board.fd)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         log.warning("no helping process: %s", error)
         board.close()
         return None
     return Crew(items, board, process, (large, rear))
+
+
+def helping() -> None:
+    """What the helping process runs. Its standard input ends when the session has gone, however it ended: so does it, also
+    while it is still loading what it needs."""
+
+    def watch() -> None:
+        while os.read(0, 64):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+    from engine.live import worker
+
+    worker.main(3)
 
 
 def module_of(view: object) -> str:

@@ -7,7 +7,6 @@ import importlib
 import io
 import mmap
 import os
-import threading
 import time
 from typing import Any
 
@@ -35,8 +34,7 @@ _STEP = 1 << 20
 
 
 def main(fd: int) -> None:
-    """Do what the board at ``fd`` asks. Standard input ends when the session has gone: so does this process."""
-    threading.Thread(target=_watch, daemon=True).start()
+    """Do what the board at ``fd`` asks, then wait to be ended."""
     gc.disable()
     board = Board(fd)
     request = msgspec.msgpack.decode(board.request(), type=Request)
@@ -45,12 +43,6 @@ def main(fd: int) -> None:
     hand.work()
     while True:  # until the session lets go
         time.sleep(60)
-
-
-def _watch() -> None:
-    while os.read(0, 64):
-        pass
-    os._exit(0)
 
 
 class Hand:

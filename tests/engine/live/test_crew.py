@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -283,6 +285,13 @@ def spy(real: Callable[..., Any], note: Callable[..., Any]) -> Callable[..., Any
     return call
 
 
+def gone(process: Path) -> bool:
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def descriptors() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -328,3 +337,28 @@ def test_when_a_helper_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not crew.worth(crew.LEAST, SETTINGS, crew.LEAST)
     assert module_of(VIEW) == "engine.job_heuristics.view"
     assert module_of(object()) == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_helper_ends_with_its_session(root: Path, number: signal.Signals) -> None:
+    code = f"""
+import os, time
+from engine.live import crew
+from engine.live.options import LiveSettings
+from engine.live.look import Look
+look = Look([{str(root)!r}], LiveSettings())
+made = crew.start([(p, {str(root)!r}, s) for p, s in look.changes.changed.items()], ["engine.job_heuristics.view"], look.settings, final=True)
+print(made._process._pid, flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
+    ) as process:
+        assert process.stdout is not None
+        helper = Path("/proc", process.stdout.readline().decode().strip())
+        assert helper.name.isdigit()
+        process.send_signal(number)
+    until = time.monotonic() + 10
+    while not gone(helper):
+        assert time.monotonic() < until
+        time.sleep(0.01)
