@@ -347,7 +347,8 @@ from engine.live import crew
 from engine.live.options import LiveSettings
 from engine.live.look import Look
 look = Look([{str(root)!r}], LiveSettings())
-made = crew.start([(p, {str(root)!r}, s) for p, s in look.changes.changed.items()], ["engine.job_heuristics.view"], look.settings, final=True)
+files = [(path, {str(root)!r}, stat) for path, stat in look.changes.changed.items()]
+made = crew.start(files, ["engine.job_heuristics.view"], look.settings, final=True)
 print(made._process._pid, flush=True)
 time.sleep(60)
 """
