@@ -61,13 +61,17 @@ _CLOSES = re.compile(r" +([),.;])")
 LABEL = 120
 
 
+def readable(query: str) -> str:
+    """A statement on one line: what ``engine.text.clean`` made of line ends and tabs is blank, blanks are single."""
+    return " ".join(query.replace("·", " ").split())
+
+
 def label(query: str) -> str:
     """A statement as people name it: one line without leading comments, digest backticks and blanks; at most ``LABEL``
     characters. Empty where there is no text."""
-    text = query[: 8 * LABEL].lstrip(" (\t\r\n")
+    text = readable(query[: 8 * LABEL].replace("`", "")).lstrip(" (")
     while text.startswith("/*") and "*/" in text:
-        text = text.split("*/", 1)[1].lstrip(" (\t\r\n")
-    text = " ".join(text.replace("`", "").split())
+        text = text.split("*/", 1)[1].lstrip(" (")
     text = _CLOSES.sub(r"\1", _OPENS.sub(r"\1", text)).rstrip(";")
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
 

@@ -335,7 +335,7 @@ def drill(detail: Detail, classes: pl.DataFrame, name: str) -> Drill | None:
     return Drill(
         name=name,
         label=detail.names.get(name, name),
-        query=work.classes[j].query,
+        query=fingerprint.readable(work.classes[j].query),
         facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
         at=at.tolist(),
         timed=timed,

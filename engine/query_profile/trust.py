@@ -43,7 +43,11 @@ def blocked_error(
     for part in np.array_split(np.arange(rows), blocks):
         rest = np.setdiff1d(np.arange(rows), part)
         costs = estimate.best(
-            x[rest], calls[rest] if calls is not None else None, y[rest], seconds[rest], Recipe(draws=12, sampled=False)
+            x[rest],
+            calls[rest] if calls is not None else None,
+            y[rest],
+            seconds[rest],
+            Recipe(draws=12, rounds=4, sampled=False),
         )
         predicted = costs.predict(x[part], calls[part] if calls is not None else None, length[part])
         fine = y[part] > 0

@@ -339,7 +339,8 @@ class _Computation:
             keep = y != 0
         if not upstream_rules:
             with np.errstate(invalid="ignore", over="ignore"):
-                keep &= np.abs(x).sum(axis=1) < HUGE
+                signed = not float(x.min(initial=0.0)) >= 0
+                keep &= (np.abs(x) if signed else x).sum(axis=1) < HUGE
         if not keep.all():
             x, y, row, seconds = x[keep], y[keep], row[keep], seconds[keep]
             calls = calls[keep] if calls is not None else None

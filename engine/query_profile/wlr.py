@@ -70,10 +70,13 @@ class Lines:
             block = x[start : start + BLOCK]
             with np.errstate(invalid="ignore"):
                 present = block > 0
-            held = np.where(present & use, block, 0.0)  # an infinite time of a dropped class is no 0 * inf
+                plain = block.min(initial=0.0) >= 0 and block.max(initial=0.0) < np.inf
+            # an infinite time of a dropped class is no 0 * inf
+            held = block if plain else np.where(present & use, block, 0.0)
             with np.errstate(invalid="ignore", over="ignore"):
                 row = held @ slope + present @ intercept
-            row[(present & endless).any(axis=1)] = np.inf
+            if endless.any():
+                row[(present & endless).any(axis=1)] = np.inf
             predicted[start : start + BLOCK] = row
         return predicted
 
@@ -182,7 +185,8 @@ class Moments:
         for start in range(0, len(x), BLOCK):
             block, target = x[start : start + BLOCK], y[start : start + BLOCK]
             with np.errstate(invalid="ignore", over="ignore"):
-                fine = (np.abs(target) < HUGE) & (np.abs(block).max(axis=1, initial=0.0) < HUGE)
+                fine = (np.abs(target) < HUGE) & (block.max(axis=1, initial=0.0) < HUGE)
+                fine &= block.min(axis=1, initial=0.0) > -HUGE
             if not fine.all():
                 block, target = block[fine], target[fine]
             found = found.merge(_moments(block, target))

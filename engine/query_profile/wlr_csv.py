@@ -122,7 +122,9 @@ class WlrCsv:
         values, lines = _numbers(source, body, width, state["line"], reading.problems)
         if len(keep) != width:
             values = np.ascontiguousarray(values[:, keep])
-        odd = ~np.isfinite(values)
+        with np.errstate(over="ignore", invalid="ignore"):
+            clear = bool(np.isfinite(values.sum())) and float(values.min(initial=0.0)) >= 0
+        odd = np.zeros((1, 1), bool) if clear else ~np.isfinite(values)
         if odd.any():
             rows, columns = np.nonzero(odd)
             reading.problems.append(
@@ -135,7 +137,7 @@ class WlrCsv:
                     count=len(np.unique(rows)),
                 )
             )
-        negative = (values < 0) & ~odd
+        negative = odd if clear else (values < 0) & ~odd
         if negative.any():
             rows, columns = np.nonzero(negative)
             reading.problems.append(

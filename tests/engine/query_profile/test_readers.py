@@ -295,6 +295,7 @@ def test_a_growing_table_is_read_line_by_line() -> None:
         ),
         ("SELECT COUNT ( * ) , AVG ( `price` ) FROM `items`", "SELECT COUNT (*), AVG (price) FROM items"),
         ("/* app:web */\n  SELECT\n\ta,\n b FROM t;", "SELECT a, b FROM t"),
+        ("SELECT a,··b··FROM t", "SELECT a, b FROM t"),
         ("", ""),
         ("/* only a comment", "/* only a comment"),
         ("x" * 500, "x" * (LABEL - 1) + "…"),
