@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -15,6 +16,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from engine.inputs import FileInfo, Inputs
+from engine.live.session import Session
 from engine.live.status import Ignored, RootStatus, Status
 from engine.parameters import Parameters, option
 from engine.problems import Problem
@@ -22,11 +24,14 @@ from engine.result import Headline, Result
 from engine.settings import Settings, State
 from engine.tables import Column, Table
 from engine.view import Context
-from engine.views import Entry
+from engine.views import Entry, entry
 from tui.shell import Shell
 
 NOW = 1_767_225_600.0
 """The frozen clock: 2026-01-01T00:00:00Z in epoch seconds."""
+
+GOLDENS = Path(__file__).parent / "goldens"
+SIZES = ((80, 24), (120, 40), (200, 50))
 
 NODES = Table(
     "nodes",
@@ -211,7 +216,7 @@ class Stage:
         self.session = session
         self.pilot = pilot
 
-    async def until(self, true: Callable[[], Any], seconds: float = 5.0) -> None:
+    async def until(self, true: Callable[[], Any], seconds: float = 10.0) -> None:
         """Wait until ``true()``; fails after ``seconds``."""
         end = time.monotonic() + seconds
         while not true():
@@ -294,8 +299,49 @@ async def stage(
     async with app.run_test(size=size, notifications=True) as pilot:
         found = Stage(app, made, pilot)
         if ready:
-            await found.until(lambda: app.pane is not None and app.pane.result is not None)
+            await found.until(lambda: app.pane is not None and app.pane.result is not None, 30)  # with all imports
         yield found
+
+
+def still(root: Path, seconds: float = 40) -> None:
+    """All files below ``root`` get one age, so that the status line does not depend on the day."""
+    for path in root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (NOW - seconds, NOW - seconds))
+
+
+@asynccontextmanager
+async def opened(root: Path, view: Any, tmp_path: Path, size: tuple[int, int] = (120, 40), **ui: Any) -> Any:
+    """The dashboard with the tab of ``view`` alone, on a real session over ``root``, with its first result."""
+    session: Any = Session([root], [view], now_ms=lambda: int(NOW * 1000), strict=True)
+    async with stage(tmp_path, size, session=session, view=view.name, entries=(entry(view.name),), **ui) as found:
+        yield found
+
+
+def compare(name: str, text: str, update: bool) -> None:
+    """``text`` against the golden ``name``; writes it with ``--update-goldens``, and ``actual/`` on a difference."""
+    path = GOLDENS / f"{name}.txt"
+    text = "\n".join(line.rstrip() for line in text.splitlines()).rstrip("\n") + "\n"
+    if update:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return
+    assert path.exists(), f"no golden {name}: run with --update-goldens and read it"
+    wanted = path.read_text(encoding="utf-8")
+    if wanted != text:
+        actual = GOLDENS / "actual" / path.name
+        actual.parent.mkdir(exist_ok=True)
+        actual.write_text(text, encoding="utf-8")
+    assert text == wanted
+
+
+async def settle(s: Stage) -> None:
+    """Nothing is under way any more, nothing passing is on screen."""
+    await s.until(lambda: not s.app.bridge.busy)
+    s.app.clear_notifications()
+    await s.pilot.pause(0.05)
+    s.app.update_status()
+    await s.pilot.pause()
 
 
 def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from engine.broker_load.view import VIEW
-from engine.live.session import Session
-from engine.views import entry
 from sample_data.broker_load.make import write
-from tests.tui.fakes import NOW, Stage, play, stage
-from tests.tui.test_goldens import SIZES, compare, settle, update  # noqa: F401
+from tests.tui.fakes import SIZES, Stage, compare, opened, play, settle, still
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.broker_load.pane import FAILURES, REGRESSION, ROLLING, WHAT_IF
 from tui.widgets.control import NumberControl
@@ -23,33 +19,19 @@ from tui.widgets.table import LiveTable
 SECTIONS = ("brokers", "topics", "goals", "regression", "failures", "restarts", "what-if", "data")
 
 
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch):
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample cluster on disk, all files of one age."""
     root = tmp_path_factory.mktemp("kafka")
     write(root)
-    for path in root.rglob("*"):
-        if path.is_file():
-            os.utime(path, (NOW - 40, NOW - 40))
+    still(root)
     return root
 
 
 @asynccontextmanager
 async def screen(root: Path, tmp_path: Path, size=(120, 40), **ui):
     """The dashboard on ``root``, with its first result."""
-    session = Session([root], [VIEW], strict=True)
-    async with stage(tmp_path, size, session=session, view="broker-load", entries=(entry("broker-load"),), **ui) as s:
+    async with opened(root, VIEW, tmp_path, size, **ui) as s:
         await s.until(lambda: bool(s.app.pane.query("#bl-brokers")), 20)
         await s.until(
             lambda: table(s, "#bl-brokers").window is not None and table(s, "#bl-brokers").window.height > 0, 20
@@ -290,7 +272,7 @@ def test_a_new_scrape_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_goldens_by_size(cluster: Path, tmp_path: Path, size: tuple[int, int], update: bool) -> None:  # noqa: F811
+def test_goldens_by_size(cluster: Path, tmp_path: Path, size: tuple[int, int], update: bool) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path, size) as s:
             await settle(s)
@@ -300,7 +282,7 @@ def test_goldens_by_size(cluster: Path, tmp_path: Path, size: tuple[int, int], u
 
 
 @pytest.mark.parametrize("number", range(1, len(SECTIONS)))
-def test_goldens_by_section(cluster: Path, tmp_path: Path, number: int, update: bool) -> None:  # noqa: F811
+def test_goldens_by_section(cluster: Path, tmp_path: Path, number: int, update: bool) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
             if number == WHAT_IF:
@@ -314,7 +296,7 @@ def test_goldens_by_section(cluster: Path, tmp_path: Path, number: int, update: 
 
 
 @pytest.mark.parametrize("glyphs", ["ascii", "block"])
-def test_goldens_by_glyphs(cluster: Path, tmp_path: Path, glyphs: str, update: bool) -> None:  # noqa: F811
+def test_goldens_by_glyphs(cluster: Path, tmp_path: Path, glyphs: str, update: bool) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path, glyphs_set=glyphs) as s:
             await section(s, REGRESSION)

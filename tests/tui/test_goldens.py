@@ -8,52 +8,7 @@ import pytest
 
 from engine.problems import Problem
 from engine.view import NoInput
-from tests.tui.fakes import FakeSession, FakeView, Stage, play, stage
-
-GOLDENS = Path(__file__).parent / "goldens"
-SIZES = ((80, 24), (120, 40), (200, 50))
-
-
-def compare(name: str, text: str, update: bool) -> None:
-    """``text`` against the golden ``name``; writes it with ``--update-goldens``, and ``actual/`` on a difference."""
-    path = GOLDENS / f"{name}.txt"
-    text = "\n".join(line.rstrip() for line in text.splitlines()).rstrip("\n") + "\n"
-    if update:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return
-    assert path.exists(), f"no golden {name}: run with --update-goldens and read it"
-    wanted = path.read_text(encoding="utf-8")
-    if wanted != text:
-        actual = GOLDENS / "actual" / path.name
-        actual.parent.mkdir(exist_ok=True)
-        actual.write_text(text, encoding="utf-8")
-    assert text == wanted
-
-
-@pytest.fixture
-def update(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--update-goldens"))
-
-
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch):
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-async def settle(s: Stage) -> None:
-    """Nothing is under way any more, nothing passing is on screen."""
-    await s.until(lambda: not s.app.bridge.busy)
-    s.app.clear_notifications()
-    await s.pilot.pause(0.05)
-    s.app.update_status()
-    await s.pilot.pause()
+from tests.tui.fakes import SIZES, FakeSession, FakeView, Stage, compare, play, settle, stage
 
 
 async def _many(s: Stage) -> None:

@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from engine.job_heuristics.view import VIEW
-from engine.live.session import Session
-from engine.views import entry
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.make import END_MS, put_done
 from sample_data.job_heuristics.plans import Shape, make
 from sample_data.job_heuristics.shapes import HISTORY
-from tests.tui.fakes import NOW, Stage, play, screen_styles, stage
-from tests.tui.test_goldens import SIZES, compare, settle, update  # noqa: F401
+from tests.tui.fakes import SIZES, Stage, compare, opened, play, screen_styles, settle, still
 from tui.views.job_heuristics.level import SECTIONS
 from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
 
 CRAWL, HOT = "crawl-frontier", "train-features"
-
-
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch):
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-def still(root: Path) -> None:
-    """All files of one age, so that the status line does not depend on the day."""
-    for path in root.rglob("*"):
-        if path.is_file():
-            os.utime(path, (NOW - 40, NOW - 40))
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @asynccontextmanager
 async def screen(root: Path, tmp_path: Path, size=(120, 40), **ui):
     """The dashboard on ``root``, with its first result."""
-    session = Session([root], [VIEW], strict=True)
-    async with stage(
-        tmp_path, size, session=session, view="job-heuristics", entries=(entry("job-heuristics"),), **ui
-    ) as s:
+    async with opened(root, VIEW, tmp_path, size, **ui) as s:
         await s.until(lambda: jobs(s).window is not None and jobs(s).window.height > 0, 10)
         yield s
 
@@ -408,7 +383,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_screens(size: tuple[int, int], cluster: Path, tmp_path: Path, update: bool) -> None:  # noqa: F811
+def test_screens(size: tuple[int, int], cluster: Path, tmp_path: Path, update: bool) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path, size) as s:
             for state, (job, part) in STATES.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +10,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from engine.live.session import LiveSettings, Session
 from engine.query_profile.view import VIEW
-from engine.views import entry
 from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
-from tests.tui.fakes import NOW, Stage, play, screen_lines, stage
-from tests.tui.test_goldens import compare
+from tests.tui.fakes import Stage, compare, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
 from tui.views.query_profile.pane import COMPARISON, FIT, Pane
@@ -29,37 +25,13 @@ from tui.widgets.table import LiveTable
 FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
 
 
-@pytest.fixture
-def update(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--update-goldens"))
-
-
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch) -> Any:
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-def age(root: Path) -> None:
-    for path in root.rglob("*"):
-        os.utime(path, (NOW - 60, NOW - 60))
-
-
 @asynccontextmanager
 async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), files: Path = FILES, **ui: Any) -> Any:
     """The dashboard on a copy of the sample, on this tab, with its first result."""
     root = tmp_path / "data"
     shutil.copytree(files, root)
-    age(root)
-    session: Any = Session([root], [VIEW], settings=LiveSettings(), now_ms=lambda: int(NOW * 1000))
-    async with stage(
-        tmp_path, size, session=session, view="query-profile", entries=[entry("query-profile")], **ui
-    ) as s:
+    still(root, 60)
+    async with opened(root, VIEW, tmp_path, size, **ui) as s:
         await s.see("attributed")
         yield s
 
@@ -70,14 +42,6 @@ def classes(s: Stage) -> LiveTable:
 
 def summary(s: Stage) -> Any:
     return s.app.pane.result.summary
-
-
-async def settle(s: Stage) -> None:
-    await s.until(lambda: not s.app.bridge.busy)
-    s.app.clear_notifications()
-    await s.pilot.pause(0.05)
-    s.app.update_status()
-    await s.pilot.pause()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])

@@ -15,8 +15,7 @@ from engine.live.session import Session
 from engine.ring_placement.view import VIEW
 from engine.views import entry
 from sample_data.ring_placement.make import Cluster, put
-from tests.tui.fakes import Stage, play, stage
-from tests.tui.test_goldens import compare
+from tests.tui.fakes import Stage, compare, play, stage
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.widgets.sections import Sections

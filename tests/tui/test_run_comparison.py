@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import asynccontextmanager
@@ -12,12 +11,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from engine.live.session import LiveSettings, Session
 from engine.run_comparison.view import VIEW
-from engine.views import entry
 from sample_data.run_comparison.make import FIRST, JOBS, STEP, Mood, write_run
-from tests.tui.fakes import NOW, Stage, play, screen_lines, screen_styles, stage
-from tests.tui.test_goldens import compare
+from tests.tui.fakes import Stage, compare, opened, play, screen_lines, screen_styles, settle, still
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.run_comparison.pane import MetricLevel, Pane
 from tui.views.run_comparison.strip import strip
@@ -28,38 +24,13 @@ from tui.widgets.table import LiveTable
 FILES = Path(__file__).parents[2] / "sample_data" / "run_comparison" / "files"
 
 
-@pytest.fixture
-def update(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--update-goldens"))
-
-
-@pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch) -> Any:
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-def age(root: Path) -> None:
-    """Give every file one time, so that the status line says the same each day."""
-    for path in root.rglob("*"):
-        os.utime(path, (NOW - 60, NOW - 60))
-
-
 @asynccontextmanager
 async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), **ui: Any) -> Any:
     """The dashboard on a copy of the sample, on this tab, with its first result."""
     root = tmp_path / "data"
     shutil.copytree(FILES, root)
-    age(root)
-    session: Any = Session([root], [VIEW], settings=LiveSettings(), now_ms=lambda: int(NOW * 1000))
-    async with stage(
-        tmp_path, size, session=session, view="run-comparison", entries=[entry("run-comparison")], **ui
-    ) as s:
+    still(root, 60)
+    async with opened(root, VIEW, tmp_path, size, **ui) as s:
         await s.see("Verdict")
         yield s
 
@@ -74,14 +45,6 @@ def runs(s: Stage) -> LiveTable:
 
 def summary(s: Stage) -> Any:
     return s.app.pane.result.summary
-
-
-async def settle(s: Stage) -> None:
-    await s.until(lambda: not s.app.bridge.busy)
-    s.app.clear_notifications()
-    await s.pilot.pause(0.05)
-    s.app.update_status()
-    await s.pilot.pause()
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
