@@ -3,7 +3,7 @@
 Two histories, each of about 1 GB or of one huge job: many finished jobs of which some grow in turn, and one running job
 of 22,000 tasks. The first figures are the engine's, through its own watch of the folder; the others are those of the
 dashboard on a pseudo-terminal, until the first hundred bytes after the write have arrived. ``LOADLENS_BENCH_FILES`` sets
-the number of finished jobs.
+the number of finished jobs, ``LOADLENS_BENCH_APPENDS`` how often each history grows at most.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from engine.job_heuristics.parameters import JobParameters
@@ -38,12 +39,13 @@ Appends = Iterator[Callable[[], None]]
 def run() -> list[Line]:
     """Both histories, engine and screen."""
     lines: list[Line] = []
+    at_most = int(os.environ.get("LOADLENS_BENCH_APPENDS", "1000000"))
     for name, begin in ((f"one of {FILES:,} jobs", _many), ("a job of 22,000 tasks", _one)):
         for measure, label, targets in ((_numbers, "number", (30.0, 0.0)), (_screen, "screen", (0.0, 100.0))):
             with tempfile.TemporaryDirectory(prefix="loadlens-bench-") as folder:
                 root = Path(folder) / "history"
                 root.mkdir()
-                took = sorted(1000 * one for one in measure(root, begin(root)))
+                took = sorted(1000 * one for one in measure(root, islice(begin(root), at_most)))
             for share, target in zip((0.5, 0.99), targets, strict=True):
                 value = took[min(len(took) - 1, int(share * len(took)))]
                 note = "target" if target else "no target of its own"
@@ -63,19 +65,27 @@ def _write(path: Path, data: bytes) -> Callable[[], None]:
 def _many(root: Path) -> Appends:
     """Finished jobs, and some of which the first megabyte is there."""
     many(root, FILES)
-    shape = Shape("grows", "bob", "etl", maps=2_200, reduces=10, slots=40)
+    job = make(Shape("grows", "bob", "etl", maps=2_200, reduces=10, slots=40), 900, CLUSTER + 10**9, 1)
+    text, own = writer.text(job), job.id.removeprefix("job_")
     for number in range(JOBS):
-        job = make(shape, 900 + number, CLUSTER + 10**9 + number, number)
-        (root / job.file_name).write_bytes(writer.text(job)[:MB])
-    return _growing(root, shape)
+        (root / job.file_name.replace(own, _other(own, number))).write_bytes(_text(text, own, number)[:MB])
+    return _growing(root, job.file_name, text, own)
 
 
-def _growing(root: Path, shape: Shape) -> Appends:
+def _other(own: str, number: int) -> str:
+    """Another id of the same length."""
+    return own.replace("_0900", f"_{900 + number:04d}")
+
+
+def _text(text: bytes, own: str, number: int) -> bytes:
+    return text.replace(own.encode(), _other(own, number).encode())
+
+
+def _growing(root: Path, name: str, text: bytes, own: str) -> Appends:
     for number in range(JOBS):
-        job = make(shape, 900 + number, CLUSTER + 10**9 + number, number)
-        text, path = writer.text(job), root / job.file_name
-        for at in range(MB, len(text) - MB, MB):
-            yield _write(path, text[at : at + MB])
+        mine, path = _text(text, own, number), root / name.replace(own, _other(own, number))
+        for at in range(MB, len(mine) - MB, MB):
+            yield _write(path, mine[at : at + MB])
 
 
 def _one(root: Path) -> Appends:
@@ -85,7 +95,7 @@ def _one(root: Path) -> Appends:
     begin = len(text) // 3
     path.write_bytes(text[:begin])
     (root / f"{job.id}_conf.xml").write_bytes(writer.conf_xml(job))
-    return iter([_write(path, text[at : at + MB]) for at in range(begin, len(text) - MB, MB)])
+    return (_write(path, text[at : at + MB]) for at in range(begin, len(text) - MB, MB))
 
 
 def _numbers(root: Path, appends: Appends) -> Iterator[float]:
