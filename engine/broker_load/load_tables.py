@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from engine.broker_load.columns import (
@@ -26,7 +28,7 @@ SPLIT = integer(
     "Partitions of the topic that share its leader's rates evenly: each may be anything from 0 to so many times as much.",
     title="split",
     width=5,
-    priority=2,
+    priority=1,
 )
 
 BROKERS = Table(
@@ -59,15 +61,15 @@ REPLICAS = Table(
     "replicas",
     "Load of each replica.",
     (
-        TOPIC,
+        replace(TOPIC, width=20, grow=40),
         PARTITION,
         BROKER,
         integer("position", "Position in the assignment; 0 is the preferred leader.", title="pos", width=4, priority=3),
         flag("leader", "Whether it leads.", width=6, priority=0),
-        number("cpu_pct_cores", "CPU, 100 is one core.", "% of a core", title="cpu", width=12, priority=0, grow=60),
-        number("disk_mb", "Disk.", "MB", title="disk MB", priority=1),
-        number("nw_in_kbs", "Network in.", KBS, title="in", priority=1),
-        number("nw_out_kbs", "Network out.", KBS, title="out", priority=1),
+        number("cpu_pct_cores", "CPU, 100 is one core.", "% of a core", title="cpu", width=10, priority=0, grow=60),
+        number("disk_mb", "Disk.", "MB", title="disk MB", priority=2),
+        number("nw_in_kbs", "Network in.", KBS, title="in", width=8, priority=1),
+        number("nw_out_kbs", "Network out.", KBS, title="out", width=8, priority=1),
         SPLIT,
         number("cpu_low", "Least CPU: 0 where the topic's rate is split evenly over several leaders.", hidden=True),
         number("cpu_high", "Most CPU: all of the topic's on this broker.", hidden=True),
@@ -87,7 +89,7 @@ PARTITIONS = Table(
     "partitions",
     "Partitions: whether their windows are valid, their leader, replicas and in-sync replicas.",
     (
-        TOPIC,
+        replace(TOPIC, width=16, grow=40),
         PARTITION,
         flag("valid", "All windows valid and not too many extrapolated.", width=5),
         Column("leader", pl.Int32, "Broker id of the leader, -1 without one.", kind="id", width=6, priority=0, grow=6),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import units
-from tui.widgets.bars import bar, share_bar
+from tui.widgets.bars import bar
 from tui.widgets.fragments import Fragment, cells, fit
 from tui.widgets.plot import spark
 
@@ -119,6 +119,12 @@ def flag_cell(cell: Cell) -> Sequence[Fragment]:
     return [(text, "severe" if loud else "dim")]
 
 
+def goal_cell(cell: Cell) -> Sequence[Fragment]:
+    """A goal without the word that all of them end in, where there is little room."""
+    name = str(cell.value or "")
+    return [(name if len(name) <= cell.width else name.removesuffix("Goal"), "")]
+
+
 def violated_cell(cell: Cell) -> Sequence[Fragment]:
     """Whether a goal is violated; unknown is said."""
     if cell.value is None:
@@ -180,5 +186,5 @@ AFTER_CELLS: dict[str, Any] = {
     "nw_out_physical_kbs": moved("nw_out_physical_kbs_before", "number"),
     "leaders": moved("leaders_before", "count"),
 }
-COST_CELLS: dict[str, Any] = {"cpu_pct_cores": share_bar(text="number"), "split": split_cell}
+COST_CELLS: dict[str, Any] = {"cpu_pct_cores": load_bar("number"), "split": split_cell}
 """Renderers by column: brokers, brokers before and after, replicas and partitions."""

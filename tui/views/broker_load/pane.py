@@ -13,7 +13,7 @@ from textual.containers import Horizontal, Vertical
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.broker_load import rolling
-from tui.views.broker_load.cells import AFTER_CELLS, BROKER_CELLS, count_cell, violated_cell
+from tui.views.broker_load.cells import AFTER_CELLS, BROKER_CELLS, count_cell, goal_cell, violated_cell
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, number, percent
 from tui.widgets.bars import share_bar
 from tui.widgets.control import NumberControl
@@ -58,6 +58,7 @@ class Pane(ViewPane):
     #bl-coverage { width: 36; }
     .-narrow #bl-coverage { display: none; }
     #bl-balance { height: 8; }
+    #bl-goal-facts { height: 2; }
     .-short #bl-balance { display: none; }
     #bl-what-leaders { height: 1fr; }
     #bl-what { height: 1fr; }
@@ -97,7 +98,10 @@ class Pane(ViewPane):
         sections.add(
             "goals",
             Vertical(
-                LiveTable(name=f"{NAME}/goals", id="bl-goals", renderers={"violated": violated_cell}),
+                LiveTable(
+                    name=f"{NAME}/goals", id="bl-goals", renderers={"violated": violated_cell, "goal": goal_cell}
+                ),
+                Facts(id="bl-goal-facts"),
                 LiveTable(name=f"{NAME}/balance", id="bl-balance"),
             ),
         )
@@ -207,6 +211,12 @@ class Pane(ViewPane):
         else:
             facts.show(self._group_facts(row))
 
+    @on(LiveTable.Highlighted, "#bl-goals")
+    def _goal(self) -> None:
+        row = self.query_one("#bl-goals", LiveTable).row
+        words = str(row["detail"] or ("violated" if row["violated"] else "kept")) if row else ""
+        self.query_one("#bl-goal-facts", Facts).show([(str(row["goal"]), words, "")] if row else [])
+
     def _group_facts(self, row: dict[str, Any]) -> list[Fact]:
         name = str(row.get("host") or row.get("rack") or "")
         note = (
@@ -298,7 +308,7 @@ class Pane(ViewPane):
             facts.show(
                 [
                     (
-                        "Space kills the broker or rack under the cursor, i demotes, v applies a plan, a adds a broker.",
+                        "Space kills the broker under the cursor, i demotes, v applies a plan, a adds.",
                         "",
                         "dim",
                     )
