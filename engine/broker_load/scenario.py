@@ -55,9 +55,9 @@ def standing(
     for row in lost:
         what = []
         if row["leaderless"]:
-            what.append(f"{row['leaderless']} partitions without a leader")
+            what.append(_many(row["leaderless"], "partition") + " without a leader")
         if row["breaches"]:
-            what.append(f"{row['breaches']} capacity thresholds newly broken, {row['worst']}")
+            what.append(_many(row["breaches"], "capacity threshold") + f" newly broken, {row['worst']}")
         findings.append(Finding("severe", f"loss of {row['failure']}", "not survivable: " + "; ".join(what)))
     percents = [float(row["headroom_pct"]) for row in single if row["headroom_pct"] is not None]  # type: ignore[arg-type]
     summary["unsurvivable_single_failures"] = len(lost)
@@ -66,6 +66,11 @@ def standing(
         worst = rows[0]
         text = f"{len(lost)} of {len(single)} not survivable" if lost else "each survivable"
         headline.append(Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok"))
+
+
+def _many(count: object, noun: str) -> str:
+    """``1 partition``, ``2 partitions``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _badness(row: dict[str, object]) -> tuple[float, ...]:
@@ -228,7 +233,8 @@ def _fail(
     # First, as what was just asked: a narrow screen shows the first entries only.
     headline.insert(0, Headline(f"if {names} fail", text, f"{room.breaches} breaches", level))  # type: ignore[arg-type]
     if leaderless or room.breaches:
-        detail = f"{leaderless} partitions without a leader, {room.breaches} capacity thresholds newly broken"
+        broken = _many(room.breaches, "capacity threshold")
+        detail = f"{_many(leaderless, 'partition')} without a leader, {broken} newly broken"
         findings.append(Finding("severe", f"failure of {names}", detail))
 
 
@@ -292,7 +298,7 @@ def _reassign(
     here = pl.DataFrame({"topic": topology.topic_names, "partition": topology.partition, "p": np.arange(topology.size)})
     known = plan.join(here, on=["topic", "partition"], how="inner", maintain_order="left")
     if known.height < plan.height:
-        notes.append(f"reassignment: {plan.height - known.height} partitions are not in this cluster")
+        notes.append(f"reassignment: {_many(plan.height - known.height, 'partition')} not in this cluster")
     if not known.height:
         notes.append("reassignment: nothing to apply")
         return
@@ -344,7 +350,7 @@ def _reassign(
     rows_moved = np.array(order, np.int64)
     frames["scenario_brokers"] = _scenario_brokers(shown, shown.sums, parameters.thresholds(), shown.states)
     frames["scenario_moves"] = _moves(topology, rows_moved, after.leader[rows_moved], after, np.array(moved_mb))
-    notes.append(f"reassignment of {len(order)} partitions moves {sum(moved_mb):,.0f} MB; loads as upstream")
+    notes.append(f"reassignment of {_many(len(order), 'partition')} moves {sum(moved_mb):,.0f} MB; loads as upstream")
 
 
 def _add_brokers(chosen: Cluster, count: int) -> pl.DataFrame:
