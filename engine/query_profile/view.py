@@ -298,7 +298,7 @@ class _Computation:
             seconds=length,
             listing=listed.rows(
                 frame,
-                {} if fits.large else listed.trends(by_class, work.x, [info.name for info in work.classes]),
+                {} if fits.large else self._trends(work, by_class, frame["class"].to_list()),
                 names,
             ),
             names=names,
@@ -316,6 +316,18 @@ class _Computation:
             at_ms=self.context.at_ms,
             detail=detail,
         )
+
+    def _trends(self, work: Workload, by_class: np.ndarray, shown: list[str]) -> dict[str, list[float]]:
+        """Sparklines of the rows shown: classes, groups of them, and what is joined into Others."""
+        place, names = profile.group(work, self.parameters.group)
+        wanted = self.parameters.filter
+        keep = np.array([not wanted or profile.matches(info, wanted) for info in work.classes], bool)
+        known = set(shown)
+        others = next((name for name in shown if name.startswith(profile.OTHERS) and name not in names), "")
+        row = {name: i for i, name in enumerate([*names, others])}
+        to = np.array([row[names[p]] if names[p] in known or not others else len(names) for p in place], np.int64)
+        used = by_class if by_class.any() else np.maximum(np.nan_to_num(work.x), 0)
+        return listed.trends(used, to, keep, [*names, others])
 
     # --- pieces ------------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from engine.query_profile.workload import ClassInfo
 from engine.reading import Source
 from tests.engine.query_profile.made import MTIME, compute, folder, read, recognised
 from tests.reference import reference
+
+SAMPLE = Path(__file__).parents[3] / "sample_data/query_profile/files"
 
 
 @pytest.mark.parametrize(
@@ -315,3 +318,15 @@ def test_equal_statements_are_told_apart_and_classes_without_text_keep_their_nam
     assert listing.labels(infos) == {
         "12 (ann)": "[ann] SELECT 1", "12 (bob)": "[bob] SELECT 1", "-77123456": "SELECT 2", "q.0a": "q.0a",
     }  # fmt: skip
+
+
+def test_sparklines_of_groups_and_others_add_up_to_those_of_the_classes() -> None:
+    files = folder(SAMPLE)
+    whole = sum(sum(trend) for trend in compute(files).detail.listing["trend"])
+    for choices in ({"group": "verb"}, {"top": 2}, {"group": "verb", "top": 1}, {"group": "user"}):
+        trends = compute(files, **choices).detail.listing["trend"]
+        assert all(len(trend) == 40 for trend in trends)
+        assert sum(sum(trend) for trend in trends) == pytest.approx(whole)
+    chosen = compute(files, group="verb", filter="select").detail.listing
+    assert chosen["name"].to_list() == ["SELECT"]
+    assert sum(chosen["trend"][0]) < whole
