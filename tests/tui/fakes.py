@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 
 from engine.inputs import FileInfo, Inputs
 from engine.live.session import Session
-from engine.live.status import Ignored, RootStatus, Status
+from engine.live.status import Ignored, Mode, RootStatus, Status
 from engine.parameters import Parameters, option
 from engine.problems import Problem
 from engine.result import Headline, Result
@@ -138,6 +138,7 @@ class FakeSession:
         self.files = 3
         self.stale = 0
         self.closed = False
+        self.mode: Mode = "events"
         self.frozen: list[int] = []
         self._changed: Callable[[frozenset[str]], None] | None = None
         self.watching = threading.Event()
@@ -188,7 +189,7 @@ class FakeSession:
     @property
     def status(self) -> Status:
         return Status(
-            roots=(RootStatus("/data", "events"),),
+            roots=(RootStatus("/data", self.mode),),
             files=self.files,
             ignored=(Ignored("/data/notes.txt", "no view reads it"),),
             ignored_count=1,

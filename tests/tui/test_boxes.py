@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, Stage, play, screen_lines, stage
 from tui.screens.box import Box
 from tui.screens.help import HelpScreen
@@ -124,5 +125,21 @@ def test_cursors_are_reversed_without_colours(no_color: bool, tmp_path: Path, mo
                 )
                 first = next(iter(control.render_line(0)))
                 assert first.text.startswith(control.label) and first.style is not None and first.style.reverse
+
+    play(story)
+
+
+def test_a_missing_folder_is_named_where_its_data_would_be(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            s.session.mode = "missing"
+            s.session.views["fake-view"].error = NoInput("nothing here")
+            s.session.change()
+            await s.see("Nothing to show: nothing here")
+            await s.see("/data is not there; it is shown as soon as it is.")
+            assert "Watching" not in s.text()
+            s.session.mode = "events"
+            s.session.change()
+            await s.see("Watching /data")
 
     play(story)

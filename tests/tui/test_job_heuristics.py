@@ -433,3 +433,16 @@ def test_themes_draw_severities_apart(cluster: Path, tmp_path: Path) -> None:
                 assert styles[at] != styles[at + 2], f"{theme}: a MODERATE letter looks like a NONE one"
 
     play(story)
+
+
+def test_w_goes_to_the_controls_also_of_a_job_that_is_still_to_be_read(cluster: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with screen(cluster, tmp_path) as s:
+            await s.press("w")
+            await s.until(lambda: isinstance(s.app.focused, NumberControl))
+            assert s.app.focused.id == "what-map-mb"
+            assert not s.app.pane.query_one("#job-what-if", LiveTable).display, "nothing is predicted yet"
+            await s.press("down", "up", "plus")
+            await s.until(lambda: s.app.pane.query_one("#job-what-if", LiveTable).display)
+
+    play(story)

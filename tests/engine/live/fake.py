@@ -157,3 +157,38 @@ def until(condition: Callable[[], bool], deadline_s: float = 5.0) -> None:
     while not condition():
         assert time.monotonic() < end, "did not converge"
         time.sleep(0.005)
+
+
+def values(live: Session) -> list[int]:
+    """The second fields of all lines."""
+    return [row[1] for row in rows(live)["lines"]]
+
+
+def keys(live: Session) -> list[str]:
+    """The first fields of all lines."""
+    return [row[0] for row in rows(live)["lines"]]
+
+
+def docs(live: Session) -> list[tuple[Any, ...]]:
+    """The rows of all documents."""
+    return rows(live)["docs"]
+
+
+def kinds(live: Session) -> set[str]:
+    """The kinds of the problems there are."""
+    return {problem.kind for problem in live.inputs("fake").problems}
+
+
+def view_of(live: Session) -> FakeView:
+    """The session's view, with what it was asked to read."""
+    found = live.views["fake"]
+    assert isinstance(found, FakeView)
+    return found
+
+
+def pack(data: bytes, ending: str) -> bytes:
+    import gzip
+
+    import zstandard
+
+    return gzip.compress(data) if ending == ".gz" else zstandard.ZstdCompressor().compress(data)

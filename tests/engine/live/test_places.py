@@ -1,0 +1,176 @@
+"""Names, links and roots: what is looked at, what counts once, what is passed over."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine.live.follow as follow
+import engine.live.tail as tail
+from engine.live.session import Session
+from tests.engine.live.fake import FakeView, keys, kinds, line, session, values
+
+
+@pytest.mark.parametrize("name", [".a.log", "a.log.tmp", "a.log.part", "a.log~", "a.log_tmp", ".a.log.crc", "a.crc"])
+def test_scratch_files_are_ignored(tmp_path: Path, live: Session, name: str) -> None:
+    (tmp_path / name).write_bytes(line("a", 1))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / name).write_bytes(line("a", 1))
+    live.scan()
+    live.look({str(tmp_path / name)})
+    assert values(live) == [] and live.status.files == 0
+
+
+def test_ignore_patterns(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log", "old/c.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(line(name, 1))
+    live = session(tmp_path, ignore=("b.*", "old"))
+    live.scan()
+    assert keys(live) == ["a.log"]
+
+
+def test_one_file_under_several_names_counts_once(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "other"
+    (root / "sub").mkdir(parents=True)
+    other.mkdir()
+    (root / "a.log").write_bytes(line("a", 1))
+    os.link(root / "a.log", root / "hard.log")
+    (root / "soft.log").symlink_to("a.log")
+    (root / "sub" / "b.log").write_bytes(line("b", 2))
+    (root / "again").symlink_to("sub")
+    (root / "sub" / "loop").symlink_to("..")
+    (other / "link").symlink_to(root)
+    live = session(root, root / "sub", other, root, root / "a.log", settle_s=0.0)
+    live.scan()
+    assert values(live) == [1, 2]
+    assert sorted(info.label for info in live.inputs("fake").files.values()) == ["a.log", "sub/b.log"]
+    (root / "a.log").unlink()
+    live.scan()
+    assert values(live) == [1, 2], "it lives on under its other name"
+    (root / "hard.log").unlink()
+    live.scan()
+    assert values(live) == [2]
+
+
+def test_links_to_files_and_folders_outside(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (outside / "a.log").write_bytes(line("a", 1))
+    (outside / "b.log").write_bytes(line("b", 2))
+    (root / "a.log").symlink_to(outside / "a.log")
+    (root / "folder").symlink_to(outside)
+    live = session(root, settle_s=0.0)
+    live.scan()
+    assert values(live) == [1, 2]
+    with (outside / "b.log").open("ab") as file:
+        file.write(line("c", 3))
+    live.look({str(root / "folder" / "b.log")})
+    assert values(live) == [1, 2, 3]
+    not_followed = session(root, follow_symlinks=False)
+    not_followed.scan()
+    assert values(not_followed) == []
+
+
+def test_broken_and_circular_links_sockets_and_pipes_are_passed_over(tmp_path: Path, live: Session) -> None:
+    (tmp_path / "a.log").write_bytes(line("a", 1))
+    (tmp_path / "broken.log").symlink_to("nowhere")
+    (tmp_path / "self.log").symlink_to("self.log")
+    os.mkfifo(tmp_path / "pipe.log")
+    (tmp_path / "null.log").symlink_to("/dev/zero")
+    (tmp_path / "topipe.log").symlink_to("pipe.log")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.path.relpath(tmp_path / "socket.log"))
+        live.scan()
+        live.look({str(tmp_path / name) for name in ("pipe.log", "socket.log", "broken.log", "self.log", "null.log")})
+    assert values(live) == [1] and kinds(live) == set()
+    reasons = {item.path.rsplit("/", 1)[1]: item.reason for item in live.status.ignored}
+    assert reasons["pipe.log"] == reasons["null.log"] == "not a regular file"
+    assert reasons["broken.log"] == "broken link" and "self.log" in reasons
+
+
+def test_a_pipe_put_in_the_place_of_a_file_between_scan_and_read(
+    tmp_path: Path, live: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(line("a", 1))
+    real = follow.Content
+
+    def swapped(name: str, **limits: Any) -> tail.Content:
+        path.unlink()
+        os.mkfifo(path)
+        monkeypatch.setattr(follow, "Content", real)
+        return real(name, **limits)
+
+    monkeypatch.setattr(follow, "Content", swapped)
+    live.scan()
+    assert values(live) == []
+    live.scan()
+    assert values(live) == []
+
+
+def test_names_that_are_not_utf8_or_hostile(tmp_path: Path, live: Session) -> None:
+    for count, name in enumerate([b"\xff\xfe.log", b"a\x1b[31m\n.log", "ü😀.log".encode(), b"\xed\xa0\x80.log"]):
+        (tmp_path / os.fsdecode(name)).write_bytes(line(count, count) + b"bad\n")
+    live.scan()
+    assert values(live) == [0, 1, 2, 3]
+    for info in live.inputs("fake").files.values():
+        info.path.encode()
+        assert info.path.isprintable() and info.label.isprintable()
+    assert all(problem.path.isprintable() for problem in live.inputs("fake").problems)
+    assert len(live.inputs("fake").problems) == 4
+
+
+def test_deep_and_long_paths(tmp_path: Path, live: Session) -> None:
+    here = Path.cwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(30):  # 30 x 200 characters is beyond PATH_MAX
+            Path("d" * 200).mkdir()
+            os.chdir("d" * 200)
+        Path("a.log").write_bytes(line("a", 1))
+    finally:
+        os.chdir(here)
+    (tmp_path / "b.log").write_bytes(line("b", 2))
+    live.scan()
+    assert values(live) == [2] and kinds(live) == {"unreadable"}
+
+
+def test_root_missing_then_there_then_gone_then_a_file(tmp_path: Path) -> None:
+    root = tmp_path / "later"
+    live = session(root, settle_s=0.0)
+    live.scan()
+    assert kinds(live) == {"missing-root"} and {problem.kind for problem in live.problems} == {"missing-root"}
+    root.mkdir()
+    (root / "a.log").write_bytes(line("a", 1))
+    live.scan()
+    assert values(live) == [1] and kinds(live) == set()
+    root.rename(tmp_path / "away")
+    live.scan()
+    assert values(live) == [] and kinds(live) == {"missing-root"}
+    root.write_bytes(line("b", 2))
+    live.scan()
+    assert values(live) == [2]
+    root.write_bytes(line("b", 2) + line("c", 3))
+    live.look({str(root)})
+    assert values(live) == [2, 3]
+    root.unlink()
+    (tmp_path / "away").rename(root)
+    live.scan()
+    assert values(live) == [1]
+
+
+def test_root_given_as_link_relative_and_with_a_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.log").write_bytes(line("a", 1))
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.chdir(tmp_path)
+    live = Session(["link/", "real", "./link"], [FakeView()])
+    live.scan(final=True)
+    live.close()
+    assert [info.label for info in live.inputs("fake").files.values()] == ["a.log"]
