@@ -59,6 +59,7 @@ def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonPar
     with np.errstate(all="ignore"):
         if parameters.mode == "statistical":
             facts += _statistical(detail, row, left, right, parameters)
+            facts += _changes(detail, row)
         elif parameters.mode == "design":
             facts += _design(row, parameters)
         else:
@@ -113,6 +114,25 @@ def _statistical(
         facts.append(Fact("pooled", "upstream puts several metrics into this sample; it is shown, never counted"))
     if row["upstream_matched"] is not None:
         facts.append(Fact("upstream", _why(row, parameters), "moderate" if row["disagree"] else ""))
+    return facts
+
+
+def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
+    """Where the level changes along the runs of both sides, in time order."""
+    found = detail.change_points(row["row"])
+    if found is None:
+        return []
+    facts = []
+    unit = f" {row['unit']}" if row["unit"] else ""
+    sides = ("left", "right")
+    for point, position in zip(found.points, found.positions, strict=True):
+        run = detail.axis.runs[position]
+        here, before = (int(detail.axis.sides[at]) for at in (position, max(position - 1, 0)))
+        where = f"inside the {sides[here]} side" if here == before else "where the side changes"
+        change = point.relative_change
+        share = f" ({change:+.1%})" if math.isfinite(change) else ""
+        text = f"from {run.job}/{run.name} on: {_number(point.mean_before)} to {_number(point.mean_after)}{unit}{share}"
+        facts.append(Fact("change", f"{text}, p {_p(point.p_value)}, {where}", "moderate"))
     return facts
 
 
