@@ -16,21 +16,18 @@ import msgspec
 import numpy as np
 
 from engine.formats.avro_binary import BadRecord, BadSchema, Compiler, length, varint, varints
-from engine.job_heuristics.events import (
-    ANYWHERE,
-    HANDLERS,
+from engine.job_heuristics.events import ANYWHERE, HANDLERS, OFFICIAL, Collector
+from engine.job_heuristics.records import (
     IGNORED,
     NAMESPACE,
-    OFFICIAL,
     RECORDS,
-    Collector,
     Counter,
     Counters,
     Group,
     MapAttemptFinished,
+    Record,
     TaskAttemptUnsuccessfulCompletion,
     TaskFinished,
-    _Record,
     missing_fields,
 )
 from engine.job_heuristics.tables import COUNTER_COLUMNS
@@ -42,7 +39,7 @@ _MOST_PATTERNS = 48
 _TIME_MAX = 2**53
 
 
-class Packed(_Record):
+class Packed(Record):
     """Counters that matched a pattern: which one, and the bytes of the wanted values."""
 
     pattern: Any

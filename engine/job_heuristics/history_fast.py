@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.events import ANYWHERE, OFFICIAL, Collector, Counters
+from engine.job_heuristics.events import ANYWHERE, OFFICIAL, Collector
+from engine.job_heuristics.records import Counters
 from engine.job_heuristics.tables import (
     ATTEMPT_ENDS,
     ATTEMPT_STARTS,

@@ -8,15 +8,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from engine.job_heuristics.events import (
-    HANDLERS,
-    IGNORED,
-    NAMESPACE,
-    RECORDS,
-    Collector,
-    missing_fields,
-)
+from engine.job_heuristics.events import HANDLERS, Collector
 from engine.job_heuristics.history_fast import FastLines
+from engine.job_heuristics.records import IGNORED, NAMESPACE, RECORDS, missing_fields
 from engine.text import decode
 
 _START = b'{"type":"'

@@ -8,14 +8,8 @@ from typing import Any
 import msgspec
 
 from engine.job_heuristics.conf import JOB_IN_NAME
-from engine.job_heuristics.events import (
-    Collector,
-    Counter,
-    Counters,
-    Group,
-    counter_row,
-    job_of,
-)
+from engine.job_heuristics.events import Collector, counter_row, job_of
+from engine.job_heuristics.records import Counter, Counters, Group
 from engine.job_heuristics.tables import INPUTS
 from engine.reading import Reading, Source
 from engine.tables import Table

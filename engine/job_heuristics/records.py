@@ -1,0 +1,263 @@
+"""The events of a job history as typed records: which record each event type has, and what Hadoop needs of each."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+NAMESPACE = "org.apache.hadoop.mapreduce.jobhistory."
+LONG_MAX = 2**63 - 1
+
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=LONG_MAX)]
+"""A Java long: what does not fit is a bad record, never a wrapped number."""
+Time = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+"""Epoch ms; -1 is Hadoop's word for unset. The bound keeps differences exact."""
+
+
+class Record(msgspec.Struct, gc=False):
+    """Base of all records: plain values, no reference cycles."""
+
+
+class Union(Record):
+    """Avro's JSON form of a nullable string."""
+
+    string: str | None = None
+
+
+Text = str | Union | None
+
+
+class Counter(Record):
+    """One counter."""
+
+    name: str
+    value: Long
+
+
+class Group(Record):
+    """A group of counters. Hadoop's own name is ``name``."""
+
+    name: str
+    counts: list[Counter]
+
+
+class Counters(Record):
+    """Counters, plain or in the wrapping of a union."""
+
+    groups: list[Group] | None = None
+    wrapped: Counters | None = msgspec.field(default=None, name=NAMESPACE + "JhCounters")
+
+
+class AMStarted(Record):
+    """An application master began."""
+
+    startTime: Time
+    applicationAttemptId: Text = None
+    containerId: Text = None
+    nodeManagerHost: Text = None
+
+
+class JobSubmitted(Record):
+    """The job was submitted."""
+
+    jobid: str
+    submitTime: Time
+    jobName: Text = None
+    userName: Text = None
+    jobQueueName: Text = None
+    workflowId: Text = None
+    workflowName: Text = None
+    workflowNodeName: Text = None
+
+
+class JobQueueChange(Record):
+    """The job moved to a queue."""
+
+    jobid: str
+    jobQueueName: Text = None
+
+
+class JobInited(Record):
+    """The application master knows the splits."""
+
+    jobid: str
+    launchTime: Time
+    totalMaps: Long
+    totalReduces: Long
+    uberized: bool | None = None
+
+
+class JobInfoChange(Record):
+    """Corrected times of the job."""
+
+    jobid: str
+    submitTime: Time
+    launchTime: Time
+
+
+class JobFinished(Record):
+    """The job succeeded."""
+
+    jobid: str
+    finishTime: Time
+    finishedMaps: Long
+    finishedReduces: Long
+
+
+class JobUnsuccessfulCompletion(Record):
+    """The job failed or was killed."""
+
+    jobid: str
+    finishTime: Time
+    jobStatus: Text = None
+    finishedMaps: Long = 0
+    finishedReduces: Long = 0
+    diagnostics: Text = None
+
+
+class TaskStarted(Record):
+    """A task was scheduled."""
+
+    taskid: str
+    startTime: Time
+    taskType: str = ""
+    splitLocations: Text = None
+
+
+class TaskAttemptStarted(Record):
+    """A container began to work for a task."""
+
+    taskid: str
+    attemptId: str
+    startTime: Time
+    taskType: str = ""
+    trackerName: Text = None
+    containerId: Text = None
+    locality: Text = None
+    avataar: Text = None
+
+
+class MapAttemptFinished(Record):
+    """An attempt of a map ended well. Its counters stand again in the task's own event and are not decoded here."""
+
+    taskid: str
+    attemptId: str
+    finishTime: Time
+    taskType: str = ""
+    taskStatus: str = "SUCCEEDED"
+    mapFinishTime: Time | None = None
+    shuffleFinishTime: Time | None = None
+    sortFinishTime: Time | None = None
+    hostname: Text = None
+    rackname: Text = None
+    state: Text = None
+    clockSplits: msgspec.Raw = msgspec.Raw(b"")
+    cpuUsages: msgspec.Raw = msgspec.Raw(b"")
+    vMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+    physMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+
+
+class TaskAttemptUnsuccessfulCompletion(Record):
+    """An attempt failed or was killed."""
+
+    taskid: str
+    attemptId: str
+    finishTime: Time
+    taskType: str = ""
+    status: str = "FAILED"
+    hostname: Text = None
+    rackname: Text = None
+    error: Text = None
+    counters: Counters | None = None
+    clockSplits: msgspec.Raw = msgspec.Raw(b"")
+    cpuUsages: msgspec.Raw = msgspec.Raw(b"")
+    vMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+    physMemKbytes: msgspec.Raw = msgspec.Raw(b"")
+
+
+class TaskFinished(Record):
+    """A task ended well."""
+
+    taskid: str
+    finishTime: Time
+    taskType: str = ""
+    status: str = "SUCCEEDED"
+    counters: Counters | None = None
+    successfulAttemptId: Text = None
+
+
+class TaskFailed(Record):
+    """A task failed or was killed."""
+
+    taskid: str
+    finishTime: Time
+    taskType: str = ""
+    error: Text = None
+    failedDueToAttempt: Text = None
+    status: str = "FAILED"
+    counters: Counters | None = None
+
+
+RECORDS: dict[str, tuple[str, type[Record]]] = {
+    "AM_STARTED": ("AMStarted", AMStarted),
+    "JOB_SUBMITTED": ("JobSubmitted", JobSubmitted),
+    "JOB_QUEUE_CHANGED": ("JobQueueChange", JobQueueChange),
+    "JOB_INITED": ("JobInited", JobInited),
+    "JOB_INFO_CHANGED": ("JobInfoChange", JobInfoChange),
+    "JOB_FINISHED": ("JobFinished", JobFinished),
+    "JOB_FAILED": ("JobUnsuccessfulCompletion", JobUnsuccessfulCompletion),
+    "JOB_KILLED": ("JobUnsuccessfulCompletion", JobUnsuccessfulCompletion),
+    "JOB_ERROR": ("JobUnsuccessfulCompletion", JobUnsuccessfulCompletion),
+    "TASK_STARTED": ("TaskStarted", TaskStarted),
+    "TASK_FINISHED": ("TaskFinished", TaskFinished),
+    "TASK_FAILED": ("TaskFailed", TaskFailed),
+    "MAP_ATTEMPT_FINISHED": ("MapAttemptFinished", MapAttemptFinished),
+    "REDUCE_ATTEMPT_FINISHED": ("ReduceAttemptFinished", MapAttemptFinished),
+    "SETUP_ATTEMPT_FINISHED": ("TaskAttemptFinished", MapAttemptFinished),
+    "CLEANUP_ATTEMPT_FINISHED": ("TaskAttemptFinished", MapAttemptFinished),
+    **{f"{side}_ATTEMPT_STARTED": ("TaskAttemptStarted", TaskAttemptStarted)
+       for side in ("MAP", "REDUCE", "SETUP", "CLEANUP")},
+    **{f"{side}_ATTEMPT_{how}": ("TaskAttemptUnsuccessfulCompletion", TaskAttemptUnsuccessfulCompletion)
+       for side in ("MAP", "REDUCE", "SETUP", "CLEANUP") for how in ("FAILED", "KILLED")},
+}  # fmt: skip
+"""Event type → name of its Avro record and our reading of it."""
+
+IGNORED = frozenset({"TASK_UPDATED", "NORMALIZED_RESOURCE", "JOB_PRIORITY_CHANGED", "JOB_STATUS_CHANGED"})
+"""Event types without a fact this view uses."""
+
+_NEEDS = {
+    "JobSubmitted": ("jobid", "jobName", "userName", "submitTime", "jobConfPath", "acls", "jobQueueName"),
+    "JobInited": ("jobid", "launchTime", "totalMaps", "totalReduces", "jobStatus", "uberized"),
+    "AMStarted": ("applicationAttemptId", "startTime", "containerId", "nodeManagerHost", "nodeManagerPort",
+                  "nodeManagerHttpPort"),
+    "TaskStarted": ("taskid", "taskType", "startTime", "splitLocations"),
+    "TaskAttemptStarted": ("taskid", "taskType", "attemptId", "startTime", "trackerName", "httpPort", "shufflePort",
+                           "containerId"),
+    "TaskFinished": ("taskid", "taskType", "finishTime", "status", "counters"),
+    "TaskFailed": ("taskid", "taskType", "finishTime", "error", "failedDueToAttempt", "status"),
+}  # fmt: skip
+
+
+def missing_fields(schema: Any) -> dict[str, str]:
+    """What Hadoop 2.7.3 would say about each record of the writer's ``schema`` that lacks a field it needs.
+
+    ``schema`` is the decoded second line of a history; anything else gives nothing. Record name → message.
+    """
+    said: dict[str, str] = {}
+    try:
+        records = next(f["type"] for f in schema["fields"] if f["name"] == "event")
+        for record in records:
+            name = record["name"]
+            has = {f["name"] for f in record["fields"]}
+            for needed in _NEEDS.get(name, ()):
+                if needed not in has:
+                    full = NAMESPACE + name
+                    said[name] = (
+                        f"org.apache.avro.AvroTypeException: Found {full}, expecting {full}, "
+                        f"missing required field {needed}"
+                    )
+                    break
+    except (TypeError, KeyError, StopIteration, AttributeError):
+        return {}
+    return said
