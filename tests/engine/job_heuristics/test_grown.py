@@ -53,7 +53,7 @@ def lines_of(job: writer.Job) -> list[bytes]:
 class Watched:
     """A folder with some finished jobs, and one history that grows."""
 
-    def __init__(self, folder: Path, job: writer.Job, others: int = 4) -> None:
+    def __init__(self, folder: Path, job: writer.Job, others: int = 2) -> None:
         for n in range(others):
             done = make(Shape(f"job{n}", "ann", "etl", 5, 1), n + 1, CLUSTER + 1000 * n, n)
             (folder / done.file_name).write_bytes(writer.text(done))
@@ -122,12 +122,12 @@ def test_growing_history_gives_what_a_fresh_start_gives(
     live = Watched(tmp_path, grows(seed, state=state))
     at = 0
     while at < len(data):
-        step = rng.randrange(1, len(data) // 5)  # most cuts are within a line
+        step = rng.randrange(1, len(data) // 3)  # most cuts are within a line
         live.write(data[at : at + step])
         at += step
         live.check()
     assert live.check().tables["jobs"].filter(pl.col("name") == "grows")["state"].to_list() == [state]
-    assert followed.count("taken") > 3 and "refused" not in followed
+    assert followed.count("taken") >= 2 and "refused" not in followed
 
 
 def test_binary_history_grows_alike(tmp_path: Path, followed: list[str]) -> None:
@@ -161,7 +161,7 @@ def disturbed(lines: list[bytes], rng: random.Random) -> list[bytes]:
     return head + body
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_whatever_the_events_say(seed: int, tmp_path: Path, followed: list[str]) -> None:
     rng = random.Random(seed)
     job = grows(10 + seed, maps=12, reduces=3)
