@@ -231,7 +231,7 @@ class CsvRows:
     id = "csv"
     title = "CSV: raw metrics, samples, broker observations, topology, broker list"
     append = True
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -246,7 +246,8 @@ class CsvRows:
         problems: list[Problem] = []
         columns = list(state["columns"]) if state is not None else _header(data.split(b"\n", 1)[0])
         shape = _shape(columns)
-        if final and end and shape is not None and not shape.grows and data[end:].count(b",") == len(columns) - 1:
+        headed = end > 0 or state is not None
+        if final and headed and shape is not None and not shape.grows and data[end:].count(b",") == len(columns) - 1:
             place = data.count(b"\n") + 1 + (int(state["lines"]) if state is not None else 0)
             reason = "the last line has no line end: taken as it is, it may be cut"
             problems.append(Problem.at(source.path, "cut-file", reason, line=place))
