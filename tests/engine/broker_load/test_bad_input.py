@@ -262,14 +262,16 @@ def test_broker_list_of_any_width_and_without_a_last_line_end() -> None:
     assert not CsvRows().recognise("b.csv", b"broker,host,metric\n1,a,3\n")
 
 
-def test_last_broker_counts_also_where_the_list_is_read_in_two_steps(tmp_path: Path) -> None:
+def test_last_broker_counts_also_where_the_list_is_read_in_two_steps() -> None:
     """The lines before were taken while the file might still grow; the last one comes when nothing follows."""
-    made = simple(tmp_path)
-    made.write()
-    (tmp_path / "brokers.csv").write_text("broker,host,rack,alive\n1,a,r,true\n2,b,r,true\n7,c,s,true")
-    inputs = read(tmp_path)
-    assert 7 in compute(inputs).tables["brokers"]["broker"].to_list()
-    assert [(p.kind, p.line) for p in inputs.problems] == [("cut-file", 4)]
+    from engine.broker_load.readers.tabular import CsvRows
+
+    data = b"broker,host,rack,alive\n1,a,r,true\n7,c,s,true"
+    source = Source("/in/b.csv", "b.csv", T0, len(data))
+    first = CsvRows().read(source, data, None, False)
+    rest = CsvRows().read(source, data[first.consumed :], first.state, True)
+    assert rest.rows["broker_list"]["broker"].to_list() == [7]
+    assert [(p.kind, p.line) for p in rest.problems] == [("cut-file", 3)]
 
 
 def test_csv_rows_that_do_not_fit(tmp_path: Path) -> None:
