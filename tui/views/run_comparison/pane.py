@@ -167,6 +167,7 @@ class Pane(ViewPane):
         self.range_from: tuple[str, str] | None = None
         self._specs: dict[str, Table] = {}
         self._tests: Mapping[str, str] = {}
+        self._strips: tuple[Any, dict[tuple[Any, ...], Sequence[Fragment]]] = (None, {})
         self._steps: tuple[int, ...] = ()
 
     # -- layout -------------------------------------------------------------------------------------------------
@@ -317,8 +318,16 @@ class Pane(ViewPane):
         detail = self.result.detail if self.result is not None else None
         if detail is None:
             return [("", "")]
-        left, right = detail.sample(cell.row["row"])
-        return strip(left.tolist(), right.tolist(), cell.width, cell.glyphs)
+        if (
+            self._strips[0] is not detail.samples
+        ):  # another threshold leaves the samples, and their strips, as they were
+            self._strips = detail.samples, {}
+        key = cell.row["row"], cell.width, id(cell.glyphs)
+        drawn = self._strips[1].get(key)
+        if drawn is None:
+            left, right = detail.sample(cell.row["row"])
+            drawn = self._strips[1][key] = strip(left.tolist(), right.tolist(), cell.width, cell.glyphs)
+        return drawn
 
     def _side(self, cell: Cell) -> Sequence[Fragment]:
         """The side with an arrow towards it, and a star if the run is marked."""
