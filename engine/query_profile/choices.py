@@ -59,5 +59,10 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
     faster: Annotated[float, option("How many times faster the class becomes.", unit="times", low=1, high=1e6)] = 2.0
     drop: Annotated[bool, option("Drop the class instead.")] = False
     level: Annotated[float, option("Nominal coverage of intervals.", low=0.5, high=0.99)] = 0.9
-    draws: Annotated[int, option("Bootstrap replicates behind the intervals; 0 gives none.", low=0, high=2000)] = 100
-    seed: Annotated[int, option("Seed of the bootstrap.", low=0)] = 1
+    draws: Annotated[
+        int,
+        option(
+            "Bootstrap fits, or chains of the posterior, behind the intervals; 0 gives no intervals.", low=0, high=2000
+        ),
+    ] = 100
+    seed: Annotated[int, option("Seed of both.", low=0)] = 1
