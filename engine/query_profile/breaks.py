@@ -27,7 +27,7 @@ FULLEST = 0.97
 BREAK_GAIN = 0.15
 """A break is only reported if two fits lower the absolute error by this share more than twice as many costs do anyway."""
 
-WIDER, WIDER_BLOCKS = 1.2, 1.2
+WIDER, WIDER_ELBOW, WIDER_BLOCKS = 1.2, 1.12, 1.2
 """What draws of the posterior (chains are short, weights are plugged in) and block bootstrap fits (blocks are few, costs
 are bent at 0) lack: set so that nominal 90 % intervals cover about 90 % of the classes that matter in generated scenarios
 with known truth; the benchmark reports other seeds, and another generator."""
@@ -313,7 +313,7 @@ def attribute(
         background += float(level_y.sum())
         predicted[here] = fitted
         if len(costs.draws):
-            spread.append(np.maximum(sums + widen(costs, y[here], fitted, sums), 0.0))
+            spread.append(np.maximum(sums + widen(costs, y[here], fitted, sums, bool(bent and bent.found)), 0.0))
         share = (end - begin) / rows if rows else 0.0
         time += costs.time * share
         call += costs.call * share
@@ -328,10 +328,10 @@ def attribute(
     return Attribution(total, low, high, predicted, time, call, background, tuple(parts), bent, broken, draws, late)
 
 
-def widen(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray) -> np.ndarray:
+def widen(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray, bent: bool = False) -> np.ndarray:
     """Deviations (B, J) of the draws from ``center``, widened for drift that blocks do not hold in full: by
     sqrt((1 + rho)/(1 - rho)) of the residuals' correlation at the distance of one block, and by ``WIDER`` or
-    ``WIDER_BLOCKS``."""
+    ``WIDER_BLOCKS`` (past an elbow, whose doubt the draws know already, ``WIDER_ELBOW``)."""
     deviation = costs.draws - center
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
@@ -339,5 +339,6 @@ def widen(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray) -
     rho = 0.0
     if len(residual) > 3 * lag and residual.std() > 0:
         rho = float(np.clip(np.corrcoef(residual[lag:], residual[:-lag])[0, 1], 0.0, 0.8))
-    factor = (WIDER if costs.ahead is not None else WIDER_BLOCKS) * np.sqrt((1 + rho) / (1 - rho))
+    wider = WIDER_ELBOW if bent else WIDER if costs.ahead is not None else WIDER_BLOCKS
+    factor = wider * np.sqrt((1 + rho) / (1 - rho))
     return np.asarray(deviation * factor)
