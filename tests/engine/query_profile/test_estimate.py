@@ -35,15 +35,23 @@ def test_captured_postgresql_with_measured_truth() -> None:
     files, group, truth = captured(reference("query-profile") / "capture-pg15")
     result = compute(files)
     assert result.summary["intervals_used"] == 240
+    inside: list[bool] = []
+    widths: list[float] = []
     by_group: dict[str, float] = {}
     wlr: dict[str, float] = {}
     for row in result.tables["classes"].iter_rows(named=True):
         name = group.get(row["queryid"], "")
         by_group[name] = by_group.get(name, 0.0) + row["y_total"]
+        true = truth.get(name, 0.0)
+        if list(group.values()).count(name) == 1 and true > 0.01 * sum(truth.values()):
+            inside.append(row["y_low"] <= true <= row["y_high"])
+            widths.append((row["y_high"] - row["y_low"]) / true)
         wlr[name] = wlr.get(name, 0.0) + row["y_wlr"]
     assert misattribution(by_group, truth) <= 0.15
     assert by_group["sleep"] < 2e6
     assert misattribution(wlr, truth) > 0.9
+    assert sum(inside) >= 0.85 * len(inside)
+    assert np.median(widths) < 1
     summary = result.summary
     assert abs(summary["attributed"] + summary["background"] + summary["unattributed"] - summary["y_measured"]) < 1
 
