@@ -2,7 +2,7 @@
 
 Two histories, each of about 1 GB or of one huge job: many finished jobs of which some grow in turn, and one running job
 of 22,000 tasks. The first figures are the engine's, through its own watch of the folder; the others are those of the
-dashboard on a pseudo-terminal, until the first hundred bytes after the write have arrived. ``LOADLENS_BENCH_FILES`` sets
+dashboard on a pseudo-terminal, until its first bytes after the write (idle, it writes none). ``LOADLENS_BENCH_FILES`` sets
 the number of finished jobs, ``LOADLENS_BENCH_APPENDS`` how often each history grows at most.
 """
 
@@ -139,11 +139,11 @@ def _screen(root: Path, appends: Appends) -> Iterator[float]:
             before, seen = len(t.output), len(t.arrived)
             begun = time.monotonic()
             append()
-            t.until(lambda before=before: len(t.output) > before + 100, 30)  # type: ignore[misc]
+            t.until(lambda before=before: len(t.output) > before + 20, 30)  # type: ignore[misc]
             size = 0
             for moment, count in t.arrived[seen:]:
                 size += count
-                if size > 100:
+                if size > 20:
                     yield moment - begun
                     break
             t.quiet(0.25, 30)
