@@ -226,6 +226,8 @@ def _word(passed: bool | None) -> str:
 
 
 def _take(values: Any, rows: NDArray[np.int64]) -> Any:
+    if rows.size == len(values):
+        return values  # rows rise, so these are all
     return values[rows] if isinstance(values, np.ndarray) else [values[i] for i in rows]
 
 
@@ -365,14 +367,11 @@ def statistical_compared(
     columns["runs_needed"] = _needed_runs(judged("runs_needed"), columns)
     columns["effect"] = _effects(columns["ratio"], words, changed, prepared.directions)
     answer = _answer(pool, parameters, prepared.moments)
-    says = [None if k < 0 else bool(answer.matched[k]) for k in prepared.key_of.tolist()]
-    columns["upstream_matched"] = says
-    columns["disagree"] = [
-        None
-        if said is None
-        else (said and word == statistical.DIFFERENT) or (not said and word == statistical.EQUIVALENT)
-        for said, word in zip(says, words.tolist(), strict=True)
-    ]
+    told = prepared.key_of >= 0
+    said = np.zeros(told.size, dtype=bool)
+    said[told] = answer.matched[prepared.key_of[told]]
+    columns["upstream_matched"] = _told(said, told)
+    columns["disagree"] = _told(words == np.where(said, statistical.DIFFERENT, statistical.EQUIVALENT), told)
     shown = np.concatenate([rows, np.arange(len(pooled.keys), samples.count)])
     chosen = {name: _take(values, shown) for name, values in columns.items()}
     counted = np.concatenate([(part & evidence.compared)[rows], np.zeros(len(lumps), dtype=bool)])
@@ -394,6 +393,11 @@ def statistical_compared(
         chosen, samples, counted, matched, verdict, passed, share, (low, high), scores, axis, tuple(points),
         tuple(notes), _mixed(pooled, [pooled.keys[i] for i in rows]),
     )  # fmt: skip
+
+
+def _told(values: NDArray[np.bool_], told: NDArray[np.bool_]) -> list[bool | None]:
+    """The values, None where nothing is told."""
+    return [value if known else None for value, known in zip(values.tolist(), told.tolist(), strict=True)]
 
 
 def _needed_runs(values: Floats, columns: dict[str, Any]) -> list[int | None]:

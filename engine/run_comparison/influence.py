@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.run_comparison.chunks import Floats
-from engine.run_comparison.statistical import Evidence, Overall, RunMeans, count_inside, limits
+from engine.run_comparison.statistical import Columns, Evidence, Overall, RunMeans, count_inside, limits
 
 OUTLIER = 3.5
 """Robust deviations beyond which a value is an outlier (Iglewicz and Hoaglin)."""
@@ -37,7 +37,7 @@ class Deviations:
 
     badness: Floats
     outliers: Floats
-    without: NDArray[np.float32]
+    without: Columns
     held: NDArray[np.int64]
 
 
@@ -47,10 +47,10 @@ def deviations(means: RunMeans) -> Deviations:
     runs, metrics = means.sums.shape
     if means.scores is not None and runs > 1:
         alone = ((means.sums.sum(axis=0) - means.sums) / (runs - 1)).astype(np.float32)
-        return Deviations(badness, outliers, alone, np.full(runs, metrics, dtype=np.int64))
+        return Deviations(badness, outliers, Columns.of(alone), np.full(runs, metrics, dtype=np.int64))
     with np.errstate(divide="ignore", invalid="ignore"):
         without = _without(means).astype(np.float32)
-        return Deviations(badness, outliers, without, np.isfinite(without).sum(axis=1))
+        return Deviations(badness, outliers, Columns.of(without), np.isfinite(without).sum(axis=1))
 
 
 def _apart(means: RunMeans) -> tuple[Floats, Floats]:
@@ -96,7 +96,7 @@ def score_runs(
         mean_left = (overall.left.sums.sum(axis=0) / overall.left.counts.sum(axis=0)).astype(np.float32)
         mean_right = (overall.right.sums.sum(axis=0) / overall.right.counts.sum(axis=0)).astype(np.float32)
         shift = mean_right - mean_left
-        whole = _share(count_inside(shift[None, :], low, high), np.isfinite(shift).sum()[None])
+        whole = _share(count_inside(Columns(shift[None, :], shift, shift), low, high), np.isfinite(shift).sum()[None])
         # Without a left run: low <= right - left' <= high, that is right - high <= left' <= right - low.
         inside = count_inside(apart[0].without, mean_right - high, mean_right - low)
         without_left = _share(inside, apart[0].held) - whole

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from engine.inputs import Inputs
 from engine.problems import Problem
@@ -17,11 +20,61 @@ from engine.run_comparison.compared import Compared
 from engine.run_comparison.detail import Detail
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs import Run, Runs, one_per_file
-from engine.run_comparison.selection import in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 
 MAX_FINDINGS = 200
 """Findings told one by one; the rest is a number in the overall finding."""
+
+
+VARYING = ("verdict", "matched", "runs_needed", "effect", "upstream_matched", "disagree")
+"""Columns of the metrics table that a threshold changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What of the tables no threshold changes: sorted, with the place of each sorted row in the columns it came from.
+    ``run_places``: side (0 left, 1 right, -1 none) and place on it of each row of the runs table."""
+
+    metrics: pl.DataFrame
+    order: NDArray[np.uint32]
+    missing: pl.DataFrame
+    change_points: pl.DataFrame
+    runs: pl.DataFrame
+    run_places: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def fixed_tables(runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared) -> Fixed:
+    """Tables of ``compared``; those of another threshold differ from them in ``VARYING`` and the runs' influence."""
+    frame = _weighed(_no_nan(METRICS.frame(compared.columns))).with_row_index(_PLACE)
+    metrics = METRICS.sorted(frame)
+    order = metrics.get_column(_PLACE).to_numpy()
+    metrics = metrics.drop(_PLACE)
+    runs_table, run_places = _runs_table(runs, left, right, compared)
+    return Fixed(
+        metrics, order, _missing_table(metrics), _change_table(compared, metrics), runs_table, run_places
+    )  # fmt: skip
+
+
+def _varied(fixed: Fixed, compared: Compared) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Metrics and runs of ``fixed`` with what ``compared`` says of its own threshold."""
+    given = [name for name in VARYING if name in compared.columns]
+    fresh = pl.DataFrame([_column(name, compared.columns[name]) for name in given])[fixed.order]
+    return fixed.metrics.with_columns(fresh.get_columns()), fixed.runs.with_columns(_influence(fixed, compared))
+
+
+def _column(name: str, values: Any) -> pl.Series:
+    return pl.Series(name, values, dtype=METRICS.schema[name])
+
+
+def _influence(fixed: Fixed, compared: Compared) -> pl.Series:
+    sides, places = fixed.run_places
+    found = np.full(sides.size, np.nan)
+    for side, scores in enumerate(compared.scores or ()):
+        found[sides == side] = scores.influence[places[sides == side]]
+    return pl.Series("influence", found).fill_nan(None)
+
+
+_PLACE = "place before sorting"
 
 
 def build_result(
@@ -31,20 +84,21 @@ def build_result(
     runs: Runs,
     compared: Compared,
     problems: Sequence[Problem],
+    fixed: Fixed,
+    words_of: Callable[[Sequence[str]], str],
 ) -> Result:
-    """The result object that all front ends show."""
+    """The result object that all front ends show. ``fixed``: the tables as they are for any threshold; ``words_of``:
+    the patterns of a side as a text."""
     left, right, left_patterns, right_patterns, side_note = chosen
-    strict = parameters.mode == "upstream"
-    metrics = METRICS.sorted(_weighed(_no_nan(METRICS.frame(compared.columns))))
+    metrics, runs_table = _varied(fixed, compared)
     tables = {
         "metrics": metrics,
-        "runs": _runs_table(runs, left, right, compared),
-        "missing": _missing_table(metrics),
-        "change_points": _change_table(compared, metrics),
+        "runs": runs_table,
+        "missing": fixed.missing,
+        "change_points": fixed.change_points,
         "groups": group(metrics, parameters.group_by),
     }
-    counted = pl.Series(compared.counted)
-    words = Counter(word for word, counts in zip(compared.columns["verdict"], counted.to_list(), strict=True) if counts)
+    words = Counter(compress(compared.columns["verdict"], compared.counted.tolist()))
     matched = int((compared.matched & compared.counted).sum())
     total = int(compared.counted.sum())
     for_worse = (pl.col("effect") == "worse") & (pl.col("verdict") == statistical.DIFFERENT)
@@ -53,8 +107,8 @@ def build_result(
         "mode": parameters.mode,
         "scheme": parameters.scheme if parameters.mode == "upstream" else None,
         "threshold": parameters.threshold,
-        "left": in_words(shorten(left_patterns, runs, strict=strict, failed=parameters.include_failed)),
-        "right": in_words(shorten(right_patterns, runs, strict=strict, failed=parameters.include_failed)),
+        "left": words_of(left_patterns),
+        "right": words_of(right_patterns),
         "runs_left": len(left),
         "runs_right": len(right),
         "matched": matched,
@@ -124,35 +178,44 @@ def _selection_note(parameters: ComparisonParameters, left: Sequence[Run], right
     return f"{len(left)} runs on the left and {len(right)} on the right (select {parameters.select}){odd}."
 
 
-def _runs_table(runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared) -> pl.DataFrame:
-    places: dict[Any, tuple[str, int | None]] = {run.key: ("right", i) for i, run in enumerate(right)}
+def _runs_table(
+    runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared
+) -> tuple[pl.DataFrame, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The runs table, and the side and place of each of its rows."""
+    on: dict[Any, tuple[str, int | None]] = {run.key: ("right", i) for i, run in enumerate(right)}
     for i, run in enumerate(left):
-        places[run.key] = ("both" if run.key in places else "left", i)
-    columns: dict[str, list[Any]] = defaultdict(list)
-    scores: dict[str, list[list[Any]]] = {}
-    names = ("influence", "badness", "outliers", "bad")
+        on[run.key] = ("both" if run.key in on else "left", i)
+    found = [on.get(run.key, ("", None)) for run in runs.runs]
+    numbers = {"left": 0, "both": 0, "right": 1}
+    sides = np.array([numbers.get(side, -1) for side, _ in found], dtype=np.int64)
+    places = np.array([place or 0 for _, place in found], dtype=np.int64)
+    columns: dict[str, Any] = {
+        "job": [run.job for run in runs.runs],
+        "run": [run.name for run in runs.runs],
+        "number": [run.number for run in runs.runs],
+        "time_ms": [run.time_ms for run in runs.runs],
+        "result": [run.state for run in runs.runs],
+        "side": [side for side, _ in found],
+        "order": [place for _, place in found],
+        "files": [len(run.files) for run in runs.runs],
+        "values": [run.values for run in runs.runs],
+        "problems": [run.problems for run in runs.runs],
+    }
     if compared.scores is not None:
-        scores = {
-            side: [getattr(found, name).tolist() for name in names]
-            for side, found in zip(("left", "right"), compared.scores, strict=True)
-        }
-        scores["both"] = scores["left"]
-    for run in runs.runs:
-        side, order = places.get(run.key, ("", None))
-        columns["job"].append(run.job)
-        columns["run"].append(run.name)
-        columns["number"].append(run.number)
-        columns["time_ms"].append(run.time_ms)
-        columns["result"].append(run.state)
-        columns["side"].append(side)
-        columns["order"].append(order)
-        columns["files"].append(len(run.files))
-        columns["values"].append(run.values)
-        columns["problems"].append(run.problems)
-        told = scores.get(side) if order is not None else None
-        for at, name in enumerate(names):
-            columns[name].append(None if told is None or order is None else told[at][order])
-    return RUNS.sorted(_no_nan(RUNS.frame(columns)))
+        for name in ("influence", "badness", "outliers"):
+            told = np.full(sides.size, np.nan)
+            for side, scores in enumerate(compared.scores):
+                told[sides == side] = getattr(scores, name)[places[sides == side]]
+            columns[name] = told
+        bad = np.zeros(sides.size, dtype=bool)
+        for side, scores in enumerate(compared.scores):
+            bad[sides == side] = scores.bad[places[sides == side]]
+        columns["bad"] = [
+            value if side >= 0 else None for value, side in zip(bad.tolist(), sides.tolist(), strict=True)
+        ]
+    table = RUNS.sorted(_no_nan(RUNS.frame(columns)).with_row_index(_PLACE))
+    order = table.get_column(_PLACE).to_numpy()
+    return table.drop(_PLACE), (sides[order], places[order])
 
 
 def _missing_table(metrics: pl.DataFrame) -> pl.DataFrame:

@@ -168,7 +168,7 @@ class Overall:
     run means behind them."""
 
     metrics: NDArray[np.int64]
-    shifts: NDArray[np.float32]
+    shifts: Columns
     held: NDArray[np.int64]
     left: RunMeans
     right: RunMeans
@@ -237,7 +237,7 @@ def resample(
             shifts[rows] = block
             if left.scores is None or right.scores is None:
                 held[rows] = np.isfinite(block).sum(axis=1)
-    return Overall(metrics, shifts, held, left, right)
+    return Overall(metrics, Columns.of(shifts), held, left, right)
 
 
 def _resampled(means: RunMeans) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
@@ -255,17 +255,52 @@ def _resampled(means: RunMeans) -> Callable[[NDArray[np.float32]], NDArray[np.fl
     return mean
 
 
-def count_inside(values: NDArray[np.float32], low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.int64]:
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A matrix whose rows are counted for one range after another, with the least and greatest value of each column
+    (NaN where it holds one): a column that lies wholly inside a range, or outside, needs no look at its values."""
+
+    values: NDArray[np.float32]
+    least: NDArray[np.float32]
+    greatest: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, values: NDArray[np.float32]) -> Columns:
+        """The matrix with its extremes."""
+        if not values.size:
+            none = np.zeros(values.shape[1], dtype=np.float32)
+            return cls(values, none, none)
+        return cls(values, values.min(axis=0), values.max(axis=0))
+
+
+def count_inside(
+    matrix: Columns, low: NDArray[np.float32], high: NDArray[np.float32], step: int = 200_000
+) -> NDArray[np.int64]:
     """How many values of each row lie within the bounds of their columns; NaN lies nowhere. In blocks of rows, so that
     the masks stay in the cache."""
-    found = np.zeros(len(values), dtype=np.int64)
-    step = max(1, 200_000 // max(values.shape[1], 1))
     with np.errstate(invalid="ignore"):
-        for start in range(0, len(values), step):
-            rows = values[start : start + step]
+        within = (matrix.least >= low) & (matrix.greatest <= high)
+        open_ = ~(within | (matrix.greatest < low) | (matrix.least > high))
+    values = matrix.values
+    found = np.full(len(values), np.count_nonzero(within), dtype=np.int64)
+    columns = np.flatnonzero(open_)
+    if not columns.size:
+        return found
+    whole = columns.size > values.shape[1] // 4
+    if whole:
+        # Gathering so many columns costs more than comparing all.
+        found[:] = 0
+    else:
+        low, high = low[columns], high[columns]
+    rows_at_once = max(1, step // max(values.shape[1], 1))
+    with np.errstate(invalid="ignore"):
+        for start in range(0, len(values), rows_at_once):
+            rows = values[start : start + rows_at_once]
+            if not whole:
+                rows = rows[:, columns]
             mask = rows >= low
             mask &= rows <= high
-            found[start : start + step] = np.count_nonzero(mask, axis=1)
+            found[start : start + rows_at_once] += np.count_nonzero(mask, axis=1)
     return found
 
 
@@ -277,7 +312,7 @@ def share_interval(
     A resample is noisier than the sample, so fewer of its shifts lie inside: the draws are moved by that bias, their
     mean onto ``share``. Metrics that a resample does not hold are left out of its share.
     """
-    if not overall.shifts.size:
+    if not overall.shifts.values.size:
         return float("nan"), float("nan")
     lower, upper = limits(evidence, margin)
     low = lower[overall.metrics].astype(np.float32)

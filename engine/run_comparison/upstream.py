@@ -144,6 +144,22 @@ class Moments:
     maximum: Floats
 
 
+def _sums_in_order(rows: Floats) -> tuple[Floats, Floats]:
+    """Sums of each row's values and of their squares, added strictly from left to right as a loop does."""
+    total, squares = np.empty(len(rows)), np.empty(len(rows))
+    step = max(1, 32_768 // max(rows.shape[1], 1))
+    for start in range(0, len(rows), step):
+        block = slice(start, start + step)
+        # Row after row of the turned block is added to one row of sums; along a row sum() would add in pairs.
+        turned = np.ascontiguousarray(rows[block].T)
+        if turned.shape[1] == 1:
+            total[block], squares[block] = np.cumsum(turned)[-1], np.cumsum(turned * turned)[-1]
+            continue
+        total[block] = np.add.reduce(turned, axis=0)
+        squares[block] = np.add.reduce(turned * turned, axis=0)
+    return total, squares
+
+
 def moments(samples: Samples) -> tuple[Moments, Moments]:
     """Mean, population deviation by E[x^2] - mean^2 (NaN if rounding makes that negative), maximum not below 0."""
     k = samples.count
@@ -155,10 +171,9 @@ def moments(samples: Samples) -> tuple[Moments, Moments]:
             metrics = np.flatnonzero(sizes == size)
             rows = side.rows(metrics, size)
             with np.errstate(over="ignore", invalid="ignore"):
-                # cumsum adds strictly from left to right, as a loop does; sum() does not.
-                mean[metrics] = np.cumsum(rows, axis=1)[:, -1] / size
-                squares = np.cumsum(rows * rows, axis=1)[:, -1] / size
-                deviation[metrics] = np.sqrt(squares - mean[metrics] ** 2)
+                total, squares = _sums_in_order(rows)
+                mean[metrics] = total / size
+                deviation[metrics] = np.sqrt(squares / size - mean[metrics] ** 2)
             top[metrics] = np.maximum(rows.max(axis=1), 0.0)
         found.append(Moments(sizes, mean, deviation, top))
     return found[0], found[1]

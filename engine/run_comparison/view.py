@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +28,11 @@ from engine.run_comparison.junit import junit
 from engine.run_comparison.layout import Place
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
 from engine.run_comparison.pooling import Keeper
-from engine.run_comparison.present import build_result
+from engine.run_comparison.present import build_result, fixed_tables
 from engine.run_comparison.readers import READERS
 from engine.run_comparison.runs import Run, RunBook, Runs, name_problems
 from engine.run_comparison.samples import Pooled, Samples, metric_keys
-from engine.run_comparison.selection import parse_rule, pick, usual_sides
+from engine.run_comparison.selection import in_words, parse_rule, pick, shorten, usual_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 from engine.run_comparison.upstream import Pool, UpstreamKeeper, pool_upstream
 from engine.stats.edivisive import Windows
@@ -145,7 +145,32 @@ class RunComparison:
             else:
                 part = _kinds_only(pooled, parameters.kinds)
                 compared = self._statistical(pooled, pool, found, part, chosen, runs, parameters, context, pooled_key)
-        return build_result(inputs, parameters, chosen_view(chosen), runs, compared, problems)
+        # Only the statistical answer keeps its tables over thresholds; the other modes' are theirs alone.
+        fixed_key = (
+            (keys, context.at_ms, *_all_but_thresholds(parameters)) if parameters.mode == "statistical" else None
+        )
+        fixed = (
+            fixed_tables(runs, chosen.left, chosen.right, compared)
+            if fixed_key is None
+            else _kept(memo, "fixed tables", fixed_key, lambda: fixed_tables(runs, chosen.left, chosen.right, compared))
+        )
+
+        def words_of(patterns: Sequence[str]) -> str:
+            strict, failed = parameters.mode == "upstream", parameters.include_failed
+            texts = memo.setdefault("side words", {})
+            key = (inputs.version, context.at_ms, strict, failed)
+            if texts.get("of") != key:
+                texts.clear()
+                texts["of"] = key
+            patterns = tuple(patterns)
+            if patterns not in texts:
+                texts[patterns] = in_words(shorten(patterns, runs, strict=strict, failed=failed))
+            found: str = texts[patterns]
+            return found
+
+        return build_result(
+            inputs, parameters, chosen_view(chosen), runs, compared, problems, fixed, words_of
+        )  # fmt: skip
 
     def _statistical(
         self,
@@ -285,6 +310,16 @@ def _series_of_jobs(runs: Runs, found: Measurements) -> dict[tuple[str, ...], fr
         for chunk in run.chunks:
             held[which[chunk.codes]] = True
     return {path: frozenset(np.flatnonzero(held).tolist()) for path, held in jobs.items()}
+
+
+def _all_but_thresholds(parameters: ComparisonParameters) -> tuple[Any, ...]:
+    """The choices that the fixed tables of statistical mode depend on: all but those that only move verdicts, or only
+    group and word them."""
+    names = (name for name in parameters.__struct_fields__ if name not in _MOVE_VERDICTS_ONLY)
+    return tuple(getattr(parameters, name) for name in names)
+
+
+_MOVE_VERDICTS_ONLY = {"threshold", "pass_share", "scheme", "min_average", "group_by", "upper", "similarity"}
 
 
 def _or_nan(value: float | None) -> float:

@@ -65,6 +65,30 @@ def test_one_change_at_a_time_gives_what_a_fresh_look_gives(mode: str, select: s
         inputs = read_folder(root, version=number + 2, before=inputs)
 
 
+def test_choices_one_after_another_give_what_a_fresh_look_gives(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    root = two_jobs(tmp_path, rng.lognormal(4.6, 0.1, 9).tolist(), rng.lognormal(4.8, 0.2, 9).tolist())
+    for number in range(9):
+        _step(root, rng, number)
+    inputs = read_folder(root)
+    memo: dict[Any, Any] = {}
+    choices: list[dict[str, Any]] = [
+        {}, {"threshold": 0.8}, {"threshold": 0.97}, {"threshold": 1.2}, {"threshold": 0.0}, {"scheme": "ks"},
+        {"min_average": 150.0}, {"kinds": ("api-responsiveness",)}, {"pass_share": 0.1}, {"group_by": "verb"},
+        {"alpha": 0.2}, {"seed": 3}, {"direction": ("load=higher",)}, {"change_p": 0.4}, {"include_failed": True},
+        {"right": ("left-job", "right-job")}, {"mode": "upstream"}, {"mode": "design"}, {"threshold": 0.8},
+    ]  # fmt: skip
+    verdicts = set()
+    for choice in choices:
+        options = {"select": "all", "draws": 50, **SIDES, **choice}
+        warm, fresh = compute(inputs, memo, **options), compute(inputs, {}, **options)
+        for name, table in fresh.tables.items():
+            assert table.equals(warm.tables[name]), (choice, name)
+        assert warm.same_as(fresh), choice
+        verdicts.add(str(fresh.tables["metrics"].get_column("verdict").to_list()))
+    assert len(verdicts) > 3
+
+
 def test_a_run_that_did_not_change_is_looked_up_once(tmp_path: Path) -> None:
     root = two_jobs(tmp_path, [100.0] * 8, [110.0] * 8)
     memo: dict[Any, Any] = {}
