@@ -43,6 +43,10 @@ def _series(name: str, values: Any, dtype: Any) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=False)
 
 
+def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
+    return pl.Series(name, [], dtype=dtype).extend_constant(None, height)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: stable snake_case ``name`` (everything addresses columns by it, never by position), Polars ``dtype``,
@@ -117,13 +121,12 @@ class Table:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
         if not given:
             return self.empty()  # a select of nothing but literals would give one row of nulls
-        if isinstance(rows, pl.DataFrame):
-            frame = rows
-        else:
-            if len(given) == len(schema):
-                return pl.DataFrame([_series(n, rows[n], dtype) for n, dtype in schema.items()])
-            frame = pl.DataFrame([_series(n, rows[n], schema[n]) for n in given])
-        return frame.select(
+        if not isinstance(rows, pl.DataFrame):
+            made = {n: _series(n, rows[n], schema[n]) for n in given}
+            height = len(next(iter(made.values())))
+            # Columns of nulls are made one by one: a query that adds them costs more than a growing file's rows.
+            return pl.DataFrame([made[n] if n in made else _nulls(n, height, dtype) for n, dtype in schema.items()])
+        return rows.select(
             pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns
         )

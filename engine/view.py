@@ -44,6 +44,16 @@ class NoInput(Exception):
 
 
 @runtime_checkable
+class Preparing(Protocol):
+    """A view that can make its next computation cheaper while nothing happens."""
+
+    def prepare(self, inputs: Inputs, context: Context) -> bool:
+        """Do a piece of such work in ``context.memo``, 0.2 s at most; ``inputs`` are what was computed on last. False if
+        there is nothing to do. Results stay the same."""
+        ...
+
+
+@runtime_checkable
 class View(Protocol):
     """One tab: what it reads, what can be chosen, what it computes.
 

@@ -586,6 +586,34 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[_Bu
     return built, touched
 
 
+def prepare(inputs: Inputs, context: Context) -> bool:
+    """Begin to follow a running job before it grows, the file that changed last first. False if there is none left, or
+    the model in ``context.memo`` is not that of ``inputs``."""
+    memo: dict[str, Any] = context.memo.get(("job-model", context.at_ms is None), {})
+    if context.at_ms is not None or memo.get("version") != inputs.version or memo.get("files") is not inputs.files:
+        return False
+    built: _Built = memo["built"]
+    if memo.get("prepared") is not built:
+        runs = set(built.model.jobs.filter(pl.col("state") == "RUNNING")["job_id"].to_list())
+        files = [file for file, job in built.alone.items() if job in runs and inputs.files[file].kind == "jhist"]
+        newest = sorted(files, key=lambda file: (inputs.files[file].mtime_ms, file))[-_MOST_GROWN // 2 :]
+        memo.update(prepared=built, candidates=newest)
+    followed: dict[str, Grown] = memo["grown"]
+    candidates: list[int] = memo["candidates"]
+    while candidates and len(followed) < _MOST_GROWN:
+        file = candidates.pop()
+        job = built.alone[file]
+        if job in followed or memo["refused"].get(job, 0) > 0:
+            continue
+        nothing = {name: inputs.table(name).head(0) for name in EVENT_TABLES}
+        try:
+            followed[job] = _follow(inputs, job, file, built.model, nothing)
+        except Refused:
+            memo["refused"][job] = _WAIT
+        return True
+    return False
+
+
 def _follow(inputs: Inputs, job: str, file: int, model: Model, new: Mapping[str, pl.DataFrame]) -> Grown:
     """Begin to follow a job as ``model`` has it: by the events of its file but the ``new`` ones, which are the last."""
     events = {}

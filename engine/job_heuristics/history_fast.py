@@ -202,6 +202,10 @@ class Lines:
 
     def glue(self, table: Table, pieces: Sequence[Lines]) -> pl.DataFrame:
         """All rows as one frame: piece by piece, by line within each."""
+        if len(pieces) == 1 and pieces[0].height <= _FEW:
+            few = pieces[0]._small(table)
+            if few is not None:
+                return few
         by_pattern: dict[int, tuple[_Pattern, list[int], list[bytes], list[int]]] = {}
         frames = []
         for place, piece in enumerate(pieces):
@@ -233,7 +237,55 @@ class Lines:
         whole = frames[0] if len(frames) == 1 else pl.concat(frames)
         return whole.sort("place", "seq", maintain_order=True).drop("place")
 
+    def _small(self, table: Table) -> pl.DataFrame | None:
+        """``glue`` of this piece alone, value by value: what a growing file gives is too little to be worth queries over
+        frames. None where ids do not tell their job."""
+        own = f"task_{self.job[4:]}_".encode() if self.job is not None else b""
+        frames = []
+        for pattern, seqs, values in self.taken:
+            made = _few(table, pattern, seqs, values, self.job, own)
+            if made is None:
+                return None
+            frames.append(made)
+        if self.slow:
+            frames.append(table.frame(self.slow))
+        return frames[0] if len(frames) == 1 else pl.concat(frames).sort("seq", maintain_order=True)
 
+
+_FEW = 5_000
+"""Rows up to which values become columns one by one."""
+
+
+def _few(
+    table: Table, pattern: _Pattern, seqs: list[int], values: list[bytes], job: str | None, own: bytes
+) -> pl.DataFrame | None:
+    """As ``_frame``, of few rows of a ``job`` whose tasks' ids begin with ``own``; None if one of them does not."""
+    width, rows = len(pattern.columns), len(seqs)
+    found = {name: values[index::width] for index, name in enumerate(pattern.columns) if name}
+    if not own or not all(task.startswith(own) for task in found["task_id"]):
+        return None
+    columns: dict[str, Any] = {"seq": seqs, "job_id": [job] * rows}
+    if table is TASK_ENDS:
+        columns["has_counters"] = [pattern.counted] * rows
+    if table is ATTEMPT_ENDS:
+        columns["counted"] = [False] * rows
+        if "clock" in found:
+            parts = [found.pop(name) for name in ("clock", "cpu", "virtual", "physical") if name in found]
+            columns["progress"] = [b";".join(row) for row in zip(*parts, strict=True)]
+    for name, texts in found.items():
+        if name in _TIMES or name in _COUNTED:
+            columns[name] = list(map(int, texts))
+        else:
+            columns[name] = [text.decode() for text in texts]
+    if not columns.keys() <= table.schema.keys():
+        return None
+    nothing = [None] * rows
+    return pl.DataFrame(
+        [pl.Series(name, columns.get(name, nothing), dtype=dtype) for name, dtype in table.schema.items()]
+    )
+
+
+_COUNTED = frozenset(COUNTER_COLUMNS)
 _JOB = r"^(?:task|attempt|job|application|appattempt)_((?:local)?[0-9]+)_([0-9]+)(?:_|$)"
 
 

@@ -91,6 +91,12 @@ class JobHeuristics:
             focus={name: ("job_id", job) for name in _OF_ALL_JOBS if name in tables} if job is not None else {},
         )
 
+    def prepare(self, inputs: Inputs, context: Context) -> bool:
+        """Take one running job in hand, so that its first growth costs no more than the next ones."""
+        from engine.job_heuristics.assembly import prepare
+
+        return prepare(inputs, context)
+
     def upstream(self, result: Result, parameters: Any) -> str | None:
         """Dr. Elephant prints nothing: it fills a database and a web page."""
         return None

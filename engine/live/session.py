@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +30,7 @@ from engine.live.watch import Watcher
 from engine.problems import Problem, fold
 from engine.result import Result
 from engine.text import clean
-from engine.view import Context, View
+from engine.view import Context, Preparing, View
 
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 
@@ -141,8 +142,24 @@ class Session:
         return self._look(None, final=final, progress=progress)
 
     def look(self, hints: set[str] | None) -> frozenset[str]:
-        """Look at some paths (None: everything) and at the files that are due; as ``scan``."""
-        return self._look(hints)
+        """Look at some paths (None: everything) and at the files that are due; as ``scan``. What a view can do ahead is
+        done when everything was looked at and nothing had changed."""
+        names = self._look(hints)
+        if hints is None and not names:
+            for name in self.views:
+                self._prepare(name)
+        return names
+
+    def _prepare(self, name: str) -> None:
+        """Let a view that has computed do a piece of work ahead, unless it is computing."""
+        view, lock = self.views[name], self._compute_locks[name]
+        if not isinstance(view, Preparing) or not self._memos[name] or not lock.acquire(blocking=False):
+            return
+        try:
+            with _uncollected():
+                view.prepare(self.inputs(name), Context(now_ms=self._now_ms(), memo=self._memos[name]))
+        finally:
+            lock.release()
 
     def due(self) -> float | None:
         """Monotonic time at which some file must be looked at again, None if none waits."""
@@ -181,9 +198,7 @@ class Session:
                 changes = self._scanner.scan()
                 self._cost_s = time.perf_counter() - begin
                 self._scans += 1
-            enabled = gc.isenabled()
-            gc.disable()  # millions of short-lived values per batch: collections would take a third of the time
-            try:
+            with _uncollected():
                 todo = self._apply(changes)
                 self._restore(todo, changes)
                 self._introduce(todo)
@@ -193,9 +208,6 @@ class Session:
                         todo.setdefault(file, False)
                 self._read(todo, final, progress)
                 self._counted &= not todo and not changes
-            finally:
-                if enabled:
-                    gc.enable()
             names = self._publish()
             self._save(final)
             self._last = (self._now_ms(), (time.perf_counter() - begin) * 1000)
@@ -463,7 +475,8 @@ class Session:
                 progress=progress,
             )
             context.check()
-            return self.views[view].compute(self.inputs(view) if inputs is None else inputs, parameters, context)
+            with _uncollected():
+                return self.views[view].compute(self.inputs(view) if inputs is None else inputs, parameters, context)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -557,6 +570,20 @@ class Session:
             saver = self._saver
         if saver is not None:
             saver.join(None if until is None else left())
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage meanwhile: of millions of short-lived values collections would take a third of the time, and
+    what a session holds for good makes each of them long. Threads may overlap: then the first to end collects again.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _store(view: View) -> Store:

@@ -284,7 +284,7 @@ def _glue(table: Table, pieces: list[tuple[int, Rows]]) -> pl.DataFrame:
         if frame.height != sum(heights):
             raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
         files = np.repeat(np.array([pieces[place][0] for place in places], dtype=np.uint32), heights)
-        frames.append(frame.with_columns(pl.Series(FILE, files)))
+        frames.append(frame.hstack([pl.Series(FILE, files)]))
         order.append(np.repeat(np.array(places), heights))
     if len(frames) == 1:
         return frames[0]

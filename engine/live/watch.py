@@ -27,6 +27,12 @@ _QUICK_FAILURES = 3
 _REST_S = 30.0
 
 
+BUSY_S = 2.0
+"""So long after a change the next one is expected, and looked for at every step."""
+IDLE_S = 0.03
+"""Between two looks into the queue of events while nothing changes: each costs a wake-up."""
+
+
 class Looker(Protocol):
     """What the watcher drives."""
 
@@ -47,6 +53,29 @@ class Looker(Protocol):
         ...
 
 
+class Pace:
+    """What watchfiles asks at every step whether to stop: the place to slow it down while nothing changes.
+
+    A batch is handed over when two steps have found as many events; so only every other question is answered late.
+    """
+
+    def __init__(self) -> None:
+        self.halt = threading.Event()
+        self._busy_until = 0.0
+        self._late = False
+
+    def hurry(self) -> None:
+        """Something has changed: more is expected soon."""
+        self._busy_until = time.monotonic() + BUSY_S
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        self._late = not self._late
+        if self._late and time.monotonic() > self._busy_until and not self.halt.is_set():
+            time.sleep(IDLE_S)
+        return self.halt.is_set()
+
+
 class Hints(threading.Thread):
     """A watchfiles loop that gathers paths until it is stopped or dies (``error`` says of what)."""
 
@@ -59,7 +88,7 @@ class Hints(threading.Thread):
         self._recursive = recursive
         self._settings = settings
         self._wake = wake
-        self._halt = threading.Event()
+        self._pace = Pace()
         self._found: set[str] = set()
 
     def run(self) -> None:
@@ -72,7 +101,7 @@ class Hints(threading.Thread):
                 watch_filter=None,
                 debounce=self._settings.debounce_ms,
                 step=self._settings.step_ms,
-                stop_event=self._halt,
+                stop_event=self._pace,
                 rust_timeout=5000,
                 yield_on_timeout=False,
                 raise_interrupt=False,
@@ -80,13 +109,14 @@ class Hints(threading.Thread):
                 recursive=self._recursive,
                 ignore_permission_denied=True,
             ):
+                self._pace.hurry()
                 with self._wake:
                     self._found.update(path for _, path in batch)
                     self._wake.notify_all()
         except BaseException as error:
             self.error = f"{type(error).__name__}: {error}"
         else:
-            if not self._halt.is_set():
+            if not self._pace.halt.is_set():
                 self.error = "the watch ended"
         with self._wake:
             self._wake.notify_all()
@@ -97,8 +127,8 @@ class Hints(threading.Thread):
         return found
 
     def halt(self) -> None:
-        """Ask the loop to end; it does within a step."""
-        self._halt.set()
+        """Ask the loop to end; it does within two steps."""
+        self._pace.halt.set()
 
 
 class Watcher:

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from engine.job_heuristics import readers
+from engine.job_heuristics import history_fast, readers
 from engine.job_heuristics.history_fast import Known
 from engine.job_heuristics.readers import HISTORY
 from engine.live.store import Store
@@ -29,8 +29,10 @@ def same(data: bytes, monkeypatch: pytest.MonkeyPatch, *, problems: bool = True)
     slow, fast = read(data, False, monkeypatch), read(data, True, monkeypatch)
     tables = {t.name: t for t in HISTORY.tables}
     assert slow.rows.keys() == fast.rows.keys()
-    for name, rows in slow.rows.items():
-        assert tables[name].frame(rows).equals(tables[name].frame(fast.rows[name])), name
+    for few in (0, 5_000):  # many rows become columns by queries, few value by value
+        monkeypatch.setattr(history_fast, "_FEW", few)
+        for name, rows in slow.rows.items():
+            assert tables[name].frame(rows).equals(tables[name].frame(fast.rows[name])), (name, few)
     assert (slow.consumed, slow.state) == (fast.consumed, fast.state)
     if problems:
         assert {(p.kind, p.line) for p in slow.problems} == {(p.kind, p.line) for p in fast.problems}

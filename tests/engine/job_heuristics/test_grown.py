@@ -216,3 +216,20 @@ def test_another_file_of_the_job_ends_the_short_way(tmp_path: Path, followed: li
     live.write(b"".join(lines[120:130]))
     live.check()
     assert len(followed) > before
+
+
+def test_running_job_is_followed_before_it_grows(tmp_path: Path, followed: list[str]) -> None:
+    data = b"".join(lines_of(grows(1)))
+    live = Watched(tmp_path, grows(1))
+    live.write(data[: len(data) // 2])
+    live.check()
+    kept = live.session._memos[VIEW.name]["job-model", True]["grown"]
+    kept.clear()
+    for _ in range(3):
+        live.session.look(None)  # nothing has changed
+    assert len(kept) == 1
+    (before,) = kept.values()
+    live.check()
+    live.write(data[len(data) // 2 :])
+    live.check()
+    assert followed[-1] == "taken" and before in kept.values()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.live.store as stores
@@ -48,6 +48,7 @@ def form(kind: str, values: list[int]) -> dict[str, Any]:
     return {"t": {"a": values}} if kind == "one column" else {}
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_store_equals_a_list_of_rows(steps: list[tuple[Any, ...]]) -> None:
     store = Store([TABLE])

@@ -340,3 +340,19 @@ def test_network_mount_is_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (tmp_path / "a.log").write_bytes(line("a", 1))
         until(lambda: keys(live) == ["a"])
         assert (live.status.roots[0].mode, live.status.roots[0].reason) == ("polling", "nfs4")
+
+
+def test_events_are_looked_for_rarely_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    clock = [100.0]
+    monkeypatch.setattr(watch.time, "sleep", slept.append)
+    monkeypatch.setattr(watch.time, "monotonic", lambda: clock[0])
+    pace = watch.Pace()
+    # Every other question is answered at once: two steps with as many events end a burst.
+    assert not any(pace.is_set() for _ in range(6)) and slept == [watch.IDLE_S] * 3
+    pace.hurry()
+    assert not any(pace.is_set() for _ in range(6)) and len(slept) == 3
+    clock[0] += watch.BUSY_S + 1
+    assert not any(pace.is_set() for _ in range(2)) and len(slept) == 4
+    pace.halt.set()
+    assert pace.is_set() and pace.is_set() and len(slept) == 4
