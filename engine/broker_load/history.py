@@ -6,6 +6,7 @@ A new scrape makes only the intervals it falls into be built again; the others c
 from __future__ import annotations
 
 import bisect
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from engine.broker_load import identity, metrics, rounds, topology
 from engine.broker_load.identity import Identity
 from engine.broker_load.rounds import Round
 from engine.broker_load.samples import Samples
+from engine.broker_load.scrapes import Scrapes
 from engine.broker_load.topology import Broker, Topology
 from engine.broker_load.windows import Aggregate, Window
 from engine.inputs import FILE, Inputs
@@ -35,6 +37,25 @@ _TICK: dict[str, Any] = {
 }
 
 
+Members = list[tuple[int, int, tuple[Any, ...]]]
+"""Files of an interval: number, version, and which brokers its hosts are taken for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What each interval is made of, in order of time; made for ``key``. ``earlier``: where counters need the tick before,
+    the files of the last interval that has the host. ``newest`` is the interval that may still grow, and ``before`` what
+    was known of each host at its beginning. ``good``: rounds found in order, for ``good_for``."""
+
+    key: Any
+    members: dict[int, Members]
+    earlier: dict[int, set[tuple[int, int]]]
+    newest: int
+    before: dict[str, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]]
+    good_for: Any = None
+    good: Mapping[int, tuple[Any, Round]] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Book:
     """What is remembered between computations: which file has which ticks, and finished rounds by their key."""
@@ -42,6 +63,10 @@ class Book:
     seen: dict[int, int] = field(default_factory=dict)
     ticks: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TICK))
     rounds: dict[int, tuple[Any, Round]] = field(default_factory=dict)
+    scrapes: Scrapes = field(default_factory=Scrapes)
+    plan: Plan | None = None
+    touched_ms: int | None = None
+    """Earliest time of a tick that came or went since ``plan`` was made."""
     filled: dict[int, Any] = field(default_factory=dict)
     """Rounds that need sizes from kafka-log-dirs, and of which files these were."""
     base: Any = None
@@ -90,7 +115,8 @@ def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, 
 
 
 def _note_ticks(book: Book, inputs: Inputs, table: pl.DataFrame) -> None:
-    """Bring ``book.ticks`` up to date: one row per file, instance and time."""
+    """Bring ``book.ticks`` and ``book.scrapes`` up to date: one row per file, instance and time."""
+    book.scrapes.follow(inputs, book.seen.keys())
     files = inputs.files
     now = {number: info.version for number, info in files.items()}
     fresh = [number for number, version in now.items() if book.seen.get(number) != version]
@@ -99,8 +125,7 @@ def _note_ticks(book: Book, inputs: Inputs, table: pl.DataFrame) -> None:
         return
     drop = pl.Series(sorted(gone | set(fresh)), dtype=pl.UInt32)
     ticks = book.ticks.filter(~pl.col(FILE).is_in(drop.implode()))
-    rows = table if len(fresh) == len(now) else table.filter(
-        pl.col(FILE).is_in(pl.Series(fresh, dtype=pl.UInt32).implode()))  # fmt: skip
+    rows = table if len(fresh) == len(now) else book.scrapes.of(fresh)
     if rows.height:
         tick = (FILE, "host", "broker", "time_ms")
         # A scrape is one long run of equal ticks: only where a run begins is there something to group.
@@ -109,7 +134,11 @@ def _note_ticks(book: Book, inputs: Inputs, table: pl.DataFrame) -> None:
         new = begins.group_by(tick, maintain_order=True).agg(pl.col("counter").any())
         versions = pl.DataFrame({FILE: fresh, "version": [now[n] for n in fresh]}, schema_overrides={FILE: pl.UInt32})
         new = new.join(versions, on=FILE, how="left", maintain_order="left").select(list(_TICK))
-        ticks = pl.concat([ticks, new])
+        ticks = pl.concat([ticks, new], rechunk=True)
+    changed = [book.ticks.filter(pl.col(FILE).is_in(drop.implode()))["time_ms"].min(), book.touched_ms]
+    if rows.height:
+        changed.append(new["time_ms"].min())
+    book.touched_ms = min((int(time) for time in changed if time is not None), default=None)  # type: ignore[arg-type]
     book.ticks = ticks
     book.seen = now
 
@@ -119,17 +148,17 @@ def gather(
 ) -> History | None:
     """All rounds up to ``until_ms`` (inclusive). None where there is no topology at all."""
     book = book_of(context)
-    table = inputs.table("metrics")
-    _note_ticks(book, inputs, table)
+    _note_ticks(book, inputs, inputs.table("metrics"))
     places = inputs.table("topology")
     ticks = book.ticks
     if until_ms is not None:
         ticks = ticks.filter(pl.col("time_ms") <= until_ms)
     if not places.height:
+        book.scrapes.keep(_near(book, interval_ms))
         return None
     answers = inputs.table("answer_brokers")
     who = Identity({}, {}, (), ())
-    scraped = _identity_rows(table, ticks)
+    scraped = _identity_rows(book, ticks)
     if scraped.height:
         listed = known_brokers(inputs.table("broker_list"), answers, {})
         who = identity.resolve(scraped, topology.newest(places, until_ms), listed)
@@ -147,28 +176,13 @@ def gather(
     sized = _frame_key(inputs, sizes) if sizes is not None else ()
     _renew(book, base)
     rebuild: dict[int, tuple[Any, int]] = {}
-    # What an interval is made of: its files, which brokers their hosts are taken for, and, where counters need the tick
-    # before, the files of the last interval that has the host.
-    by_interval: dict[int, list[tuple[int, int, tuple[Any, ...]]]] = {}
-    earlier: dict[int, set[tuple[int, int]]] = {}
-    last: dict[str, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]] = {}
-    pairs = (
-        ticks.group_by("interval", FILE, "version")
-        .agg(pl.col("host").drop_nulls().unique(), pl.col("counter").any())
-        .sort("interval", FILE)
-    )
-    for interval, number, version, hosts_of, counter in pairs.iter_rows():
-        named = tuple((host, who.ids.get(host)) for host in sorted(hosts_of))
-        by_interval.setdefault(interval, []).append((number, version, named))
-        for host in hosts_of:
-            at, now, before = last.get(host, (interval, set(), set()))
-            if at != interval:
-                now, before = set(), now
-            now.add((number, version))
-            last[host] = (interval, now, before)
-            if counter:
-                earlier.setdefault(interval, set()).update(before)
+    plan = _plan(book, ticks, who, interval_ms, until_ms)
+    by_interval, earlier = plan.members, plan.earlier
+    good_for = (fill_sizes, base, sized)
+    good: Mapping[int, tuple[Any, Round]] = plan.good if plan.good_for == good_for else {}
     for interval, members in by_interval.items():
+        if interval in good and book.rounds.get(interval) is good[interval]:
+            continue
         end = (interval + 1) * interval_ms - 1
         cut = until_ms if until_ms is not None and until_ms < end else None
         moment = end if cut is None else cut
@@ -182,7 +196,7 @@ def gather(
         ):
             rebuild[interval] = (key, moment)
     if rebuild:
-        rows = _rows_for(table, ticks, set(rebuild), who, interval_ms, until_ms)
+        rows = _rows_for(book, ticks, set(rebuild), who, interval_ms, until_ms)
         parts: dict[tuple[object, ...], pl.DataFrame] = {}
         if rows.height:
             one = len(rebuild) == 1
@@ -210,16 +224,19 @@ def gather(
         if until_ms is None:
             del book.rounds[interval]
             book.filled.pop(interval, None)
+    if until_ms is None:
+        good = {interval: book.rounds[interval] for interval in by_interval if interval < plan.newest}
+        book.plan = dataclasses.replace(plan, good_for=good_for, good=good)
+        book.touched_ms = None
+    book.scrapes.keep(_near(book, interval_ms))
     final = _topology_at(book, places, changes, until_ms, known, heard)
     book.topologies = {epoch: one for epoch, one in book.topologies.items() if epoch >= 0}
     cpus: dict[int, int] = {}
-    nodes = table.filter(pl.col("metric") == metrics.NODE_IDLE_SECONDS)
-    if nodes.height:
-        for host, count in nodes.group_by("host").agg(pl.col("partition").n_unique()).iter_rows():
-            for broker in who.ids.get(host, ()):
-                index = int(final.index_of([broker])[0])
-                if index >= 0:
-                    cpus[index] = int(count)
+    for host, count in book.scrapes.cpu_counts():
+        for broker in who.ids.get(host, ()) if host is not None else ():
+            index = int(final.index_of([broker])[0])
+            if index >= 0:
+                cpus[index] = int(count)
     newest = int(ticks["time_ms"].max()) if ticks.height else None  # type: ignore[arg-type]
     return History(tuple(found), final, who, cpus, sizes is not None, newest)
 
@@ -229,13 +246,65 @@ def _frame_key(inputs: Inputs, frame: pl.DataFrame) -> tuple[tuple[int, int], ..
     return tuple((number, inputs.files[number].version) for number in files if number in inputs.files)
 
 
-def _identity_rows(table: pl.DataFrame, ticks: pl.DataFrame) -> pl.DataFrame:
+def _plan(book: Book, ticks: pl.DataFrame, who: Identity, interval_ms: int, until_ms: int | None) -> Plan:
+    """What each interval of ``ticks`` is made of. Where nothing came or went before the newest interval of the last plan,
+    only that and later ones are looked at."""
+    key = (interval_ms, tuple(sorted(who.ids.items())))
+    have = book.plan if until_ms is None else None
+    members: dict[int, Members] = {}
+    earlier: dict[int, set[tuple[int, int]]] = {}
+    last: dict[str, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]] = {}
+    good_for: Any = None
+    good: Mapping[int, tuple[Any, Round]] = {}
+    begin = have.newest * interval_ms if have is not None else 0
+    if have is not None and have.key == key and (book.touched_ms is None or book.touched_ms >= begin):
+        ticks = ticks.filter(pl.col("interval") >= have.newest)
+        members = {interval: found for interval, found in have.members.items() if interval < have.newest}
+        earlier = {interval: found for interval, found in have.earlier.items() if interval < have.newest}
+        last = dict(have.before)
+        good_for, good = have.good_for, have.good
+    newest = int(ticks["interval"].max()) if ticks.height else 0  # type: ignore[arg-type]
+    start = dict(last)
+    pairs = (
+        ticks.group_by("interval", FILE, "version")
+        .agg(pl.col("host").drop_nulls().unique(), pl.col("counter").any())
+        .sort("interval", FILE)
+    )
+    for interval, number, version, hosts, counter in pairs.iter_rows():
+        if interval == newest and interval not in members:
+            start = dict(last)
+        named = tuple((host, who.ids.get(host)) for host in sorted(hosts))
+        members.setdefault(interval, []).append((number, version, named))
+        for host in hosts:
+            at, now, before = last.get(host, (interval, set(), set()))
+            if at != interval:
+                now, before = set(), now
+            now.add((number, version))
+            last[host] = (interval, now, before)
+            if counter:
+                earlier.setdefault(interval, set()).update(before)
+    return Plan(key, members, earlier, newest, start, good_for, good)
+
+
+def _newest_files(ticks: pl.DataFrame) -> set[int]:
+    """Files of the newest scrape of each instance."""
+    named = ticks.filter(pl.col("host").is_not_null())
+    last = named.group_by("host").agg(pl.col("time_ms").max())
+    return set(named.join(last, on=["host", "time_ms"])[FILE].unique().to_list()) if named.height else set()
+
+
+def _identity_rows(book: Book, ticks: pl.DataFrame) -> pl.DataFrame:
     """Rows that tell who is who: the newest scrape of each instance."""
-    if not ticks["host"].is_not_null().any():
-        return table.head(0)
-    last = ticks.filter(pl.col("host").is_not_null()).group_by("host").agg(pl.col("time_ms").max())
-    files = ticks.join(last, on=["host", "time_ms"])[FILE].unique()
-    return table.filter(pl.col(FILE).is_in(files.implode()))
+    return book.scrapes.of(_newest_files(ticks))
+
+
+def _near(book: Book, interval_ms: int) -> set[int]:
+    """Files that one more scrape will need again: of the two newest intervals, and the newest of each instance."""
+    newest = (book.ticks["time_ms"] // interval_ms).unique().sort()[-2:]
+    if not len(newest):
+        return set()
+    files = book.ticks.filter(pl.col("time_ms") >= newest[0] * interval_ms)[FILE].unique().to_list()
+    return {*files, *_newest_files(book.ticks)}
 
 
 def _renew(book: Book, base: Any) -> None:
@@ -260,7 +329,7 @@ def _topology_at(
 
 
 def _rows_for(
-    table: pl.DataFrame,
+    book: Book,
     ticks: pl.DataFrame,
     wanted: set[int],
     who: Identity,
@@ -280,9 +349,8 @@ def _rows_for(
         )
         previous = set(ordered.filter(pl.col("interval").is_in(sorted(wanted)))["_previous"].drop_nulls().to_list())
     every = files | previous
-    rows = table
-    if len(every) < table[FILE].n_unique():
-        rows = rows.filter(pl.col(FILE).is_in(pl.Series(sorted(every), dtype=pl.UInt32).implode()))
+    # Every file with rows has ticks.
+    rows = book.scrapes.of(every) if len(every) < book.ticks[FILE].n_unique() else book.scrapes.every()
     if until_ms is not None:
         rows = rows.filter(pl.col("time_ms") <= until_ms)
     whole = measured_rows(rows, who.ids, interval_ms)

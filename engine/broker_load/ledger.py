@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,11 +12,19 @@ import polars as pl
 
 from engine.broker_load import metrics, samples
 from engine.broker_load.model import Model
+from engine.broker_load.rounds import Round
 from engine.broker_load.tables import LEDGER, SKIPPED
+from engine.broker_load.topology import Longs, Topology
 from engine.inputs import Inputs
+from engine.view import Context
 
+_MEMO = "broker-load readings"
 STALE_INTERVALS = 3
 """A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
+
+
+_LOOK = 3
+"""Newest rounds that are asked whether there are sizes at all."""
 
 
 def skipped(model: Model) -> pl.DataFrame:
@@ -49,7 +60,7 @@ def skipped(model: Model) -> pl.DataFrame:
     )
 
 
-def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
+def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> pl.DataFrame:
     """Rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
@@ -64,7 +75,7 @@ def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
             detail += " on brokers " + ", ".join(str(topology.ids[i]) for i in sorted(shared)) + " that lead both"
         rows.append(("topic-collision", name, len(same), detail))
     if model.rounds:
-        rows.extend(_broker_rows(model, interval_ms))
+        rows.extend(_broker_rows(model, interval_ms, context))
     for index, guess in enumerate(model.capacities.estimated.tolist()):
         if guess and topology.alive[index]:
             cores = model.capacities.cores[index]
@@ -110,23 +121,53 @@ def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
     )
 
 
-def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, str]]:
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What ``rounds`` say of the brokers of ``topology``: [4, B] newest time heard, readings that are NaN, negative, too
+    high."""
+
+    topology: Topology
+    rounds: tuple[Round, ...]
+    sums: Longs
+
+
+def _readings(model: Model, context: Context) -> Longs:
+    """[4, B] as in ``_Counted``, over all rounds. All but the newest round are counted once: they hardly ever change."""
+    topology, settled = model.topology, model.rounds[:-1]
+    have = context.memo.get(_MEMO)
+    # Comparing the tuples compares the rounds by identity.
+    if have is None or have.topology is not topology or settled[: len(have.rounds)] != have.rounds:
+        start = np.zeros((4, topology.brokers), np.int64)
+        start[0] = -1
+        have = _Counted(topology, (), start)
+    sums = _counted(have.sums, settled[len(have.rounds) :], topology)
+    context.memo[_MEMO] = _Counted(topology, settled, sums)
+    return _counted(sums, model.rounds[-1:], topology)
+
+
+def _counted(before: Longs, rounds: Iterable[Round], topology: Topology) -> Longs:
+    out = before.copy()
+    for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology)):
+        run = list(members)
+        where = topology.index_of(run[0].topology.ids)
+        keep = where >= 0
+        at = where[keep]
+        times = np.array([one.time_ms for one in run])[:, None]
+        heard = np.where(np.array([one.heard for one in run]), times, -1)
+        out[0, at] = np.maximum(out[0, at], heard.max(axis=0)[keep])
+        cpu = np.array([one.cpu for one in run])
+        has = np.array([one.has_cpu for one in run])
+        with np.errstate(invalid="ignore"):
+            for row, found in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
+                out[row, at] += found.sum(axis=0)[keep]
+    return out
+
+
+def _broker_rows(model: Model, interval_ms: int, context: Context) -> list[tuple[str, str, int, str]]:
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
     newest = model.rounds[-1].time_ms
-    last = np.full(topology.brokers, -1, np.int64)
-    nan = np.zeros(topology.brokers, np.int64)
-    negative = np.zeros(topology.brokers, np.int64)
-    odd = np.zeros(topology.brokers, np.int64)
-    for one in model.rounds:
-        where = topology.index_of(one.topology.ids)
-        keep = where >= 0
-        heard = keep & one.heard
-        last[where[heard]] = np.maximum(last[where[heard]], one.time_ms)
-        nan[where[keep]] += (one.has_cpu & np.isnan(one.cpu))[keep]
-        with np.errstate(invalid="ignore"):
-            negative[where[keep]] += (one.cpu < 0)[keep]
-            odd[where[keep]] += (one.cpu > 1)[keep]
+    last, nan, negative, odd = _readings(model, context)
     for index in range(topology.brokers):
         subject = f"broker {topology.ids[index]}"
         if nan[index]:
@@ -193,7 +234,12 @@ def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
         note("scrapes", "would add loads; only placement is known")
     elif table.height and not model.rounds and table["counter"].any():
         note("a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own")
-    elif table.height and not (table["metric"] == metrics.SIZE).any() and not inputs.table("log_dir_sizes").height:
+    elif table.height and not (
+        # The rounds know of nearly all sizes; only where they have none are all rows looked through.
+        any(not np.isnan(one.size).all() for one in model.rounds[-_LOOK:])
+        or inputs.table("log_dir_sizes").height
+        or (table["metric"] == metrics.SIZE).any()
+    ):
         note("sizes", "no partition sizes: upstream skips every partition; kafka-log-dirs --describe would add them")
     if not inputs.table("broker_list").height:
         note("brokers.csv", "would add racks and which broker is on which host")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -80,16 +80,18 @@ def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | Non
     final = found.topology
     capacities = capacity.resolve(inputs.table("capacity"), final, settings.estimation, found.node_cpus)
     book = history.book_of(context)
-    sampled = tuple(_sample(book, one, final, capacities, settings.weights) for one in found.rounds)
-    context.check()
     # An interval in which no broker has a CPU reading and none a rate is the first scrape of counters: no round.
-    live = [
-        place for place, one in enumerate(found.rounds)
-        if (one.has_cpu | ~np.isnan(one.process)).any() or (~np.isnan(one.reported)).any() or one.rates.any()
-    ]  # fmt: skip
-    rounds = tuple(found.rounds[place] for place in live)
-    sampled = tuple(sampled[place] for place in live)
-    maps = tuple(history.partition_map(one.topology, final) for one in rounds)
+    rounds = tuple(one for one in found.rounds if one.live)
+    # Few topologies serve many rounds.
+    topologies = {id(one.topology): one.topology for one in rounds}
+    cores = {n: history.broker_cores(one, final, capacities.cores) for n, one in topologies.items()}
+    known = {n: (values.tobytes(), settings.weights) for n, values in cores.items()}
+    mapped = {n: history.partition_map(one, final) for n, one in topologies.items()}
+    sampled = tuple(
+        _sample(book, one, cores[id(one.topology)], known[id(one.topology)], settings.weights) for one in rounds
+    )
+    context.check()
+    maps = tuple(mapped[id(one.topology)] for one in rounds)
     grouped: dict[int, list[int]] = {}
     for place, one in enumerate(rounds):
         grouped.setdefault(one.time_ms // settings.window_ms + 1, []).append(place)
@@ -149,14 +151,14 @@ def leader_values(total: Aggregate, size: int) -> LeaderValues:
     )
 
 
-def _sample(book: Book, one: Round, final: Topology, capacities: Capacities, weights: Weights) -> Samples:
-    """Samples of one round, kept while round, cores and weights stay the same."""
-    cores = history.broker_cores(one.topology, final, capacities.cores)
-    key = (id(one), cores.tobytes(), weights)
-    kept: dict[Any, tuple[Any, Samples]] = book.samples
-    have = kept.get(one.interval)
-    if have is None or have[0] != key or have[1].round is not one:
-        kept[one.interval] = have = (key, samples.sample(one, cores, weights))
+def _sample(book: Book, one: Round, cores: Floats, key: tuple[bytes, Weights], weights: Weights) -> Samples:
+    """Samples of one round, kept while round, cores and weights (``key``) stay the same."""
+    have = book.samples.get(one.interval)
+    if have is None or have[1].round is not one or (have[0] is not key and have[0] != key):
+        have = (key, samples.sample(one, cores, weights))
+    elif have[0] is not key:
+        have = (key, have[1])
+    book.samples[one.interval] = have
     return have[1]
 
 
@@ -251,19 +253,17 @@ def _measured(rounds: list[Round], maps: list[Ints | None], final: Topology, cap
     parts: dict[str, tuple[Floats, Ints]] = {
         name: (np.zeros(total), np.zeros(total, np.int32)) for name in ("cpu", "in", "out")
     }
-    for one in rounds:
-        cores = history.broker_cores(one.topology, final, capacities.cores)
-        cpu, has = samples.broker_cpu(one, cores)
-        where = final.index_of(one.topology.ids)
-        for name, value in (
-            ("cpu", np.where(has, cpu * cores * 100.0, np.nan)),
-            ("in", one.reported[metrics.REPL_IN]),
-            ("out", one.reported[metrics.REPL_OUT]),
-        ):
-            take = (where >= 0) & ~np.isnan(value)
-            sums, counts = parts[name]
-            sums[where[take]] += value[take]
-            counts[where[take]] += 1
+    for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology)):
+        run = list(members)
+        topology = run[0].topology
+        cores = history.broker_cores(topology, final, capacities.cores)
+        where = final.index_of(topology.ids)
+        cpu = samples.broker_cpus(run, cores)
+        with np.errstate(invalid="ignore", over="ignore"):
+            cpu = cpu * cores * 100.0
+        samples.pour(*parts["cpu"], where, cpu)
+        samples.pour(*parts["in"], where, np.array([one.reported[metrics.REPL_IN] for one in run]))
+        samples.pour(*parts["out"], where, np.array([one.reported[metrics.REPL_OUT] for one in run]))
     means = {}
     for name, (sums, counts) in parts.items():
         means[name] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

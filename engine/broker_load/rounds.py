@@ -64,6 +64,12 @@ class Round:
         return np.where(has, self.size.ravel()[slot], np.nan) if len(slot) else np.empty(0)
 
     @cached_property
+    def live(self) -> bool:
+        """Whether anything but sizes was measured: the first scrape of counters alone gives neither CPU nor rates."""
+        known = (self.has_cpu | ~np.isnan(self.process)).any() or (~np.isnan(self.reported)).any()
+        return bool(known or self.rates.any())
+
+    @cached_property
     def rules(self) -> dict[bytes, npt.NDArray[np.int8]]:
         """Skip rules [P] by which cores are known; kept by the samples made from this round."""
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +35,7 @@ from engine.broker_load.model import Model
 from engine.broker_load.options import BrokerLoadParameters
 from engine.broker_load.readers import KINDS
 from engine.broker_load.regression import Fit, Observations, Upstream
-from engine.broker_load.samples import Weights, broker_cpu, broker_samples
+from engine.broker_load.samples import Weights, broker_cpu, broker_cpus, broker_samples, pour
 from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.report import instant
@@ -150,7 +151,8 @@ def _base(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None,
         answer="load", as_="text", resource="DISK", entries=0, topic="", max_load=False, avg_load=False,
     )  # fmt: skip
-    key = (inputs.version, tuple((n, i.version) for n, i in sorted(inputs.files.items())), plain, at_ms)
+    # Files last: they are compared only where all else is the same, and then they are mostly the same objects.
+    key = (inputs.version, plain, at_ms, inputs.files)
     have = context.memo.get(_BASE)
     if have is not None and have[0] == key:
         found: _Base = have[1]
@@ -395,7 +397,7 @@ def _model_tables(
         {name: [row[name] for row in rows] for name in tables.BROKER_SAMPLES.schema}
     )
     frames["skipped"] = ledger.skipped(built)
-    frames["ledger"] = ledger.build(inputs, built, round(parameters.sampling_interval_s * 1000))
+    frames["ledger"] = ledger.build(inputs, built, round(parameters.sampling_interval_s * 1000), context)
     context.check()
     return found
 
@@ -407,15 +409,15 @@ def _trend(built: Model) -> list[list[float]]:
     sums = np.zeros((len(ends), final.brokers))
     counts = np.zeros((len(ends), final.brokers))
     place = {index: row for row, index in enumerate(ends)}
-    for one in built.rounds:
-        row = place.get(one.time_ms // total.window_ms + 1)
-        if row is None:
-            continue
-        cpu, has = broker_cpu(one, history.broker_cores(one.topology, final, built.capacities.cores))
-        where = final.index_of(one.topology.ids)
-        keep = (where >= 0) & has & np.isfinite(cpu)
-        sums[row, where[keep]] += cpu[keep] * 100.0
-        counts[row, where[keep]] += 1
+    inside = [built.rounds[one] for one in built.used]
+    for (window, _), members in itertools.groupby(
+        inside, key=lambda one: (one.time_ms // total.window_ms + 1, id(one.topology))
+    ):
+        run = list(members)
+        topology = run[0].topology
+        cpu = broker_cpus(run, history.broker_cores(topology, final, built.capacities.cores))
+        row = place[window]
+        pour(sums[row], counts[row], final.index_of(topology.ids), np.where(np.isfinite(cpu), cpu * 100.0, np.nan))
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     return [[value for value in means[:, b].tolist() if value == value] for b in range(final.brokers)]
 
