@@ -54,9 +54,8 @@ class Scrapes:
 
     def of(self, files: Collection[int]) -> pl.DataFrame:
         """All rows of ``files`` in the table's order."""
-        if not files:
-            return self.every().head(0)
-        return rows_of(self.near if self.near is not None and self.whole.issuperset(files) else self.every(), files)
+        near = self.near if self.near is not None and self.whole.issuperset(files) else self.every()
+        return rows_of(near, files) if files else near.head(0)
 
     def keep(self, files: Collection[int]) -> None:
         """Remember the rows of ``files`` for the next version, and let go of the table."""

@@ -1,0 +1,124 @@
+"""One more scrape after many: the same result as computed anew, without looking at the rows of the scrapes before."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from engine.broker_load import metrics, model
+from engine.broker_load.scrapes import Scrapes
+from engine.broker_load.tables import INPUTS, METRICS
+from engine.inputs import FileInfo, Inputs
+from engine.live.store import Store
+from engine.view import Context
+from tests.engine.broker_load.clusters import T0, Cluster
+from tests.engine.broker_load.inputs import compute, read
+
+MINUTE = 60_000
+BROKERS = (1, 2)
+
+
+class Growing:
+    """A store of a cluster of two brokers to which scrapes come one by one, as in the live program."""
+
+    def __init__(self, folder: Path, counters: bool) -> None:
+        made = Cluster(folder, BROKERS)
+        made.partition("t", 0, 1, "1|2")
+        made.partition("u", 0, 2, "2|1")
+        if counters:
+            made.capacity.clear()  # the CPUs that are named are the cores then
+        inputs = read(made.write())
+        self.store, self.counters, self.version = Store(INPUTS), counters, 1000
+        self.infos = dict(inputs.files)
+        self.random = random.Random(7)
+        for table in INPUTS:
+            if table.name != METRICS.name:
+                self.store.put_frame(table.name, inputs.table(table.name), frozenset(self.infos))
+
+    def scrape(self, file: int, broker: int, time: int, cpus: int = 2) -> None:
+        """Rows of one broker and moment, of a new file or at the end of one that is there."""
+        value = self.random.random
+        rows: list[tuple[int, str | None, float, int | None]] = [
+            *((number, None, 1e5 * value(), None) for number in (*metrics.TOTALS, metrics.CPU)),
+            *((number, "tu"[broker - 1], 1e5 * value(), None) for number in metrics.TOPIC),
+            *((metrics.SIZE, topic, 1e9 * value(), 0) for topic in "tu"),
+            *((metrics.NODE_IDLE_SECONDS, None, time / 1000 * value(), cpu) for cpu in range(cpus)),
+        ]
+        frame = pl.DataFrame({
+            "time_ms": [time] * len(rows), "host": [f"host-{broker}:7071" if self.counters else None] * len(rows),
+            "broker": [None if self.counters else broker] * len(rows), "metric": [row[0] for row in rows],
+            "topic": [row[1] for row in rows], "partition": [row[3] for row in rows],
+            "value": [time / 1000 + row[2] if self.counters else row[2] / 1e5 for row in rows],
+            "counter": [self.counters and row[0] != metrics.SIZE for row in rows],
+        }, schema_overrides={"host": pl.String, "broker": pl.Int32, "partition": pl.Int32, "topic": pl.String})  # fmt: skip
+        self.store.put(file, {METRICS.name: METRICS.frame(frame)}, frame.height)
+        self.infos[file] = FileInfo(file, f"f{file}", f"f{file}", "bench", 0, 0, self.version + 1)
+
+    def forget(self, file: int) -> None:
+        """The file is gone."""
+        self.store.forget([file])
+        del self.infos[file]
+
+    def inputs(self) -> Inputs:
+        """A snapshot."""
+        self.version += 1
+        assert not self.store.flush()
+        return Inputs(
+            self.version, self.infos.copy(), (), self.store.snapshot(), self.store.growth(self.version)
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("counters", [False, True])
+def test_whatever_comes_or_goes_gives_what_a_fresh_look_gives(tmp_path: Path, counters: bool) -> None:
+    """New scrapes, late ones, files that grow, go or come back, and looks at the past in between."""
+    made = Growing(tmp_path, counters)
+    memo: dict[Any, Any] = {}
+    at = T0
+    for number, broker in enumerate(BROKERS * 3):
+        made.scrape(100 + number, broker, at + number // 2 * MINUTE)
+    compute(made.inputs(), memo=memo)
+    now = at + 3 * MINUTE
+    for number, step in enumerate(["new", "late", "new", "grown", "past", "gone", "cpu", "more"]):
+        broker, file = BROKERS[number % 2], 200 + number
+        if step == "late":
+            made.scrape(file, broker, T0 + MINUTE // 2)
+        elif step == "grown":
+            made.scrape(101, broker, now - 2 * MINUTE + 1)
+        elif step == "gone":
+            made.forget(103)
+        elif step == "more":
+            made.scrape(200, broker, now)
+        elif step != "past":
+            made.scrape(file, broker, now, 3 if step == "cpu" else 2)
+        now += MINUTE
+        inputs = made.inputs()
+        pairs = (("at", str(T0 + 5 * MINUTE)),) if step == "past" else ()
+        assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs)), (number, step)
+
+
+@pytest.mark.parametrize("counters", [False, True])
+def test_one_more_scrape_is_not_looked_for_among_all(
+    tmp_path: Path, counters: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept near the newest scrape suffices, and does not grow with the history."""
+    made = Growing(tmp_path, counters)
+    memo: dict[Any, Any] = {}
+    for number in range(20):
+        made.scrape(100 + number, BROKERS[number % 2], T0 + number // 2 * MINUTE)
+    model.build(made.inputs(), model.Settings(), Context(now_ms=0, memo=memo), None)
+    scrapes: Scrapes = memo["broker-load"].scrapes
+    every = Scrapes.every
+    looks: list[int] = []
+    monkeypatch.setattr(Scrapes, "every", lambda self: (looks.append(self.version), every(self))[1])
+    heights = []
+    for number in range(20, 28):
+        made.scrape(100 + number, BROKERS[number % 2], T0 + number // 2 * MINUTE)
+        model.build(made.inputs(), model.Settings(), Context(now_ms=0, memo=memo), None)
+        assert scrapes.near is not None
+        heights.append(scrapes.near.height)
+    assert not looks
+    assert max(heights[4:]) <= max(heights[:4]) < 10 * 25
