@@ -62,7 +62,7 @@ def test_bytes_that_are_not_utf8_do_no_harm(tmp_path: Path) -> None:
         t.see("Problems")
         t.send(b"\x1b")
         t.quiet(0.4)
-        t.send(b"q")
+        t.send(b"\x03")  # leaves from anywhere, also where a busy machine took Escape and this for one key
         assert t.ended() == 0 and t.restored
 
 

@@ -378,11 +378,15 @@ def test_export_honours_filter_and_sort(tmp_path: Path, monkeypatch: pytest.Monk
             await s.press("e")
             await s.see("Export the table")
             await s.press("enter")
-            lines = (tmp_path / "fake-view-nodes.csv").read_text().splitlines()
+            first, second = tmp_path / "fake-view-nodes.csv", tmp_path / "fake-view-nodes-2.csv"
+            await s.until(lambda: first.exists() and first.read_text().endswith("\n"))
+            lines = first.read_text().splitlines()
             assert lines[0].startswith("name,state,cpu") and "secret" not in lines[0]
             assert [line.split(",")[0] for line in lines[1:]] == [f"node-00{i}" for i in reversed(range(10))]
-            await s.press("e", "enter")
-            assert (tmp_path / "fake-view-nodes-2.csv").read_text().splitlines() == lines
+            await s.press("e")
+            await s.see(second.name)
+            await s.press("enter")
+            await s.until(lambda: second.exists() and second.read_text().splitlines() == lines)
             await s.press("e", "down", "down")
             await s.see("fake-view-nodes.md")
             await s.press("tab", "end", *["backspace"] * 3, *".csv", "enter")
