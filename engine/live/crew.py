@@ -33,6 +33,9 @@ LEAST = 48 << 20
 """Bytes to read below which a helper that starts together with this process does not pay."""
 LATE = 160 << 20
 """The same for one that starts when everything here is loaded already."""
+REAR = 0.44
+"""Share of the bytes that is the helper's where one file is larger than all others: less than half, for it begins later,
+must count the lines before its part and hand its rows over."""
 STRIDE = 16
 """File ids set apart for each file of the list, so that ids follow the list whoever reads."""
 PATIENCE_S = 5.0
@@ -348,7 +351,7 @@ def start(
     large = max(range(len(items)), key=lambda at: items[at].stat[2], default=-1)
     rear = 0
     if large >= 0:
-        rear = items[large].stat[2] - total // 2
+        rear = items[large].stat[2] - int(total * REAR)
         if rear <= 0:
             large = -1
     request = Request(items, tuple(modules), settings, final, large, max(0, rear))
