@@ -7,7 +7,7 @@ the verdict it aims at before and after. The what-if model (``whatif``) predicts
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,9 +36,36 @@ BYTES_PER_REDUCER = 4 * 2**30
 """Most shuffle bytes a reducer should merge."""
 
 
-def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> dict[str, list[Any]]:
-    """By name, one value per job of ``jobs`` (JOB_MODEL rows), with what recommendations need of each side (names
-    ``map_*`` and ``reduce_*``); None for jobs without that side. ``tasks`` counts in the order of ``jobs``."""
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What recommendations need of many jobs. ``sides``: name → one value per job and side (map then reduce), where
+    ``n`` tells which sides there are; ``waits``: name → one value per job, and for which jobs it is known."""
+
+    sides: dict[str, Array]
+    waits: dict[str, tuple[Array, Array]]
+
+    def rows(self, jobs: pl.DataFrame, at: Array) -> Iterator[dict[str, Any]]:
+        """By name, of each of the jobs ``at`` (places in ``jobs``, JOB_MODEL rows) what is needed, of its sides as
+        ``map_*`` and ``reduce_*``; None where there is no such side."""
+        chosen = jobs if len(at) == jobs.height else jobs[at]
+        found: dict[str, list[Any]] = {
+            name: chosen[name].to_list() for name in ("job_id", "map_memory_mb", "reduce_memory_mb")
+        }
+        found["uberized"] = [bool(value) for value in chosen["uberized"].to_list()]
+        for first, side in enumerate(("map", "reduce")):
+            there = (self.sides["n"][first::2][at] > 0).tolist()
+            for name, values in self.sides.items():
+                kept = zip(there, values[first::2][at].tolist(), strict=True)
+                found[f"{side}_{name}"] = [value if given else None for given, value in kept]
+        for name, (values, known) in self.waits.items():
+            kept = zip(known[at].tolist(), values[at].tolist(), strict=True)
+            found[name] = [value if given else None for given, value in kept]
+        for cells in zip(*found.values(), strict=True):
+            yield dict(zip(found, cells, strict=True))
+
+
+def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
+    """What recommendations need of the jobs of ``jobs`` (JOB_MODEL rows); ``tasks`` counts in their order."""
     count = jobs.height
     timed = tasks.only(tasks.timed)
     s = Segments(timed.job * 2 + ~timed.is_map, count * 2)
@@ -49,7 +76,6 @@ def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> dict[str, list[Any]]:
         "n": s.size,
         "mean": s.mean(total),
         "least": s.smallest(total, 0),
-        "most": s.largest(total, 0),
         "seconds": s.whole(total // 1000),
         "bytes": s.sum(size),
         "pmem": s.mean(v["physical_bytes"]),
@@ -65,17 +91,7 @@ def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> dict[str, list[Any]]:
         "first": s.smallest(v["start_ms"], 0),
         **_together(s, size.astype(np.float64), total.astype(np.float64)),
     }
-    found: dict[str, list[Any]] = {
-        name: jobs[name].to_list()
-        for name in ("job_id", "state", "map_memory_mb", "reduce_memory_mb", "submit_ms", "finish_ms")
-    }
-    found["uberized"] = [bool(value) for value in jobs["uberized"].to_list()]
-    for at, side in enumerate(("map", "reduce")):
-        there = (s.size[at::2] > 0).tolist()
-        for name, values in columns.items():
-            kept = zip(there, values[at::2].tolist(), strict=True)
-            found[f"{side}_{name}"] = [value if given else None for given, value in kept]
-    return found | _reducers(timed, s, size, columns)
+    return Stats(columns, _reducers(timed, s, size, columns))
 
 
 def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
@@ -88,10 +104,12 @@ def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
         return {"cov": xy / (s.size - 1), "corr": xy / np.sqrt(xx * yy), "var": xx / (s.size - 1)}
 
 
-def _reducers(timed: TaskArrays, s: Segments, size: Array, columns: Mapping[str, Array]) -> dict[str, list[Any]]:
+def _reducers(
+    timed: TaskArrays, s: Segments, size: Array, columns: Mapping[str, Array]
+) -> dict[str, tuple[Array, Array]]:
     """Per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had got so
-    far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later. None
-    for jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
+    far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later. Not
+    known of jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
     count = s.count // 2
     maps, reduces = s.size[0::2], s.size[1::2]
     start, finish = timed.numbers["start_ms"], timed.numbers["finish_ms"]
@@ -116,14 +134,11 @@ def _reducers(timed: TaskArrays, s: Segments, size: Array, columns: Mapping[str,
     with np.errstate(divide="ignore", invalid="ignore"):
         share = (before + 1) / maps
 
-    def known(values: Array, where: Array) -> list[Any]:
-        return [value if given else None for given, value in zip(where.tolist(), values.tolist(), strict=True)]
-
     return {
-        "idle_ms": known(per_job.whole(idle), reduces > 0),
-        "copy_ms": known(most_copy, reduces > 0),
-        "slowstart": known(share, both),
-        "later_ms": known(per_job.whole(later), both),
+        "idle_ms": (per_job.whole(idle), reduces > 0),
+        "copy_ms": (most_copy, reduces > 0),
+        "slowstart": (share, both),
+        "later_ms": (per_job.whole(later), both),
     }
 
 
@@ -160,8 +175,7 @@ def advised(
     """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``settings.of_advice`` gives it."""
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     found = stats(jobs, tasks)
-    for values in zip(*found.values(), strict=True):
-        row = dict(zip(found, values, strict=True))
+    for row in found.rows(jobs, np.flatnonzero(_worth(jobs, found, limits, headroom))):
         used = _used(row)
         for rank, one in enumerate(advise(row, conf.get(row["job_id"], {}), limits, headroom), 1):
             cells = (
@@ -187,6 +201,33 @@ def _used(row: Mapping[str, Any]) -> float:
         (row["map_memory_mb"] or 0) * (row["map_seconds"] or 0)
         + (row["reduce_memory_mb"] or 0) * (row["reduce_seconds"] or 0)
     )
+
+
+def _worth(jobs: pl.DataFrame, found: Stats, limits: gates.Limits, headroom: float) -> Array:
+    """The jobs that ``advise`` may have something to say about: all of which its first questions hold. Of most jobs none
+    does, and asking all of them at once takes a fraction of the time."""
+    there = found.sides["n"] > 0
+    worth = np.zeros(len(there) // 2, dtype=bool)
+    for side, word in enumerate(("Mapper", "Reducer")):
+        n, mean, peak, peak99 = (found.sides[name][side::2] for name in ("n", "mean", "peak", "peak99"))
+        container = jobs[("map_memory_mb", "reduce_memory_mb")[side]].fill_null(0).to_numpy()
+        need = np.maximum(np.maximum(peak99 / MB * headroom, peak / MB * 1.1), LEAST_MB)
+        short, long, many = (
+            limits[f"{word} Time", key]
+            for key in ("short_runtime_severity_in_min", "long_runtime_severity_in_min", "num_tasks_severity")
+        )
+        timely = _any(mean, short, rising=False) & _any(n, many, rising=True) | _any(mean, long, rising=True)
+        worth |= there[side::2] & ((need <= 0.9 * container) | timely)
+    spilled, records = found.sides["spilled"][0::2], found.sides["records"][0::2]
+    worth |= (records > 0) & (spilled > 1.05 * records)
+    later, known = found.waits["later_ms"]
+    return worth | (known & (later >= 60_000))
+
+
+def _any(values: Array, limits: tuple[float, ...], *, rising: bool) -> Array:
+    """Where ``_level`` is not 0."""
+    found: Array = np.logical_or.reduce([values >= limit if rising else values <= limit for limit in limits])
+    return found
 
 
 def advise(row: Mapping[str, Any], conf: Mapping[str, str], limits: gates.Limits, headroom: float) -> list[Advice]:

@@ -69,19 +69,14 @@ class PerLabel:
         """Details of the jobs ``at`` as JSON objects."""
         columns = self.of(at)
         shape = ",".join(f'"{label}":"%s"' for label in columns).join("{}")
-        return [shape % cells for cells in zip(*columns.values(), strict=True)]
+        return list(map(shape.__mod__, zip(*columns.values(), strict=True)))
 
 
 def _each(make: Callable[[Any], str], values: Array) -> list[str]:
     """``make`` of each value, of equal ones once."""
-    known: dict[Any, str] = {}
-    found = []
-    for value in values.tolist():
-        text = known.get(value)
-        if text is None:
-            text = known[value] = make(value)
-        found.append(text)
-    return found
+    listed = values.tolist()
+    known = {value: make(value) for value in set(listed)}
+    return list(map(known.__getitem__, listed))
 
 
 def _plain(values: Array) -> list[str]:
@@ -361,8 +356,9 @@ def _shuffle(judge: Judge, rule: Rule) -> Verdict:
         worst = np.maximum(worst, np.where(code > 0, np.minimum(long, share), long))
 
     def spent_of(values: Array, base: Array) -> list[str]:
-        both = zip(values.tolist(), base.tolist(), _each(span, values), strict=True)
-        return [f"{text} {factor(value, whole)}" for value, whole, text in both]
+        pairs = list(zip(values.tolist(), base.tolist(), strict=True))
+        known = {pair: f"{span(pair[0])} {factor(*pair)}" for pair in set(pairs)}
+        return list(map(known.__getitem__, pairs))
 
     def details(at: Array) -> Mapping[str, list[str]]:
         return {
@@ -479,18 +475,16 @@ def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
         found.append((at, verdict.rule.name, verdict.severity[at], verdict.score[at], made))
     job = np.concatenate([each[0] for each in found])
     order = np.argsort(job, kind="stable")
-    kinds = np.repeat(np.arange(len(found)), [len(each[0]) for each in found])[order]
-    severity = np.concatenate([each[2] for each in found])[order]
-    score = np.concatenate([each[3] for each in found])[order]
+    kinds = np.repeat(np.arange(len(found)), [len(each[0]) for each in found])
+    severity, score = (np.concatenate([each[k] for each in found]).astype(np.int64)[order] for k in (2, 3))
     texts = [text for each in found for text in each[4]]
-    ranked, names = order.tolist(), [each[1] for each in found]
     return HEURISTICS.frame(
         {
-            "job_id": [judge.names[j] for j in job[order].tolist()],
-            "heuristic": [names[k] for k in kinds.tolist()],
-            "severity": [SEVERITIES[level] for level in severity.tolist()],
-            "score": score.astype(np.int64),
-            "details": [texts[k] for k in ranked],
+            "job_id": judge.jobs["job_id"].gather(job[order]),
+            "heuristic": pl.Series([each[1] for each in found]).gather(kinds[order]),
+            "severity": pl.Series(SEVERITIES).gather(severity),
+            "score": score,
+            "details": pl.Series(texts, dtype=pl.String).gather(order),
         }
     )
 
