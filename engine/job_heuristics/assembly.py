@@ -422,8 +422,12 @@ def _confs(
 
 def _names(infos: Mapping[int, FileInfo], files: Iterable[int]) -> set[str]:
     """The job ids that the names of ``files`` carry."""
-    found = {job_in(infos[f].path.rsplit("/", 1)[-1]) for f in files if f in infos}
-    return {name for name in found if name is not None}
+    found = set()
+    for file in files:
+        info = infos.get(file)
+        if info is not None and (name := job_in(info.path[info.path.rfind("/") + 1 :])) is not None:
+            found.add(name)
+    return found
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from engine.job_heuristics import cost, gates, recommend, rollup
+from engine.job_heuristics.arrays import job_index
 from engine.job_heuristics.beyond_tables import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.changes import Changes, spliced
 from engine.job_heuristics.model import Model
@@ -226,15 +229,16 @@ def _listing(judged: Judged, fleet: Fleet, names: tuple[str, ...]) -> pl.DataFra
     """LISTING rows of the jobs of ``judged``."""
     jobs: list[str] = judged.jobs["job_id"].to_list()
     at = {name: k for k, name in enumerate(names)}
-    strips: dict[str, list[str]] = {job: [" "] * len(names) for job in jobs}
-    verdicts = (judged.heuristics[name].to_list() for name in ("job_id", "heuristic", "severity"))
-    for job, heuristic, severity in zip(*verdicts, strict=True):
-        k = at.get(heuristic)
-        if k is not None and strips[job][k] == " ":
-            strips[job][k] = LETTERS.get(severity, "?")
+    found = judged.heuristics
+    kind = np.array(list(map(at.get, found["heuristic"].to_list(), repeat(-1))), dtype=np.int64)
+    letter = np.array(list(map(LETTERS.get, found["severity"].to_list(), repeat("?"))), dtype="U1")
+    # From the back, so that the first of two verdicts of one heuristic stays.
+    known = np.flatnonzero(kind >= 0)[::-1]
+    strips = np.full((len(jobs), len(names)), " ")
+    strips[job_index(found["job_id"], jobs)[known], kind[known]] = letter[known]
     nothing = (None, None)
     columns: dict[str, Any] = {name: judged.jobs[name] for name in LISTING.schema if name in judged.jobs.schema}
-    columns["strip"] = ["".join(strips[job]) for job in jobs]
+    columns["strip"] = strips.view(f"U{len(names)}").ravel().tolist() if strips.size else [""] * len(jobs)
     columns["cost_mb_s"] = [fleet.waste.get(job, nothing)[0] for job in jobs]
     columns["avoidable_mb_s"] = [fleet.waste.get(job, nothing)[1] for job in jobs]
     columns["saving_mb_s"] = [fleet.savings.get(job) for job in jobs]

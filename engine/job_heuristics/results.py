@@ -180,12 +180,13 @@ def _words(jobs: pl.DataFrame, judge: Judge, properties: Properties, rules: Rule
     still = judge.side("still", 0).tolist()
     open_ = (judge.side("n", 0) + judge.side("n", 1) - judge.side("ended", 0) - judge.side("ended", 1)).tolist()
     measured = ((judge.side("avg_physical", 0) > 0) | (judge.side("avg_physical", 1) > 0)).tolist()
-    for j, job in enumerate(columns["job_id"]):
-        given = properties.get(job, {})
-        row = {name: column[j] for name, column in columns.items()}
+    in_force = {kind: {r.kind for r in rules.rules if kind not in r.excluded} for kind in set(columns["job_type"])}
+    for j, cells in enumerate(zip(*columns.values(), strict=True)):
+        row = dict(zip(names, cells, strict=True))
+        given = properties.get(row["job_id"], {})
         state, source = row["state"], row["source"]
         words: list[str] = []
-        kinds = {r.kind for r in rules.rules if row["job_type"] not in r.excluded}
+        kinds = in_force[row["job_type"]]
         error = _thrown(
             row, given, kinds, n=(n[0][j], n[1][j]), own=timed[0][j] - ours[0][j], still=still[j], open_=open_[j]
         )
@@ -296,22 +297,24 @@ def _differences(
     counted: Mapping[bool, Mapping[str, list[int | None]]],
 ) -> pl.DataFrame:
     """DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
-    parts: list[tuple[Array, str, list[Any], list[Any], str]] = []
+    parts: list[tuple[list[int], str, list[str], list[str], str]] = []
     for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
-        a, b = counted[False][name], counted[True][name]
-        differs = np.array([x != y for x, y in zip(a, b, strict=True)], dtype=bool)
-        parts.append((differs, name, a, b, _REASONS[name]))
+        one, two = counted[False][name], counted[True][name]
+        differs = np.array([x != y for x, y in zip(one, two, strict=True)], dtype=bool)
+        at = np.flatnonzero(differs).tolist()
+        parts.append((at, name, [str(one[j]) for j in at], [str(two[j]) for j in at], _REASONS[name]))
     by_rule = {id(v.rule): v for v in verdicts[True]}
     for verdict in verdicts[False]:
         other = by_rule.get(id(verdict.rule))
         reason = next((r for word, r in _REASONS.items() if word in verdict.rule.name), "the seed's rule differs")
         ours = np.where(verdict.given, verdict.severity, -1)
         theirs = np.where(other.given, other.severity, -1) if other is not None else np.full(jobs.height, -1)
-        parts.append((ours != theirs, verdict.rule.name, _as_words(ours), _as_words(theirs), reason))
+        where = np.flatnonzero(ours != theirs)
+        parts.append((where.tolist(), verdict.rule.name, _as_words(ours[where]), _as_words(theirs[where]), reason))
     found: list[tuple[int, int, str, str, str, str]] = []
     names = jobs["job_id"].to_list()
-    for order, (differs, what, upstream, seed, reason) in enumerate(parts):
-        found += [(int(j), order, what, str(upstream[j]), str(seed[j]), reason) for j in np.flatnonzero(differs)]
+    for order, (at, what, upstream, seed, reason) in enumerate(parts):
+        found += [(j, order, what, a, b, reason) for j, a, b in zip(at, upstream, seed, strict=True)]
     found.sort()
     return DIFFERENCES.frame(
         {
@@ -324,7 +327,7 @@ def _differences(
     )
 
 
-def _as_words(severity: Array) -> list[Any]:
+def _as_words(severity: Array) -> list[str]:
     return ["-" if x < 0 else SEVERITIES[x] for x in severity.tolist()]
 
 

@@ -478,7 +478,7 @@ def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
     kinds = np.repeat(np.arange(len(found)), [len(each[0]) for each in found])
     severity, score = (np.concatenate([each[k] for each in found]).astype(np.int64)[order] for k in (2, 3))
     texts = [text for each in found for text in each[4]]
-    return HEURISTICS.frame(
+    frame = pl.DataFrame(
         {
             "job_id": judge.jobs["job_id"].gather(job[order]),
             "heuristic": pl.Series([each[1] for each in found]).gather(kinds[order]),
@@ -487,6 +487,7 @@ def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
             "details": pl.Series(texts, dtype=pl.String).gather(order),
         }
     )
+    return HEURISTICS.frame(frame)
 
 
 def _json(details: Mapping[str, Any]) -> str:
