@@ -64,10 +64,14 @@ def to_csv(frame: pl.DataFrame, table: Table) -> str:
 
     Texts stand as they are (cleaned at ingest): a script must get back the name it knows.
     """
+    documents = {c.name for c in table.columns if c.kind == "json"}
+    if frame.width > 1 and documents.isdisjoint(frame.columns) and all(map(_as_is, frame.dtypes)):
+        # The same bytes, much faster; Polars would write an empty text as two quotes.
+        texts = pl.col(pl.String)
+        return frame.with_columns(pl.when(texts != "").then(texts)).write_csv()
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(frame.columns)
-    documents = {c.name for c in table.columns if c.kind == "json"}
     plain = [dtype.is_numeric() or dtype == pl.String for dtype in frame.dtypes]
     for columns in _columns(frame, documents):
         for at, name in enumerate(frame.columns):
@@ -75,6 +79,11 @@ def to_csv(frame: pl.DataFrame, table: Table) -> str:
                 columns[at] = [_field(value) for value in columns[at]]
         writer.writerows(zip(*columns, strict=True))
     return out.getvalue()
+
+
+def _as_is(dtype: pl.DataType) -> bool:
+    """Whether Polars writes such a column as Python's ``csv`` does: not so numbers in double and flags."""
+    return dtype == pl.String or dtype.is_integer()
 
 
 def _field(value: Any) -> Any:
