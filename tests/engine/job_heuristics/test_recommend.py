@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -103,6 +104,17 @@ def test_any_job_gives_sane_advice(tasks, memory, value):
     assert found.filter(~pl.col("saving_mb_s").is_finite()).height == 0
     for row in found.iter_rows(named=True):
         assert row["key"] and float(row["value"]) >= 0 and row["text"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(st.lists(one, max_size=15), st.integers(1, 20_000)), min_size=1, max_size=4))
+def test_every_job_with_something_to_say_is_asked(jobs):
+    models = [model(tasks, job_id=f"job_1_{k:04}", map_memory_mb=mb) for k, (tasks, mb) in enumerate(jobs)]
+    both = together(*models)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recommend, "_worth", lambda rows, *_: np.ones(rows.height, dtype=bool))
+        everyone = recommend.recommendations(both, LIMITS)
+    assert recommend.recommendations(both, LIMITS).equals(everyone)
 
 
 def test_rollup_counts_every_job_once_per_grouping():
