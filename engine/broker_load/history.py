@@ -44,14 +44,14 @@ Members = list[tuple[int, int, tuple[Any, ...]]]
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What each interval is made of, in order of time; made for ``key``. ``earlier``: where counters need the tick before,
-    the files of the last interval that has the host. ``newest`` is the interval that may still grow, and ``before`` what
-    was known of each host at its beginning. ``good``: rounds found in order, for ``good_for``."""
+    the files of the broker's last interval that has counters. ``newest`` is the interval that may still grow, and
+    ``before`` what was known of each broker at its beginning. ``good``: rounds found in order, for ``good_for``."""
 
     key: Any
     members: dict[int, Members]
     earlier: dict[int, set[tuple[int, int]]]
     newest: int
-    before: dict[str, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]]
+    before: dict[int, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]]
     good_for: Any = None
     good: Mapping[int, tuple[Any, Round]] = field(default_factory=dict)
 
@@ -253,7 +253,7 @@ def _plan(book: Book, ticks: pl.DataFrame, who: Identity, interval_ms: int, unti
     have = book.plan if until_ms is None else None
     members: dict[int, Members] = {}
     earlier: dict[int, set[tuple[int, int]]] = {}
-    last: dict[str, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]] = {}
+    last: dict[int, tuple[int, set[tuple[int, int]], set[tuple[int, int]]]] = {}
     good_for: Any = None
     good: Mapping[int, tuple[Any, Round]] = {}
     begin = have.newest * interval_ms if have is not None else 0
@@ -267,22 +267,24 @@ def _plan(book: Book, ticks: pl.DataFrame, who: Identity, interval_ms: int, unti
     start = dict(last)
     pairs = (
         ticks.group_by("interval", FILE, "version")
-        .agg(pl.col("host").drop_nulls().unique(), pl.col("counter").any())
+        .agg(
+            pl.col("host").drop_nulls().unique(),
+            pl.col("host").filter("counter").drop_nulls().unique().alias("counting"),
+        )
         .sort("interval", FILE)
     )
-    for interval, number, version, hosts, counter in pairs.iter_rows():
+    for interval, number, version, hosts, counting in pairs.iter_rows():
         if interval == newest and interval not in members:
             start = dict(last)
         named = tuple((host, who.ids.get(host)) for host in sorted(hosts))
         members.setdefault(interval, []).append((number, version, named))
-        for host in hosts:
-            at, now, before = last.get(host, (interval, set(), set()))
+        for broker in {broker for host in counting for broker in who.ids.get(host, ())}:
+            at, now, before = last.get(broker, (interval, set(), set()))
             if at != interval:
                 now, before = set(), now
             now.add((number, version))
-            last[host] = (interval, now, before)
-            if counter:
-                earlier.setdefault(interval, set()).update(before)
+            last[broker] = (interval, now, before)
+            earlier.setdefault(interval, set()).update(before)
     return Plan(key, members, earlier, newest, start, good_for, good)
 
 
@@ -328,6 +330,22 @@ def _topology_at(
     return book.topologies[epoch]
 
 
+def _counting(ticks: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.DataFrame:
+    """Ticks with counters, by the broker that they are counters of."""
+    moving = ticks.filter(pl.col("counter"))
+    return _of_brokers(moving, ids).filter(pl.col("broker").is_not_null()) if moving.height else moving
+
+
+def _of_brokers(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> pl.DataFrame:
+    """``rows`` with the broker that their host is taken for, where they name none themselves."""
+    pairs = [(host, broker) for host, found in ids.items() for broker in found]
+    if not pairs:
+        return rows
+    names = pl.DataFrame(pairs, schema={"host": pl.String, "_broker": pl.Int32}, orient="row")
+    rows = rows.join(names, on="host", how="left", maintain_order="left")
+    return rows.with_columns(pl.coalesce("broker", "_broker").alias("broker")).drop("_broker")
+
+
 def _rows_for(
     book: Book,
     ticks: pl.DataFrame,
@@ -339,15 +357,15 @@ def _rows_for(
     """Rows of the ``wanted`` intervals with broker ids, counters turned into rates, in file order."""
     chosen = ticks.filter(pl.col("interval").is_in(sorted(wanted)))
     files = set(chosen[FILE].to_list())
-    moving = chosen.filter(pl.col("counter"))
     previous: set[int] = set()
-    if moving.height:
-        # The rate of a tick needs the tick before it, wherever that lies.
-        ordered = ticks.filter(pl.col("counter")).sort("host", "time_ms", maintain_order=True)
-        ordered = ordered.with_columns(
-            pl.when(pl.col("host") == pl.col("host").shift(1)).then(pl.col(FILE).shift(1)).alias("_previous")
-        )
-        previous = set(ordered.filter(pl.col("interval").is_in(sorted(wanted)))["_previous"].drop_nulls().to_list())
+    if chosen["counter"].any():
+        counting = _counting(ticks, who.ids)
+        # The rate of a tick needs the broker's tick before it, wherever that lies and however many files have it.
+        moments = counting.select("broker", "time_ms", "interval").unique().sort("broker", "time_ms")
+        before = moments.select(
+            "broker", pl.col("time_ms").shift(1).over("broker", order_by="time_ms").alias("time_ms"), "interval"
+        ).filter(pl.col("interval").is_in(sorted(wanted)))
+        previous = set(counting.join(before, on=["broker", "time_ms"], how="semi")[FILE].to_list())
     every = files | previous
     # Every file with rows has ticks.
     rows = book.scrapes.of(every) if len(every) < book.ticks[FILE].n_unique() else book.scrapes.every()
@@ -359,12 +377,7 @@ def _rows_for(
 
 def measured_rows(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interval_ms: int) -> pl.DataFrame:
     """Raw metrics with broker ids (by ``ids`` of their hosts) and sampling interval; counters turned into rates."""
-    pairs = [(host, broker) for host, found in ids.items() for broker in found]
-    if pairs:
-        names = pl.DataFrame(pairs, schema={"host": pl.String, "_broker": pl.Int32}, orient="row")
-        rows = rows.join(names, on="host", how="left", maintain_order="left").with_columns(
-            pl.coalesce("broker", "_broker").alias("broker")
-        ).drop("_broker")  # fmt: skip
+    rows = _of_brokers(rows, ids)
     rows = rows.filter(pl.col("broker").is_not_null())
     place = ["broker", "metric", "topic", "partition"]
     counters = rows.filter(pl.col("counter"))
@@ -382,13 +395,18 @@ def measured_rows(rows: pl.DataFrame, ids: Mapping[str, tuple[int, ...]], interv
 
 
 def _rates(counters: pl.DataFrame, place: list[str]) -> pl.DataFrame:
-    """Increase per second since the tick before; a counter that fell was reset and counts from 0 (as ``irate``).
+    """Increase per second since the broker's tick before; a counter that fell was reset and counts from 0 (as ``irate``),
+    one that the tick before has not is new and has no rate yet.
 
     Idle seconds become the busy fraction of the node: 1 − mean over its CPUs.
     """
     by = [*place, "time_ms"]
     frame = counters.unique(by, keep="first", maintain_order=True).sort(by, nulls_last=False)
+    moments = frame.select("broker", "time_ms").unique().sort("broker", "time_ms")
+    moments = moments.with_columns(pl.col("time_ms").shift(1).over("broker", order_by="time_ms").alias("_before"))
+    frame = frame.join(moments, on=["broker", "time_ms"], how="left", maintain_order="left")
     same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(1)) for name in place)
+    same &= pl.col("time_ms").shift(1) == pl.col("_before")
     rise = pl.col("value") - pl.col("value").shift(1)
     rise = pl.when(rise < 0).then("value").otherwise(rise)
     seconds = (pl.col("time_ms") - pl.col("time_ms").shift(1)) / 1000

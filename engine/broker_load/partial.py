@@ -40,20 +40,21 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     if not rows.height:
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())
-    rows = rows.join(newest, on=["broker", "interval"])
-    totals = rows.filter(pl.col("topic").is_null()).group_by("broker", "metric").agg(pl.col("value").mean())
+    rows = rows.join(newest, on=["broker", "interval"], maintain_order="left")  # sums in one order
+    totals = rows.filter(pl.col("topic").is_null()).group_by("broker", "metric", maintain_order=True)
+    totals = totals.agg(pl.col("value").mean())
     given = {(broker, metric): value for broker, metric, value in totals.iter_rows()}
     topics = (
         rows.filter(pl.col("topic").is_not_null() & pl.col("metric").is_in(list(metrics.TOPIC)))
-        .group_by("broker", "metric", "topic").agg(pl.col("value").mean())
-        .group_by("broker", "metric").agg(pl.col("value").sum())
+        .group_by("broker", "metric", "topic", maintain_order=True).agg(pl.col("value").mean())
+        .group_by("broker", "metric", maintain_order=True).agg(pl.col("value").sum())
     )  # fmt: skip
     summed = {(broker, metric): value for broker, metric, value in topics.iter_rows()}
     sizes = (
         rows.filter(pl.col("metric") == metrics.SIZE)
         .sort("time_ms", descending=True, maintain_order=True)
-        .unique(["broker", "topic", "partition"], keep="first")
-        .group_by("broker")
+        .unique(["broker", "topic", "partition"], keep="first", maintain_order=True)
+        .group_by("broker", maintain_order=True)
         .agg(pl.col("value").sum() * metrics.MB, pl.len())
     )
     held = {broker: (size, count) for broker, size, count in sizes.iter_rows()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,9 @@ import pytest
 
 from engine.broker_load.readers.scrape import instance
 from engine.broker_load.tables import INPUTS
+from engine.broker_load.view import VIEW
 from engine.inputs import FILE
+from engine.live.session import LiveSettings, Session
 from engine.reading import Source
 from engine.result import Result
 from tests.engine.broker_load.clusters import T0, Cluster
@@ -451,3 +454,21 @@ def test_an_unknown_broker_in_fail_is_a_problem(tmp_path: Path) -> None:
     for option in ("fail", "demote"):
         found = [(p.path, p.kind) for p in compute(given, (option, "1,rack:none")).problems]
         assert found == [(f"-o {option}", "bad-option")]
+
+
+def test_counters_of_a_broker_go_on_under_another_host_and_after_a_cut_scrape(tmp_path: Path) -> None:
+    """The tick before is the broker's, whatever its exporter was called then, and only that one: with a memo as without."""
+    root = tmp_path / "data"
+    shutil.copytree(Path(__file__).parents[3] / "sample_data" / "broker_load" / "files", root)
+    memo: dict[object, object] = {}
+    old = root / "scrape" / "kafka-1.example.net_9100"
+    last = (old / "1767240180.prom").read_text()
+    session = Session([root], [VIEW], settings=LiveSettings(cache=False), strict=True)
+    steps = [("kafka-1.example.net_9200", 300, last), (old.name, 420, last[: len(last) // 2]), (old.name, 540, last)]
+    for folder, seconds, text in [("", 0, ""), *steps]:
+        if folder:
+            (root / "scrape" / folder).mkdir(exist_ok=True)
+            (root / "scrape" / folder / f"{1767240000 + seconds}.prom").write_text(text)
+        session.scan(final=True)
+        inputs = session.inputs(VIEW.name)
+        assert compute(inputs, memo=memo).same_as(compute(inputs)), (folder, seconds)
