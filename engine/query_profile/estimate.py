@@ -425,6 +425,8 @@ def _posterior(
     root = np.sqrt(row)
     total = float(a0[:, :-1].sum())
     shared = max(prior[0], 0.05 * float(t0.sum()) / total) if total > 0 else 1.0
+    if not shared > 0:  # no CPU at all, or less than none: there is no log cost to draw
+        return None
     start = posterior.Start(
         fits, shared, float(np.clip(math.sqrt(math.log1p((prior[1] / shared) ** 2)), 0.1, 2.0)),
         max(math.sqrt(spread2), 0.003),

@@ -104,3 +104,10 @@ def test_predictions_of_totals_come_near_the_measured() -> None:
     costs = estimate.by_time(case.x[:500], case.y[:500], UNKNOWN[:500], Recipe(sampled=False))
     predicted = costs.predict(case.x[500:], None, np.ones(220))
     assert np.abs(predicted / case.y[500:] - 1).mean() < 0.06
+
+
+def test_less_than_no_cpu_has_an_answer() -> None:
+    """A broken series, all below zero: no crash, and no cost below zero."""
+    x = np.random.default_rng(9).gamma(2, 1e5, (100, 5))
+    found = attribute(x, None, -x.sum(axis=1), np.full(100, np.nan), Recipe(draws=20))
+    assert (found.total == 0).all()
