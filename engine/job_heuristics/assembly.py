@@ -633,12 +633,12 @@ def _again(
     """Assemble only the jobs that changed or gone files mention, over all files that mention those jobs."""
     moved = changed | set(gone)
     touched = {job for found in (old.files, old.confs) for job, files in found.items() if not files.isdisjoint(moved)}
-    read: set[int] = set()
+    read: set[int] | None = None  # nothing to read is an answer too: all files of a job may be gone
     while True:
         for name in list(touched):
             touched |= old.names.get(name, set())
         wanted = _mentioning(inputs, old, changed, touched)
-        if wanted <= read:
+        if read is not None and wanted <= read:
             break
         # What is new in the changed files may name further jobs: then once more.
         read = wanted

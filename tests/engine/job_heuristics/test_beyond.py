@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,10 +13,13 @@ import pytest
 from engine.job_heuristics import beyond, cost, gates, rules, series
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
+from engine.live.session import LiveSettings, Session
 from engine.view import Context
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import model, task
 from tests.reference import reference
+
+FILES = Path(__file__).parents[3] / "sample_data" / "job_heuristics" / "files"
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +161,21 @@ def test_leaks_and_stalls_inside_tasks():
     assert "1 grow" in found.words and "1 stand still" in found.words
     assert series.in_task(frame, "reduce") is None
     assert series.in_task(frame.with_columns(progress=pl.lit(None, pl.Binary)), "map") is None
+
+
+def test_all_files_of_a_job_may_go(tmp_path):
+    """The job is gone from a result with a memo as it is from one without."""
+    root = tmp_path / "data"
+    shutil.copytree(FILES, root)
+    session = Session([root], [VIEW], settings=LiveSettings(cache=False), strict=True)
+    session.scan(final=True)
+    memo: dict = {}
+    job = compute(session.inputs(VIEW.name), memo).tables["jobs"]["job_id"][0]
+    for path in root.rglob("*"):
+        if path.is_file() and job in path.read_text(errors="replace") + path.name:
+            path.unlink()
+    session.scan(final=True)
+    kept, fresh = compute(session.inputs(VIEW.name), memo), compute(session.inputs(VIEW.name))
+    assert job not in kept.tables["jobs"]["job_id"]
+    assert all(kept.tables[name].equals(frame) for name, frame in fresh.tables.items())
+    assert kept.summary == fresh.summary
