@@ -41,8 +41,8 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())
     rows = rows.join(newest, on=["broker", "interval"], maintain_order="left")  # sums in one order
-    totals = rows.filter(pl.col("topic").is_null()).group_by("broker", "metric", maintain_order=True)
-    totals = totals.agg(pl.col("value").mean())
+    whole = rows.filter(pl.col("topic").is_null())
+    totals = whole.group_by("broker", "metric", maintain_order=True).agg(pl.col("value").mean())
     given = {(broker, metric): value for broker, metric, value in totals.iter_rows()}
     topics = (
         rows.filter(pl.col("topic").is_not_null() & pl.col("metric").is_in(list(metrics.TOPIC)))
