@@ -16,6 +16,7 @@ from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
 from tests.tui.fakes import play
+from tui.widgets.fragments import changed_spans
 from tui.widgets.partial import render_spans
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", legacy_windows=False)
@@ -75,6 +76,13 @@ def test_a_change_at_the_end_of_a_coloured_line_is_cheap() -> None:
     text = render_spans(line, CONSOLE)
     assert text.startswith("\x1b[1;158H") and set(written(text).values()) == {"f", "g"}
     assert len(text) < 80
+
+
+def test_a_wide_and_a_combining_character_do_not_make_up_for_each_other() -> None:
+    """As many characters as cells, and yet the wide one must not be cut."""
+    before, after = "e\u0301界x", "e\u0301面x"
+    assert changed_spans([(before, "")], [(after, "")]) == [(0, 4)]
+    assert "面" in render_spans(update([[after]], [(0, 2, 4)]), CONSOLE)
 
 
 def test_the_program_uses_it() -> None:

@@ -126,6 +126,11 @@ def split_at(line: Iterable[Fragment]) -> list[tuple[str, str]]:
     return out
 
 
+def _single(line: Line) -> bool:
+    """Whether each character takes one cell: a wide one and a combining one make up for each other in length only."""
+    return all(text.isascii() or all(cells(character) == 1 for character in text) for text, _ in line)
+
+
 def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
     """Which cell spans (x, width) differ between two lines of equal width.
 
@@ -136,7 +141,7 @@ def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
         return []
     a, b = split_at(old), split_at(new)
     width = width_of(new)
-    if len(a) != len(b) or len(b) != width:
+    if len(a) != len(b) or len(b) != width or not (_single(old) and _single(new)):
         return [(0, max(width, width_of(old)))]
     spans: list[tuple[int, int]] = []
     for x, (left, right) in enumerate(zip(a, b, strict=True)):

@@ -6,6 +6,7 @@ line of a hundred coloured cells are eight kilobytes. Over SSH that is what make
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.console import Console
 from textual._compositor import ChopsUpdate
 
@@ -20,10 +21,15 @@ def render_spans(update: ChopsUpdate, console: Console) -> str:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is None or x >= stop or end <= start:
                 continue
-            first = max(start, x) if len(strip.text) == strip.cell_length else x
+            first = max(start, x) if _single(strip.text) else x
             out.append(f"\x1b[{y + 1};{first + 1}H")
             out.append(strip.crop(first - x, min(end, stop) - x).render(console))
     return "".join(out)
+
+
+def _single(text: str) -> bool:
+    """Whether each character takes one cell."""
+    return text.isascii() or all(cell_len(character) == 1 for character in text)
 
 
 def install() -> None:
