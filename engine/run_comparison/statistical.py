@@ -209,6 +209,50 @@ def _winsorised(rows: Floats) -> tuple[Floats, Floats]:
     return np.clip(rows, centre - reach, centre + reach), scores
 
 
+_KEPT_CELLS = 8_000_000
+"""Draws times metrics up to which the means of a side's draws are formed at once and kept: 32 MB a side."""
+
+
+class Draws:
+    """Resampled runs of one side: its run means, and the means of all metrics in each draw. ``number``: 0 left, 1 right;
+    each side has a stream of random numbers of its own, so that a run on one leaves the other's draws as they are."""
+
+    def __init__(
+        self,
+        side: Side,
+        metrics: NDArray[np.int64],
+        logarithmic: NDArray[np.bool_],
+        draws: int,
+        seed: int,
+        number: int,
+    ) -> None:
+        """Draw ``draws`` times as many runs as ``side`` has, with replacement."""
+        self._side = side
+        self._wish = (draws, seed, metrics.tobytes(), logarithmic[metrics].tobytes())
+        self.means = run_means(side, metrics, logarithmic)
+        self._mean = _resampled(self.means)
+        self._weights = resample_counts(side.n_runs, draws, np.random.default_rng([seed, number]))
+        self._whole = self._mean(self._weights) if draws * metrics.size <= _KEPT_CELLS else None
+
+    def holds(
+        self, side: Side, metrics: NDArray[np.int64], logarithmic: NDArray[np.bool_], draws: int, seed: int
+    ) -> bool:
+        """Whether these are the draws of ``side`` as it is now. Samples are never written to, so the same array holds
+        the same values."""
+        mine = self._side
+        return (
+            mine.values is side.values
+            and mine.runs is side.runs
+            and mine.n_runs == side.n_runs
+            and np.array_equal(mine.offsets, side.offsets)
+            and self._wish == (draws, seed, metrics.tobytes(), logarithmic[metrics].tobytes())
+        )
+
+    def block(self, rows: slice) -> NDArray[np.float32]:
+        """Means of all metrics in some of the draws: [draws, metrics]."""
+        return self._mean(self._weights[rows]) if self._whole is None else self._whole[rows]
+
+
 def resample(
     samples: Samples,
     evidence: Evidence,
@@ -216,28 +260,29 @@ def resample(
     draws: int,
     seed: int,
     check: Callable[[], None] = lambda: None,
+    kept: dict[int, Draws] | None = None,
 ) -> Overall:
-    """Draw whole runs with replacement on each side, since the metrics of a run move together."""
+    """Draw whole runs with replacement on each side, since the metrics of a run move together. ``kept``: draws of
+    earlier calls by side; a side that did not change since is not drawn again."""
     metrics = np.flatnonzero(counted & evidence.compared)
-    left = run_means(samples.left, metrics, evidence.logarithmic)
-    right = run_means(samples.right, metrics, evidence.logarithmic)
-    rng = np.random.default_rng(seed)
+    kept = {} if kept is None else kept
+    for number, side in enumerate((samples.left, samples.right)):
+        check()
+        before = kept.get(number)
+        if before is None or not before.holds(side, metrics, evidence.logarithmic, draws, seed):
+            kept.pop(number, None)  # its memory is free before the new ones are drawn
+            kept[number] = Draws(side, metrics, evidence.logarithmic, draws, seed, number)
+    left, right = kept[0], kept[1]
     shifts = np.empty((draws, metrics.size), dtype=np.float32)
     held = np.full(draws, metrics.size, dtype=np.int64)
-    if draws and metrics.size:
-        weights_left = resample_counts(samples.left.n_runs, draws, rng)
-        weights_right = resample_counts(samples.right.n_runs, draws, rng)
-        mean_left, mean_right = _resampled(left), _resampled(right)
-        # Large pieces: each product of matrices wakes the threads of the linear algebra library.
-        for start in range(0, draws, 2_000):
-            check()
-            rows = slice(start, start + 2_000)
-            block = mean_right(weights_right[rows])
-            block -= mean_left(weights_left[rows])
-            shifts[rows] = block
-            if left.scores is None or right.scores is None:
-                held[rows] = np.isfinite(block).sum(axis=1)
-    return Overall(metrics, Columns.of(shifts), held, left, right)
+    # Large pieces: each product of matrices wakes the threads of the linear algebra library.
+    for start in range(0, draws if metrics.size else 0, 2_000):
+        check()
+        rows = slice(start, start + 2_000)
+        block = np.subtract(right.block(rows), left.block(rows), out=shifts[rows])
+        if left.means.scores is None or right.means.scores is None:
+            held[rows] = np.isfinite(block).sum(axis=1)
+    return Overall(metrics, Columns.of(shifts), held, left.means, right.means)
 
 
 def _resampled(means: RunMeans) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:

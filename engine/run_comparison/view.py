@@ -200,7 +200,13 @@ class RunComparison:
             "overall",
             overall_key,
             lambda: statistical.resample(
-                pooled.samples, evidence, part, parameters.draws, parameters.seed, context.check
+                pooled.samples,
+                evidence,
+                part,
+                parameters.draws,
+                parameters.seed,
+                context.check,
+                memo.setdefault("draws", {}),
             ),
         )
         context.progress(0.8, "change points")
@@ -226,11 +232,9 @@ class RunComparison:
             ),
         )
         context.check()
-        apart = _kept(
-            memo,
-            "deviations",
-            overall_key,
-            lambda: (influence.deviations(overall.left), influence.deviations(overall.right)),
+        apart = (
+            _kept(memo, "deviations left", _Same(overall.left), lambda: influence.deviations(overall.left)),
+            _kept(memo, "deviations right", _Same(overall.right), lambda: influence.deviations(overall.right)),
         )
         context.check()
         scores = influence.score_runs(overall, evidence, usable_margin(parameters.threshold), apart)
@@ -276,6 +280,19 @@ def _both_sides(samples: Samples) -> None:
     for word, side in (("left", samples.left), ("right", samples.right)):
         if not side.values.size:
             raise NoInput(f"no metrics on the {word} side")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A key that equals another only for the very same object, which it keeps alive."""
+
+    of: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.of is self.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
 
 
 def _kept(memo: dict[Any, Any], name: str, key: Any, make: Any) -> Any:
