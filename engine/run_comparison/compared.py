@@ -102,6 +102,8 @@ def _means(samples: Samples) -> tuple[Floats, Floats]:
 
 
 def _runs_behind(side: Side) -> NDArray[np.int64]:
+    if side.single:
+        return side.sizes
     # Values of a metric are in the order of their runs: a run begins where the place or the metric is another.
     begins = np.ones(side.runs.size + 1, dtype=np.int64)
     begins[1:-1] = side.runs[1:] != side.runs[:-1]

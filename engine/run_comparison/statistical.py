@@ -15,7 +15,7 @@ from engine.run_comparison.samples import Samples, Side
 from engine.stats.bootstrap import percentile_interval, resample_counts
 from engine.stats.kolmogorov import ks_p_values
 from engine.stats.multiplicity import benjamini_hochberg
-from engine.stats.ranks import mann_whitney, merge
+from engine.stats.ranks import mann_whitney, merge_sorted
 from engine.stats.shift import hodges_lehmann
 from engine.stats.spread import brown_forsythe_p
 
@@ -54,11 +54,11 @@ def gather(samples: Samples, alpha: float, check: Callable[[], None] = lambda: N
         check()
         left, right = samples.left.rows(metrics, n1), samples.right.rows(metrics, n2)
         compared[metrics] = True
-        merged = merge(left, right)
+        left, right = np.sort(left, axis=1), np.sort(right, axis=1)
+        merged = merge_sorted(left, right)
         p_value[metrics] = mann_whitney(left, right, merged).two_sided
         spread_p[metrics] = ks_p_values(merged.distance, n1, n2)
         delta[metrics] = merged.cliffs_delta
-        left, right = np.sort(left, axis=1), np.sort(right, axis=1)
         positive = (left[:, 0] > 0) & (right[:, 0] > 0)
         logarithmic[metrics] = positive
         base[metrics] = np.abs((left[:, (n1 - 1) // 2] + left[:, n1 // 2]) / 2.0)
