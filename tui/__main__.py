@@ -323,6 +323,8 @@ def _computed(
         return view, parameters, known, known.problems, instant, ""
     from engine.live.session import Session
 
+    if crew is not None:
+        crew.meanwhile = getattr(view, "load", None)  # modules that computing needs
     session = Session(arguments.paths, [view], settings=settings.live, look=look, crew=crew)
     try:
         try:

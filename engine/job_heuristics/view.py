@@ -47,6 +47,10 @@ class JobHeuristics:
 
         return KINDS
 
+    def load(self) -> None:
+        """Load what ``compute`` needs, before it is needed."""
+        from engine.job_heuristics import assembly, beyond, judging  # noqa: F401
+
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
         from engine.job_heuristics import beyond

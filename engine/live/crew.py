@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -33,7 +33,7 @@ LEAST = 48 << 20
 """Bytes to read below which a helper that starts together with this process does not pay."""
 LATE = 160 << 20
 """The same for one that starts when everything here is loaded already."""
-REAR = 0.44
+REAR = 0.46
 """Share of the bytes that is the helper's where one file is larger than all others: less than half, for it begins later,
 must count the lines before its part and hand its rows over."""
 STRIDE = 16
@@ -227,6 +227,8 @@ class Crew:
         self._began = time.monotonic()
         self._buffer = b""
         self._over = False
+        self.meanwhile: Callable[[], None] | None = None
+        """Something useful to do, once, when there is nothing left but to wait for the helper."""
 
     # -- while reading -----------------------------------------------------------------------------------------
 
@@ -301,6 +303,10 @@ class Crew:
         process = self._process
         assert process is not None
         fd = process.answers
+        work = self.meanwhile
+        if work is not None and not self._ready():
+            self.meanwhile = None
+            work()
         while b"\n" not in self._buffer:
             worked = time.monotonic() - self._began
             if not select.select([fd], [], [], PATIENCE_S + 3 * worked)[0]:

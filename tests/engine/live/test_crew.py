@@ -143,6 +143,23 @@ def test_whoever_reads_the_rows_are_the_same(root: Path, monkeypatch: pytest.Mon
     assert same(live, alone(root))
 
 
+def test_waiting_is_used_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = started(monkeypatch, root)
+    process: Any = made._process
+    said = os.read(process.answers, 1 << 16)
+    calls = []
+
+    def work() -> None:
+        calls.append(said)
+        os.write(process.out, said)
+
+    made.meanwhile = work
+    live = Session([root], [VIEW], settings=SETTINGS, crew=made)
+    live.scan(final=True)
+    assert calls == [said] and made.meanwhile is None
+    assert same(live, alone(root))
+
+
 def test_files_that_change_meanwhile_are_read_here(root: Path, monkeypatch: pytest.MonkeyPatch, texts: Any) -> None:
     made = started(monkeypatch, root)
     (root / "20.jhist").write_bytes(texts[2])
