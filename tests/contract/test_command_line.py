@@ -240,7 +240,7 @@ def test_the_usual_settings_file_does_not_stop_a_report(
     assert code == 0 and json.loads(out) and "c.toml" in err
 
 
-@pytest.mark.parametrize("junit", ["/nonexistent/x.xml", "/", ""])
+@pytest.mark.parametrize("junit", ["there-is-no-such-folder/x.xml", "/", ""])
 def test_junit_that_cannot_be_written(capfdbinary: pytest.CaptureFixture[bytes], data: Path, junit: str) -> None:
     code = main(["check", "fake-view", str(data), "--junit", junit])
     out, err = capfdbinary.readouterr()
