@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -607,13 +608,14 @@ def prepare(inputs: Inputs, context: Context) -> bool:
     while candidates and len(followed) < _MOST_GROWN:
         file = candidates.pop()
         job = built.alone[file]
-        if job in followed or memo["refused"].get(job, 0) > 0:
+        tried = memo.setdefault("tried", {})
+        version = inputs.files[file].version
+        if job in followed or memo["refused"].get(job, 0) > 0 or tried.get(file) == version:
             continue
+        tried[file] = version
         nothing = {name: inputs.table(name).head(0) for name in EVENT_TABLES}
-        try:
+        with contextlib.suppress(Refused):  # as it is now, with half a line at its end perhaps
             followed[job] = _follow(inputs, job, file, built.model, nothing)
-        except Refused:
-            memo["refused"][job] = _WAIT
         return True
     return False
 

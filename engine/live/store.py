@@ -107,12 +107,14 @@ class Store:
         """Bring the frames up to date. Returns the files whose rows no frame could be made of, with the reason."""
         if self._gone or self._gone_loose:
             loose = self._gone | self._gone_loose
-            for name in self.tables:
-                self._firm[name] = _without(self._firm[name], self._gone)
-                self._loose[name] = _without(self._loose[name], loose)
+            for chunks, gone in ((self._firm, self._gone), (self._loose, loose)):
+                for name in self.tables:
+                    kept = _without(chunks[name], gone)
+                    if list(map(id, kept)) != list(map(id, chunks[name])):
+                        chunks[name] = kept
+                        self._epoch += 1
             self._gone = set()
             self._gone_loose = set()
-            self._epoch += 1
         failed: dict[int, Exception] = {}
         if self._new:
             new, self._new, self.gathered = self._new, [], 0
