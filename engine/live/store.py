@@ -13,7 +13,7 @@ import polars as pl
 from engine.inputs import FILE
 from engine.tables import Rows, Table
 
-MERGE_ROWS = 500_000
+MERGE_ROWS = 50_000
 """Chunks are not merged beyond this many rows (or a 32nd of the table): a merge copies, and must not be felt."""
 MARKS = 64
 """For so many versions it is known which rows came after them."""
