@@ -40,7 +40,7 @@ Appends = Iterator[Callable[[], None]]
 def run() -> list[Line]:
     """Both histories, engine and screen."""
     lines: list[Line] = []
-    at_most = int(os.environ.get("LOADLENS_BENCH_APPENDS", "40"))
+    at_most = int(os.environ.get("LOADLENS_BENCH_APPENDS", "20"))
     for name, begin in ((f"one of {FILES:,} jobs", _many), ("a job of 22,000 tasks", _one)):
         with tempfile.TemporaryDirectory(prefix="loadlens-bench-") as folder:
             root = Path(folder) / "history"
