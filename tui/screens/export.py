@@ -78,7 +78,7 @@ class ExportScreen(Box[None]):
         path = Path(self.query_one(Input).value).expanduser()
         try:
             if path.exists():
-                raise FileExistsError(f"{path} exists; give another name")
+                raise FileExistsError(f"{path.name} exists; give another name")
             path.write_text(self.text(), encoding="utf-8")
         except (OSError, ValueError) as error:
             self.app.notify(str(error), severity="error", markup=False)
