@@ -20,6 +20,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def started_on(terminal: int, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start ``argv`` (after ``python``) in a session of its own, with ``terminal`` as its controlling terminal."""
+    return subprocess.Popen(
+        [sys.executable, *argv],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environ,
+        cwd=ROOT,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+
+
 class Terminal:
     """``argv`` (after ``python``) on a pseudo-terminal of ``size`` (columns, rows). Use as a context manager."""
 
@@ -44,16 +58,7 @@ class Terminal:
             **(env or {}),
         }
         self.started = time.monotonic()
-        self.process = subprocess.Popen(
-            [sys.executable, *argv],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=environ,
-            cwd=ROOT,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        self.process = started_on(slave, argv, environ)
         self.output = bytearray()
         self.arrived: list[tuple[float, int]] = []
         self._reading = True

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import select
 import signal
-import subprocess
-import sys
-import termios
 import time
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.tui.terminal import started_on
 
 
 class Demo:
@@ -28,16 +24,7 @@ class Demo:
         environ |= {"TERM": "xterm-256color", "TMPDIR": str(self.temporary), "HOME": str(place / "home")}
         environ |= {"XDG_STATE_HOME": str(place / "state"), "XDG_CACHE_HOME": str(place / "cache")}
         self.master, inner = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tui", "demo"],
-            cwd=ROOT,
-            env=environ,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
+        self.process = started_on(inner, ["-m", "tui", "demo"], environ)
         os.close(inner)
         self.output = b""
 
