@@ -104,11 +104,12 @@ def _rss(pid: int) -> int:
 def _window() -> list[Line]:
     from tests.tui.fakes import NODES, frame
     from tui.widgets import window as w
+    from tui.widgets.layout import layout
     from tui.widgets.window import Choice, build
 
     data = frame(100_000)
     built = build(NODES, data, Choice())
-    places = w.layout(built.columns, 200)
+    places = layout(built.columns, 200)
     return [
         Line("sort 100k rows by number", best(lambda: build(NODES, data, Choice(sort="cpu"))) * 1000, "ms", 100,
              note="budget, off the loop"),

@@ -20,20 +20,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def started_on(terminal: int, argv: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start ``argv`` (after ``python``) in a session of its own, with ``terminal`` as its controlling terminal."""
-    return subprocess.Popen(
-        [sys.executable, *argv],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env=environ,
-        cwd=ROOT,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )
-
-
 class Terminal:
     """``argv`` (after ``python``) on a pseudo-terminal of ``size`` (columns, rows). Use as a context manager."""
 
@@ -58,7 +44,16 @@ class Terminal:
             **(env or {}),
         }
         self.started = time.monotonic()
-        self.process = started_on(slave, argv, environ)
+        self.process = subprocess.Popen(
+            [sys.executable, *argv],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environ,
+            cwd=ROOT,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
         self.output = bytearray()
         self.arrived: list[tuple[float, int]] = []
         self._reading = True
@@ -137,6 +132,7 @@ class Terminal:
         self._thread.join(2)
         os.close(self.master)
         os.close(self.slave)
+        self.master = self.slave = -1  # their numbers may belong to others from now on
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the program."""

@@ -12,8 +12,9 @@ from engine.tables import Column, Table
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.job_heuristics.level import advice_spec, task_spec
 from tui.widgets.fragments import cells, plain
+from tui.widgets.layout import layout
 from tui.widgets.sections import TitleBar
-from tui.widgets.window import Choice, build, layout, lines
+from tui.widgets.window import Choice, build, lines
 
 TASK = "task_1700000000000_0038_m_000417"
 SPEC = Table(

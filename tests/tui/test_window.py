@@ -14,8 +14,10 @@ from tests.tui.fakes import NODES, frame
 from tui.glyphs import SETS
 from tui.widgets import window as w
 from tui.widgets.bars import change_bar, column_bar, severity_cells, share_bar
+from tui.widgets.filters import FilterError
 from tui.widgets.fragments import plain, width_of
-from tui.widgets.window import Choice, FilterError, build
+from tui.widgets.layout import layout
+from tui.widgets.window import Choice, build
 
 
 def names(window: w.Window) -> list[str]:
@@ -145,7 +147,7 @@ def test_important_columns_stay_when_narrow() -> None:
     columns = w.shown_columns(NODES, frame(3), Choice())
     assert [c.name for c in columns] == ["name", "state", "cpu", "size", "wait", "seen", "note", "trend"]
     for width in range(1, 220):
-        places = w.layout(columns, width)
+        places = layout(columns, width)
         shown = [slot.column for slot in places.slots]
         assert places.hidden == len(columns) - len(shown)
         assert shown == [c for c in columns if c in shown], "in declared order"
@@ -160,7 +162,7 @@ def test_every_column_can_be_scrolled_to() -> None:
     columns = w.shown_columns(NODES, frame(3), Choice())
     seen = set()
     for offset in range(len(columns)):
-        places = w.layout(columns, 40, offset)
+        places = layout(columns, 40, offset)
         assert places.slots[0].column.name == "name"
         seen |= {slot.column.name for slot in places.slots}
     assert seen == {c.name for c in columns}
@@ -226,7 +228,7 @@ def test_every_line_is_as_wide_as_asked_whatever_the_data(data, width: int, glyp
         [pl.Series(c.name, [row[i] for row in data], dtype=c.dtype) for i, c in enumerate(ANY.columns)]
     )
     window = build(ANY, table, Choice(sort=sort, descending=down))
-    places = w.layout(window.columns, width)
+    places = layout(window.columns, width)
     lines = w.lines(window, 0, 10, places, width, SETS[glyphs], RENDERERS)
     assert len(lines) == len(data)
     for line in [*lines, w.header(window, places, width, SETS[glyphs], "bar")]:

@@ -2,7 +2,8 @@
 
 A ``Grid`` shows a Polars frame by its declared ``engine.tables.Table`` and sends only changed cells. Its cursor is a row
 *key*, found again after each update; scroll survives updates. Frames above ``INLINE`` rows are sorted and filtered in a
-thread. What an operator does with it is in ``tui/widgets/table.py``; everything that is not drawing in ``window.py``.
+thread. What an operator does with it is in ``tui/widgets/table.py``; everything that is not drawing in ``window.py``,
+``filters.py`` and ``layout.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from textual.strip import Strip
 from tui.widgets import window as windows
 from tui.widgets.canvas import COMPONENTS, _Painter
 from tui.widgets.fragments import Line, changed_spans, fit_line
-from tui.widgets.window import Choice, Key, Layout, Renderer, Window
+from tui.widgets.layout import Layout, layout
+from tui.widgets.window import Choice, Key, Renderer, Window
 
 if TYPE_CHECKING:
     import polars as pl
@@ -209,7 +211,7 @@ class Grid(ScrollView, _Painter):
         if window is None:
             return
         self._width = max(self.scrollable_content_region.width, 1)
-        self._layout = windows.layout(window.columns, self._width, self._offset)
+        self._layout = layout(window.columns, self._width, self._offset)
         names = [slot.column.name for slot in self._layout.slots]
         if self.current not in names:
             self.current = window.choice.sort if window.choice.sort in names else (names[0] if names else "")

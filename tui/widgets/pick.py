@@ -26,31 +26,24 @@ class PickList(ScrollCanvas, can_focus=True):
         Binding("enter", "pick", show=False),
     ]
 
-    class Picked(Message):
+    class AtLine(Message):
+        """Something about the line ``index``."""
+
+        def __init__(self, list_: PickList, index: int) -> None:
+            super().__init__()
+            self.list = list_
+            self.index = index
+
+        @property
+        def control(self) -> PickList:
+            """The list."""
+            return self.list
+
+    class Picked(AtLine):
         """Enter on a line."""
 
-        def __init__(self, list_: PickList, index: int) -> None:
-            super().__init__()
-            self.list = list_
-            self.index = index
-
-        @property
-        def control(self) -> PickList:
-            """The list."""
-            return self.list
-
-    class Moved(Message):
+    class Moved(AtLine):
         """The cursor is on another line."""
-
-        def __init__(self, list_: PickList, index: int) -> None:
-            super().__init__()
-            self.list = list_
-            self.index = index
-
-        @property
-        def control(self) -> PickList:
-            """The list."""
-            return self.list
 
     def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

@@ -16,6 +16,7 @@ from textual.message import Message
 from tui.actions import bindings
 from tui.widgets import window as windows
 from tui.widgets.canvas import CSS_BY_COMPONENT
+from tui.widgets.filters import FilterError
 from tui.widgets.grid import Grid
 from tui.widgets.window import Key
 
@@ -269,7 +270,7 @@ class LiveTable(Grid, can_focus=True):
             try:
                 if not self.find(text):
                     self.notify(f"nothing matches {text!r}", markup=False)
-            except windows.FilterError as error:
+            except FilterError as error:
                 self.notify(str(error), severity="warning", markup=False)
 
         ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=found)

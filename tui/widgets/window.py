@@ -1,4 +1,4 @@
-"""From a frame to the cells on screen: sorting, filtering, finding, choosing columns, formatting. No Textual here.
+"""From a frame to the cells on screen: sorting, finding, choosing columns, formatting. No Textual here.
 
 A ``Window`` is immutable: a frame, its declared ``Table``, what the operator chose (``Choice``) and the resulting order of
 rows. ``build`` is the only expensive step (tens of ms for 100k rows) and may run in a thread; ``lines`` turns the few
@@ -7,14 +7,15 @@ rows on screen into fragments. Polars is imported when the first frame arrives, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import BRAILLE, Glyphs
+from tui.widgets.filters import FilterError, matching, ranks
 from tui.widgets.fragments import Fragment, Line, cut_left, fit, fit_line, harmless, join
+from tui.widgets.layout import Layout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 """Values of a row's key columns; a row keeps its key while it moves."""
-
-
-class FilterError(ValueError):
-    """A filter that cannot be taken; the message says why in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,112 +54,8 @@ class Cell:
 Renderer = Callable[[Cell], Sequence[Fragment]]
 """Draws one cell; what it returns is cut or padded to the cell's width."""
 
-WIDTHS: Mapping[str, int] = {
-    "text": 14, "id": 14, "count": 9, "number": 9, "bytes": 9, "bytes_per_s": 11, "ms": 8, "s": 8, "time_ms": 14,
-    "percent": 7, "ratio": 8, "level": 10, "flag": 4, "json": 20, "spark": 12, "mb_s": 11,
-}  # fmt: skip
-"""Default width per kind, in cells."""
-
-FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})
-WORDY: frozenset[str] = frozenset({"text", "id", "level", "json"})
-"""Kinds in which a plain word of a filter is looked for."""
-
 PATHS: frozenset[str] = frozenset({"path", "file"})
 """Columns that are cut on the left like ids: the end of an id or a path is what tells it from its neighbours."""
-
-FLEX_LIMIT = 48
-"""A text column takes spare cells up to this width."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A column's place on screen: from cell ``x`` on, ``width`` cells."""
-
-    column: Column
-    x: int
-    width: int
-
-    @property
-    def right(self) -> bool:
-        """Whether values are aligned right."""
-        return self.column.kind in units.NUMERIC
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Which columns fit: ``slots`` in order, ``hidden`` how many chosen ones did not fit, ``offset`` how many columns
-    are scrolled away behind the first."""
-
-    slots: tuple[Slot, ...]
-    hidden: int
-    offset: int = 0
-
-
-def column_width(column: Column, default_width: int | None = None) -> int:
-    """Smallest width of a column: declared, or what suits its kind, and enough for a short header."""
-    if column.width:
-        return column.width
-    base = WIDTHS.get(column.kind, 12) if default_width is None else default_width
-    return max(base, min(len(column.header) + 1, 14))
-
-
-def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1) -> Layout:
-    """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first; spare
-    cells go to columns that ``grow``, then to text columns. It depends on columns and width only, never on values, so
-    nothing jumps as data change.
-
-    ``offset`` > 0 scrolls: the first column stays, ``offset`` columns behind it are skipped, priorities are ignored.
-    """
-    if not columns:
-        return Layout((), 0)
-    total = len(columns)
-    if offset:
-        offset = min(offset, total - 1)
-        columns = [columns[0], *columns[1 + offset :]]
-        chosen: list[Column] = []
-        used = 0
-        for column in columns:
-            size = column_width(column) + (gap if chosen else 0)
-            if chosen and used + size > width:
-                break
-            chosen.append(column)
-            used += size
-    else:
-        ranked = sorted(range(total), key=lambda i: (columns[i].priority, i))
-        kept: set[int] = set()
-        used = 0
-        for index in ranked:
-            size = column_width(columns[index]) + (gap if kept else 0)
-            if kept and used + size > width:
-                # An important column that does not fit ends the row: a less important one must not take its place.
-                break
-            kept.add(index)
-            used += size
-        chosen = [columns[i] for i in sorted(kept)]
-    widths = {column.name: min(column_width(column), max(width, 1)) for column in chosen}
-    flexible = [c for c in chosen if c.kind in FLEXIBLE and not c.width] or [c for c in chosen if c.kind in FLEXIBLE]
-    spare = _grow(widths, {c.name: c.grow for c in chosen if c.grow}, width - used)
-    _grow(widths, {c.name: FLEX_LIMIT for c in flexible if not c.grow}, spare)
-    slots = []
-    x = 0
-    for column in chosen:
-        slots.append(Slot(column, x, widths[column.name]))
-        x += widths[column.name] + gap
-    return Layout(tuple(slots), total - len(chosen), offset)
-
-
-def _grow(widths: dict[str, int], limits: Mapping[str, int], spare: int) -> int:
-    """Share ``spare`` cells evenly among the columns of ``limits``, none beyond its limit; returns what is left."""
-    while spare > 0:
-        growing = [name for name, limit in limits.items() if widths[name] < limit]
-        if not growing:
-            break
-        share = max(spare // len(growing), 1)
-        for name in growing:
-            more = min(share, limits[name] - widths[name], spare)
-            widths[name] += more
-            spare -= more
-    return spare
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
@@ -176,171 +69,12 @@ def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Col
     return tuple(column for column in declared.values() if not column.hidden) or tuple(declared.values())[:1]
 
 
-_TERM = re.compile(
-    r"""\s*(?P<neg>!(?=[^=~]))?(?:(?P<name>[A-Za-z_][\w.%-]*)(?P<op>>=|<=|!=|!~|=|~|>|<)(?P<value>"[^"]*"|\S*)"""
-    r"""|(?P<word>"[^"]*"?|\S+))"""
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One condition of a filter: a plain ``word``, or ``column op value``; ``negated`` turns it round."""
-
-    word: str = ""
-    column: str = ""
-    op: str = ""
-    value: str = ""
-    negated: bool = False
-
-
-def parse_filter(text: str) -> tuple[Term, ...]:
-    """The conditions of a filter, all of which must hold.
-
-    ``etl`` (word in any text column), ``"two words"``, ``cpu>50``, ``size>=10MB``, ``state=RUNNING``, ``name~^etl``
-    (regular expression), ``severity>=moderate``, ``!test`` and ``user!=root`` for the opposite.
-    """
-    terms = []
-    for match in _TERM.finditer(text):
-        if match["name"]:
-            terms.append(Term("", match["name"], match["op"], match["value"].strip('"'), bool(match["neg"])))
-        elif match["word"] and match["word"].strip('"'):
-            terms.append(Term(match["word"].strip('"'), negated=bool(match["neg"])))
-    return tuple(terms)
-
-
-def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
-    wanted = name.lower().replace("-", "_")
-    columns = [column for column in spec.columns if column.name in frame.columns]
-    for column in columns:
-        if column.name.lower() == wanted:
-            return column
-    for column in columns:
-        if column.header.lower().replace(" ", "_") == wanted:
-            return column
-    starting = [column for column in columns if column.name.lower().startswith(wanted)]
-    if len(starting) == 1:
-        return starting[0]
-    if starting:
-        raise FilterError(f"{name!r} could be {', '.join(column.name for column in starting[:6])}")
-    import difflib
-
-    near = difflib.get_close_matches(wanted, [column.name for column in columns], 1)
-    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(c.name for c in columns[:12])}"
-    raise FilterError(f"no column {name!r}{hint}")
-
-
-def _text(column: Column, dtype: pl.DataType) -> pl.Expr:
-    import polars as pl
-
-    found = pl.col(column.name)
-    return found if dtype == pl.String else found.cast(pl.String, strict=False)
-
-
-def _ranks(name: str, dtype: pl.DataType) -> pl.Expr:
-    import polars as pl
-
-    if dtype.is_numeric():
-        return pl.col(name).cast(pl.Float64)
-    words = pl.col(name).cast(pl.String).str.to_lowercase()
-    return words.replace_strict(units.RANKS, default=0, return_dtype=pl.Int64).cast(pl.Float64)
-
-
-def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[Column]) -> pl.Expr:
-    import polars as pl
-
-    if term.word:
-        wanted = term.word.lower()
-        parts = [
-            _text(column, frame.schema[column.name]).str.to_lowercase().str.contains(wanted, literal=True)
-            for column in visible
-            if column.kind in WORDY and not frame.schema[column.name].is_nested()
-        ]
-        found = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
-    else:
-        column = _find_column(spec, frame, term.column)
-        found = _comparison(column, frame.schema[column.name], term).fill_null(False)
-    return ~found if term.negated else found
-
-
-def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
-    import polars as pl
-
-    op, value = term.op, term.value
-    if dtype.is_nested():
-        raise FilterError(f"{column.name} cannot be compared")
-    if value == "":
-        empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
-        if op in ("=", "~"):
-            return empty
-        if op in ("!=", "!~"):
-            return ~empty
-        raise FilterError(f"{column.name}{op} wants a value")
-    if op in ("~", "!~"):
-        try:
-            pl.Series([""]).str.contains(f"(?i){value}")
-        except pl.exceptions.ComputeError:
-            raise FilterError(f"{value!r} is not a regular expression") from None
-        found = _text(column, dtype).str.contains(f"(?i){value}")
-        return ~found.fill_null(False) if op == "!~" else found
-    left: pl.Expr
-    right: Any
-    if column.kind == "level" and value.lower() in units.RANKS:
-        left = _ranks(column.name, dtype)
-        right = float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
-    elif dtype == pl.Boolean:
-        if value.lower() not in {"true", "false", "yes", "no", "on", "off", "1", "0"}:
-            raise FilterError(f"{column.name} is yes or no")
-        left, right = pl.col(column.name), value.lower() in {"true", "yes", "on", "1"}
-    elif dtype.is_numeric():
-        try:
-            right = units.amount(column.kind, value)
-        except ValueError as error:
-            raise FilterError(f"{column.name}: {error}") from None
-        if dtype.is_integer() and float(right).is_integer() and re.fullmatch(r"[-+]?\d+", value):
-            right = int(value)  # exact beyond 2**53
-            left = pl.col(column.name)
-            if not -(2**63) <= right < 2**63:
-                left, right = left.cast(pl.Float64), float(right)
-        else:
-            left = pl.col(column.name).cast(pl.Float64)
-    else:
-        left, right = _text(column, dtype).str.to_lowercase(), value.lower()
-    compared: pl.Expr
-    match op:
-        case "=":
-            compared = left == right
-        case "!=":
-            compared = ~(left == right).fill_null(False)
-        case ">":
-            compared = left > right
-        case ">=":
-            compared = left >= right
-        case "<":
-            compared = left < right
-        case _:
-            compared = left <= right
-    return compared
-
-
-def matching(spec: Table, frame: pl.DataFrame, text: str, choice: Choice) -> pl.Series | None:
-    """Which rows match a filter text (booleans), or None if it asks nothing. Raises FilterError."""
-    import polars as pl
-
-    terms = parse_filter(text)
-    if not terms:
-        return None
-    visible = shown_columns(spec, frame, choice)
-    conditions = [_condition(spec, frame, term, visible) for term in terms]
-    mask = frame.select(pl.all_horizontal(conditions).alias("match")).to_series()
-    return mask if mask.len() == frame.height else pl.Series("match", [bool(mask[0])] * frame.height)
-
-
 def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
     import polars as pl
 
     found = pl.col(column.name)
     if column.kind == "level":
-        return _ranks(column.name, dtype)
+        return ranks(column.name, dtype)
     if isinstance(dtype, (pl.List, pl.Array)):
         inner = found.list if isinstance(dtype, pl.List) else found.arr
         return inner.last() if dtype.inner is not None and dtype.inner.is_numeric() else inner.len()
@@ -432,7 +166,7 @@ class Window:
     def find(self, text: str, start: int, step: int = 1) -> int | None:
         """Position of the next (``step`` 1) or previous (-1) row that matches ``text``, from ``start`` on, around the
         end. None if none does. Raises FilterError."""
-        mask = matching(self.spec, self.frame, text, self.choice)
+        mask = matching(self.spec, self.frame, text, self.columns)
         if mask is None or not self.height:
             return None
         hits = mask.gather(self.order).arg_true().to_numpy()
@@ -459,7 +193,7 @@ def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | N
     mask: pl.Series | None = None
     if choice.filter:
         try:
-            mask = matching(spec, frame, choice.filter, choice)
+            mask = matching(spec, frame, choice.filter, shown_columns(spec, frame, choice))
         except FilterError as wrong:
             error = str(wrong)
     rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True) if mask is None else mask.arg_true()

@@ -1,0 +1,94 @@
+"""How the cells of the ring placement tab are drawn, and which columns its tables put first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tui.views.ring_placement.drawing import sign
+from tui.widgets.bars import change_bar
+from tui.widgets.fragments import Fragment, cells, cut, cut_left, harmless
+from tui.widgets.window import Cell, Renderer
+
+if TYPE_CHECKING:
+    from engine.tables import Table
+
+FATES: Mapping[str, str] = {
+    "down": "severe",
+    "gone": "severe",
+    "leaving": "moderate",
+    "new": "ok",
+    "back": "ok",
+    "over": "critical",
+}
+"""The style of a node's name by what becomes of it."""
+
+_CHANGE = change_bar("load_before", "load_after", limit="capacity")
+
+
+@cache
+def nodes_spec(table: Table, limited: bool) -> Table:
+    """The nodes' columns by what matters: the headroom with a capacity, the load before and what is added without one."""
+    first = {"headroom": 0, "load_before": 2, "added": 1, "down": 4} if limited else {
+        "headroom": 4, "over_capacity": 4, "capacity": 4, "added": 2, "down": 4,
+    }  # fmt: skip
+    return replace(table, columns=tuple(replace(c, priority=first.get(c.name, c.priority)) for c in table.columns))
+
+
+@cache
+def sweep_spec(table: Table, zones: bool) -> Table:
+    """The sweep's columns; the zone's only where zones fail."""
+    return replace(table, columns=tuple(c for c in table.columns if zones or c.name != "zone"))
+
+
+def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:
+    """A node's sign on the map and its ID, coloured by what becomes of it; ``place`` gives its number and fate by ID."""
+
+    def render(cell: Cell) -> Sequence[Fragment]:
+        name = str(cell.value)
+        number, fate = place(name)
+        mark = sign(number) if number >= 0 else " "
+        shown = cut_left(harmless(name), cell.width - 2, cell.glyphs.ellipsis)
+        return [(f"{mark} ", "key" if number >= 0 else ""), (shown, FATES.get(fate, ""))]
+
+    return render
+
+
+def change_cell(cell: Cell) -> Sequence[Fragment]:
+    """The ratio to the mean, and the load before and after as a bar."""
+    from engine import units
+
+    label = units.text("ratio", cell.value, 6) if cell.value is not None else ""
+    inner = Cell(cell.name, cell.value, cell.row, max(cell.width - 7, 0), cell.glyphs, cell.peak)
+    return [(f"{label:>6} ", ""), *_CHANGE(inner)]
+
+
+def names_cell(cell: Cell) -> Sequence[Fragment]:
+    """Several IDs: in full if they fit, else without what they all begin with, else how many there are."""
+    names = [harmless(str(name)) for name in cell.value or ()]
+    text = ", ".join(names)
+    if cells(text) > cell.width and names:
+        start = names[0].rfind("-") + 1
+        short = all(name.startswith(names[0][:start]) for name in names)
+        text = cell.glyphs.ellipsis + ", ".join(name[start:] for name in names) if short and start else text
+        if cells(text) > cell.width and len(names) > 1:
+            count = f" ({len(names)})"
+            text = cut(text, cell.width - len(count), cell.glyphs.ellipsis) + count
+        elif len(names) == 1:
+            text = cut_left(names[0], cell.width, cell.glyphs.ellipsis)
+    return [(text, "")]
+
+
+def drift_cell(cell: Cell) -> Sequence[Fragment]:
+    """What the rules and the observed placement disagree on."""
+    return [(str(cell.value or ""), "severe" if cell.value else "")]
+
+
+def rejected_cell(cell: Cell) -> Sequence[Fragment]:
+    """Bytes per second that nobody takes."""
+    from engine import units
+
+    text = units.text("bytes_per_s", cell.value or 0, cell.width)
+    return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]

@@ -1,0 +1,89 @@
+"""The scenario of the ring placement tab: what a key press makes of the parameters, and the scenario in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.ring_placement.parameters import RingParameters
+    from engine.ring_placement.picture import Picture
+
+EMPTY: Mapping[str, Any] = {
+    "fail": (), "leaving": (), "scale": None, "tokens": None, "tenant_shards": None, "dataset_shards": None,
+    "home_zone": None, "regime": "transient", "cascade": False, "scale_ids": "plain",
+}  # fmt: skip
+"""The scenario's parameters where nothing is changed."""
+
+REGIMES = ("transient", "left", "returned")
+"""The moments of the time axis, in order."""
+
+SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
+"""The kinds of a sweep, in the order in which a key steps through them."""
+
+
+def steps(p: RingParameters) -> tuple[str, ...]:
+    """The scenario in words, one per change."""
+    words = []
+    if p.fail:
+        words.append("fail " + ", ".join(p.fail))
+    if p.leaving:
+        words.append("leaving " + ", ".join(p.leaving))
+    for field, text in (
+        ("scale", "{} nodes"),
+        ("tokens", "{} tokens each"),
+        ("tenant_shards", "T={}"),
+        ("dataset_shards", "D={}"),
+        ("home_zone", "only zone {}"),
+    ):
+        value = getattr(p, field)
+        if value is not None:
+            words.append(text.format(value))
+    if p.scale_ids == "padded":
+        words.append("padded IDs")
+    if p.cascade:
+        words.append("cascade")
+    if p.capacity:
+        words.append("capacity " + ", ".join(p.capacity))
+    elif p.cores is not None:
+        words.append(f"{p.cores:g} cores")
+    return tuple(words)
+
+
+def changed(p: RingParameters) -> bool:
+    """Whether there is a scenario to clear."""
+    return any(getattr(p, name) != value for name, value in EMPTY.items())
+
+
+def expanded(names: Sequence[str], picture: Picture | None) -> tuple[str, ...]:
+    """``zone:x`` written out as its members, so that one of them can be brought back."""
+    out: dict[str, None] = {}
+    for name in names:
+        if name.startswith("zone:") and picture is not None:
+            out.update(dict.fromkeys(n.id for n in picture.nodes if n.zone == name[5:]))
+        else:
+            out[name] = None
+    return tuple(out)
+
+
+def node_toggled(fail: Sequence[str], name: str, zone: str, picture: Picture | None) -> tuple[str, ...]:
+    """``fail`` with the node ``name`` of ``zone`` failing, or not any more."""
+    if name in fail:
+        return tuple(f for f in fail if f != name)
+    if f"zone:{zone}" in fail:
+        return tuple(f for f in expanded(fail, picture) if f != name)
+    return (*fail, name)
+
+
+def zone_toggled(fail: Sequence[str], zone: str, picture: Picture | None) -> tuple[str, ...]:
+    """``fail`` with the whole ``zone`` failing, or not any more."""
+    word = f"zone:{zone}"
+    if word in fail:
+        return tuple(f for f in fail if f != word)
+    members = set(expanded([word], picture))
+    return (*(f for f in fail if f not in members), word)
+
+
+def following(order: Sequence[str], now: str) -> str:
+    """What comes after ``now`` in ``order``, its first where it is not in it."""
+    return order[(order.index(now) + 1) % len(order)] if now in order else order[0]
