@@ -18,12 +18,14 @@ LEVELS: tuple[Level, ...] = ("", "ok", "low", "moderate", "severe", "critical")
 @dataclass(frozen=True, slots=True)
 class Headline:
     """One number of the tab's header line: ``label``, ``value`` with its unit as ready text, and in ``basis`` its
-    window, sample count and uncertainty in words."""
+    window, sample count and uncertainty in words. ``short``: label and value for narrow screens, of a number that has
+    to be on the screen however narrow it is."""
 
     label: str
     value: str
     basis: str = ""
     level: Level = ""
+    short: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,19 +85,30 @@ def headline(
     items = []
     if math.isfinite(measured):
         share = attributed / measured * 100 if measured > 0 else math.nan
+        resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
+        explained = f"{share:.1f} %" if measured > 0 else "-"
+        rest = f"{100 - share:.1f} %" if measured > 0 else "-"
+        score = f"{gauge.score * 100:.0f} %"
         items += [
-            Headline(NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s", over),
-            Headline("attributed", f"{share:.1f} %" if measured > 0 else "-"),
-            Headline("unattributed", f"{100 - share:.1f} %" if measured > 0 else "-"),
+            Headline(resource, total, over, short=(resource, total)),
+            Headline("attributed", explained, short=("attr.", explained)),
+            Headline("unattributed", rest, short=("unattr.", rest)),
             Headline(
                 "trust",
-                f"{gauge.grade} {gauge.score * 100:.0f} %" if gauge.grade != "none" else "none",
+                f"{gauge.grade} {score}" if gauge.grade != "none" else "none",
                 "; ".join(gauge.reasons[:3]),
                 "ok" if gauge.grade == "good" else "moderate" if gauge.grade == "fair" else "severe",
+                short=("trust", score if gauge.grade != "none" else "none"),
             ),
         ]
     items.append(
-        Headline("intervals", f"{count} of {len(used)}", f"{left} left out" if left else "", "low" if left else "")
+        Headline(
+            "intervals",
+            f"{count} of {len(used)}",
+            f"{left} left out" if left else "",
+            "low" if left else "",
+            short=("used", f"{count}, {left} left out"),
+        )
     )
     if math.isfinite(measured):
         items.append(Headline("method", method))

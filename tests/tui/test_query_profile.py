@@ -32,7 +32,7 @@ async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), files: Path = F
     shutil.copytree(files, root)
     still(root, 60)
     async with opened(root, VIEW, tmp_path, size, **ui) as s:
-        await s.see("attributed")
+        await s.see("attr")
         yield s
 
 
@@ -52,6 +52,34 @@ def test_looks(tmp_path: Path, size: tuple[int, int], update: bool) -> None:
             lines = screen_lines(s.app)
             assert all(cell_len(line) <= size[0] for line in lines)
             compare(f"query-profile-{size[0]}x{size[1]}", s.text(), update)
+
+    play(story)
+
+
+def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
+    """Total, attributed, unattributed, trust and intervals are there however narrow the screen is."""
+
+    async def story() -> None:
+        async with tab(tmp_path, (60, 24)) as s:
+            await s.see("left out")
+            await settle(s)
+            first, second = screen_lines(s.app)[1:3]
+            assert first.split() == [
+                "CPU",
+                "434.7",
+                "s",
+                "attr.",
+                "99.6",
+                "%",
+                "unattr.",
+                "0.4",
+                "%",
+                "trust",
+                "△",
+                "55",
+                "%",
+            ]
+            assert second.strip() == "used 47, 0 left out"
 
     play(story)
 

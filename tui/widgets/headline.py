@@ -13,45 +13,92 @@ if TYPE_CHECKING:
 
 
 class HeadlineBar(Canvas):
-    """One line: breadcrumbs of the drill-down, then ``label value (basis)`` for as many numbers as fit."""
+    """Breadcrumbs of the drill-down, then ``label value (basis)`` for as many numbers as fit in the line. Numbers that have
+    to be there (with a short form) are shortened if not all of them fit, and if even that is too much, there are two
+    lines (in a drill-down the crumbs matter more)."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._headline: tuple[Headline, ...] = ()
         self._crumbs: tuple[str, ...] = ()
+        self._rows = 1
 
     def show(self, headline: Sequence[Headline]) -> None:
         """Show other numbers."""
         self._headline = tuple(headline)
+        self._fit()
         self.repaint()
 
     def crumbs(self, crumbs: Sequence[str]) -> None:
         """Show where in the drill-down one is."""
         self._crumbs = tuple(crumbs)
+        self._fit()
         self.repaint()
 
+    def on_resize(self) -> None:
+        """More or less may fit."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Take as many lines as the numbers that have to be there need."""
+        width = self.size.width
+        rows = 2 if width and not self._crumbs and len(self._lines_of(width, 2)) > 1 else 1
+        if rows != self._rows:
+            self._rows = rows
+            self.styles.height = rows
+
     def paint(self, width: int, height: int) -> list[Line]:
-        """Numbers first without their basis; the basis is added from the left while there is room."""
+        """See the class."""
+        return self._lines_of(width, height)
+
+    def _lines_of(self, width: int, rows: int) -> list[Line]:
         glyphs = self.glyphs
-        line: Line = []
+        first: Line = []
         for crumb in self._crumbs:
-            line.append((f"{glyphs.arrow} {cut(harmless(crumb), max(width // 2, 8), glyphs.ellipsis)} ", "title"))
-        shown: list[Line] = []
-        used = width_of(line)
-        for number in self._headline:
-            style = number.level or "title"
-            mark = f"{glyphs.severity[number.level]} " if number.level not in ("", "ok") else ""
-            part: Line = [(f"{number.label} ", "dim"), (f"{mark}{number.value}", style), ("  ", "")]
+            first.append((f"{glyphs.arrow} {cut(harmless(crumb), max(width // 2, 8), glyphs.ellipsis)} ", "title"))
+        wanted = max((i + 1 for i, number in enumerate(self._headline) if number.short), default=0)
+        lines, shown = self._spread(first, self._headline, width, 1)
+        if shown >= wanted:
+            return lines
+        # from the right, only as many as it takes
+        brief = [number for number in self._headline if number.short]
+        for full in range(len(brief) - 1, -1, -1):
+            lines, shown = self._spread(first, brief, width, 1, full)
+            if shown == len(brief):
+                return lines
+        return lines if rows == 1 else self._spread(first, brief, width, rows, 0)[0]
+
+    def _spread(
+        self, first: Line, numbers: Sequence[Headline], width: int, rows: int, full: int | None = None
+    ) -> tuple[list[Line], int]:
+        """At most ``rows`` lines, and how many of the numbers are in them: first without their basis, which is added from
+        the left while there is room. All but the first ``full`` numbers are shortened, if it is given."""
+        parts: list[list[Line]] = [[]]
+        used = width_of(first)
+        room = [width - used]
+        count = 0
+        for i, number in enumerate(numbers):
+            short = number.short if full is not None and i >= full else None
+            label, value = short or (number.label, number.value)
+            mark = f"{self.glyphs.severity[number.level]} " if number.level not in ("", "ok") else ""
+            part: Line = [(f"{label} ", "dim"), (f"{mark}{value}", number.level or "title"), ("  ", "")]
             size = width_of([(harmless(text), "") for text, _ in part])
-            if used + size > width + 2 and shown:
-                break
-            shown.append(part)
-            used += size
-        for number, part in zip(self._headline, shown, strict=False):
-            if number.basis and used + cells(harmless(number.basis)) + 3 <= width:
+            if size > room[-1] + 2 and (count or rows > 1):
+                if len(parts) == rows:
+                    break
+                parts.append([])
+                room.append(width)
+            parts[-1].append(part)
+            room[-1] -= size
+            count += 1
+        flat = [(part, row) for row, line in enumerate(parts) for part in line]
+        for number, (part, row) in zip(numbers, flat, strict=False):
+            size = cells(harmless(number.basis)) + 3
+            if number.basis and full is None and size <= room[row]:
                 part.insert(2, (f" ({number.basis})", "dim"))
-                used += cells(harmless(number.basis)) + 3
-        return [[*line, *(fragment for part in shown for fragment in part)]]
+                room[row] -= size
+        lines: list[Line] = [[fragment for part in line for fragment in part] for line in parts]
+        return [[*first, *lines[0]], *lines[1:]], count
 
 
 class NotesBar(Canvas):
