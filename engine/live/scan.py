@@ -321,8 +321,10 @@ class Scanner:
         if folder is None:
             canonical = self._canonical(parent)
             if canonical is None:
-                # Below something ignored: nothing to do. Below something not seen yet: only a scan will tell.
-                return any(self.ignored_folder(part) for part in self._relative(path).split("/"))
+                # Below something ignored: nothing to do. Else below a directory that is new.
+                return any(self.ignored_folder(part) for part in self._relative(path).split("/")) or self._arrived(
+                    parent, changes
+                )
             folder = self.folders[canonical]
             path = os.path.join(canonical, name)
         if self.ignored_folder(name) or (self.ignored(name) and not os.path.isdir(path)):
@@ -344,8 +346,32 @@ class Scanner:
                 changes.changed[path] = new
                 changes.gone.discard(path)
             return True
-        # A directory: new ones are walked with all that is in them; events inside may have come before its watch.
-        return False
+        return self._arrived(path, changes)
+
+    def _arrived(self, path: str, changes: Changes) -> bool:
+        """Walk a directory that is new, with all that is in it: events inside may have come before its watch. False
+        where a look at it alone cannot tell what it means: links, other names of known directories, errors."""
+        parent = os.path.dirname(path)
+        while parent not in self.folders:
+            path, parent = parent, os.path.dirname(parent)
+            if path == parent:
+                return False
+        if path in self.folders or path in self.root_identities:
+            return False
+        try:
+            status = os.lstat(path)
+        except OSError:
+            return False
+        visited = {folder.identity: known for known, folder in self.folders.items()}
+        if not modes.S_ISDIR(status.st_mode) or (status.st_dev, status.st_ino) in visited:
+            return False
+        aliases, problems = len(self._aliases), len(self.problems)
+        linked: list[tuple[str, int]] = []
+        self._walk(path, self.folders[parent].root, visited, set(), linked, changes)
+        if linked or (len(self._aliases), len(self.problems)) != (aliases, problems):
+            return False
+        self.folders[parent].folders.add(os.path.basename(path))
+        return True
 
     def _vanished(self, folder: Folder, name: str, path: str, changes: Changes) -> bool:
         if name in folder.files:

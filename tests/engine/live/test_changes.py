@@ -290,3 +290,36 @@ def test_an_endless_record_is_given_up(tmp_path: Path, live: Session, monkeypatc
     (tmp_path / "a.log").write_bytes(line("a", 1) + b"L|" * 10_000)
     live.scan()
     assert values(live) == [] and kinds(live) == {"too-big"}
+
+
+def test_a_new_folder_is_looked_at_without_all_others(tmp_path: Path, live: Session) -> None:
+    (tmp_path / "job" / "1").mkdir(parents=True)
+    (tmp_path / "job" / "1" / "x.json").write_bytes(doc("x", 1))
+    live.scan()
+    scans = live.status.scans
+    new = tmp_path / "job" / "2"
+    (new / "deep").mkdir(parents=True)
+    (new / "deep" / "y.json").write_bytes(doc("y", 2))
+    (new / "deep" / "z.json").write_bytes(doc("z", 3))
+    assert live.look({str(new)}) == {"fake"}
+    assert live.status.scans == scans and [row[0] for row in docs(live)] == ["x", "y", "z"]
+    # An event may name only a file below folders that are all new.
+    file = tmp_path / "other" / "deep" / "w.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(doc("w", 4))
+    assert live.look({str(file)}) == {"fake"} and live.status.scans == scans
+    assert live.scan() == frozenset() and [row[0] for row in docs(live)] == ["w", "x", "y", "z"]
+
+
+def test_a_new_folder_that_is_a_link_or_a_known_one_is_told_by_a_scan(tmp_path: Path, live: Session) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "x.json").write_bytes(doc("x", 1))
+    live.scan()
+    scans = live.status.scans
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    live.look({str(tmp_path / "link")})
+    assert live.status.scans == scans + 1 and [row[0] for row in docs(live)] == ["x"]
+    (tmp_path / "one").rename(tmp_path / "two")
+    live.look({str(tmp_path / "two")})
+    assert live.status.scans == scans + 2 and [row[0] for row in docs(live)] == ["x"]
+    assert [info.label for info in live.inputs("fake").files.values()] == ["two/x.json"]
