@@ -7,6 +7,7 @@ import io
 
 import polars as pl
 
+from engine.formats import parquet
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
@@ -99,9 +100,11 @@ def _by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
 def read_parquet(source: Source, data: bytes) -> Reading:
     """Parquet bytes to rows; a Parquet file of something else gives nothing."""
     try:
-        frame = pl.read_parquet(io.BytesIO(data))
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        frame = parquet.read(data, lambda names: set(NEEDED) <= {name.strip().lower() for name in names})
+    except parquet.Damaged as error:
         return Reading(problems=[Problem.at(source.path, "bad-parquet", str(error))], complete=False)
+    if frame is None:
+        return Reading()
     frame = frame.rename({c: c.strip().lower() for c in frame.columns if c.strip().lower() not in frame.columns})
     if not set(NEEDED) <= set(frame.columns):
         return Reading()

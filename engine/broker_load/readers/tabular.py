@@ -5,7 +5,6 @@ What a file is follows from its column names. ``a|b|c`` in a cell is a list of b
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import polars as pl
 from engine.broker_load import metrics
 from engine.broker_load.readers.common import file_time
 from engine.broker_load.tables import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
+from engine.formats import parquet
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -328,16 +328,15 @@ class ParquetRows:
         if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
             return Reading(consumed=len(data))
         try:
-            columns = list(pl.read_parquet_schema(io.BytesIO(data)))
-            shape = _shape([name.lower() for name in columns])
-            if shape is None:
-                return Reading(consumed=len(data))
-            frame = pl.read_parquet(io.BytesIO(data), use_pyarrow=False)
-        except Exception as error:
-            # Polars raises several unrelated types here (ComputeError, OSError, PanicException's base for bad thrift).
-            reason = f"not a readable Parquet file: {type(error).__name__}"
+            frame = parquet.read(data, lambda names: _shape([name.lower() for name in names]) is not None)
+        except parquet.Damaged as error:
+            reason = f"not a readable Parquet file: {error}"
             return Reading(problems=[Problem.at(source.path, "unreadable", reason)], complete=False)
-        frame = frame.rename({name: name.lower() for name in columns})
+        if frame is None:
+            return Reading(consumed=len(data))
+        frame = frame.rename({name: name.lower() for name in frame.columns})
+        shape = _shape(frame.columns)
+        assert shape is not None
         lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
         frame = frame.with_columns(
             pl.col(name).list.eval(pl.element().cast(pl.String)).list.join("|") for name in lists

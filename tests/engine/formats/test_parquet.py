@@ -1,0 +1,64 @@
+"""Parquet is decoded elsewhere: what a damaged file does to its decoder happens there."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import signal
+
+import polars as pl
+import pytest
+
+from engine.formats import parquet
+from engine.formats.parquet import Damaged, read
+
+FRAME = pl.DataFrame({"broker": [1, 2, 3] * 50, "t": list(range(150)), "v": [1.5] * 150, "s": ["abc"] * 150})
+
+
+def packed() -> bytes:
+    buffer = io.BytesIO()
+    FRAME.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def test_frame_of_wanted_columns() -> None:
+    seen: list[list[str]] = []
+    found = read(packed(), lambda names: bool(seen.append(names)) or True)
+    assert found is not None and found.equals(FRAME) and seen == [FRAME.columns]
+    assert read(packed(), lambda names: False) is None
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1PAR1", packed()[:-5], b"PAR1" + bytes(100) + b"PAR1"])
+def test_what_is_no_parquet(data: bytes) -> None:
+    with pytest.raises(Damaged):
+        read(data, lambda names: True)
+
+
+def test_damaged_pages_do_no_harm_here() -> None:
+    whole, ended = packed(), 0
+    for seed in (964, *range(60)):  # of these 964 ends its decoder, with Polars 2.1
+        chance, data = random.Random(seed), bytearray(whole)
+        for _ in range(chance.choice((1, 1, 2, 4))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        try:
+            read(bytes(data), lambda names: True)
+        except Damaged:
+            ended += 1
+    assert ended > 10
+    found = read(whole, lambda names: True)
+    assert found is not None and found.equals(FRAME)
+
+
+@pytest.mark.parametrize(("number", "why"), [(signal.SIGKILL, "ends the process"), (signal.SIGSTOP, "too long")])
+def test_a_child_that_dies_or_hangs(number: signal.Signals, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read(packed(), lambda names: False)
+    process = parquet._CHILD._process
+    assert process is not None
+    monkeypatch.setattr(parquet, "PATIENCE_S", 0.2)
+    os.kill(process.pid, number)
+    with pytest.raises(Damaged, match=why):
+        read(packed(), lambda names: True)
+    assert process.returncode == -signal.SIGKILL
+    monkeypatch.undo()
+    assert read(packed(), lambda names: True) is not None
