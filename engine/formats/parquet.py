@@ -56,12 +56,8 @@ class _Child:
                 return pl.read_ipc(io.BytesIO(self._ask(b"F", b"")))
             except (OSError, EOFError) as error:
                 self._end()
-                reason = (
-                    "decoding it takes too long"
-                    if isinstance(error, TimeoutError)
-                    else "it ends the process that decodes it"
-                )
-                raise Damaged(reason) from None
+                late = isinstance(error, TimeoutError)
+                raise Damaged("decoding it takes too long" if late else "it ends the process that decodes it") from None
             finally:
                 if self._process is not None:
                     self._timer = threading.Timer(IDLE_S, self.close)
@@ -87,18 +83,7 @@ class _Child:
     def _ask(self, what: bytes, data: bytes) -> bytes:
         """The answer to one question. Raises Damaged, OSError, EOFError."""
         if self._process is None:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()",
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                start_new_session=True,
-            )
+            self._process = _started()
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         os.set_blocking(stdin.fileno(), False)
@@ -113,6 +98,22 @@ class _Child:
         if head[:1] == b"!":
             raise Damaged(answer.decode())
         return answer
+
+
+def _started() -> subprocess.Popen[bytes]:
+    """A new child. Raises Damaged: for want of a process the file cannot be read."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Damaged(f"no process to decode it in: {error.strerror}") from None
 
 
 def _wait(pipe: IO[bytes], until: float, *, writing: bool = False) -> None:
