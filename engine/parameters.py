@@ -6,10 +6,11 @@ import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from engine.named import contents
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -120,7 +121,7 @@ def _convert(found: Option, value: Any) -> Any:
             return None
         if _takes(found.type, Attachment):
             try:
-                return Attachment(value, Path(value).read_bytes())
+                return Attachment(value, contents(value))
             except OSError as error:
                 raise BadOption(f"{found.key}: {value}: {error.strerror or error}") from error
         if _takes(found.type, tuple):

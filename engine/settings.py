@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from engine.live.options import LiveSettings
+from engine.named import contents
 from engine.parameters import BadOption, Parameters, option, options, parse
 from engine.problems import Problem
 
 CONFIG_VARIABLE = "LOADLENS_CONFIG"
 """Environment variable that names another settings file."""
+MOST = 4 << 20
+"""Bytes above which something else than settings or a state was named."""
 
 
 class UiSettings(Parameters, frozen=True, kw_only=True):
@@ -87,16 +90,16 @@ def folders() -> dict[str, Path]:
 def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
     """Read the settings file (``path``, or the usual place). Never raises for what the file says.
 
-    ``views``: names whose sections are known; another section is a problem. A missing file is fine unless ``path`` was
-    given.
+    ``views``: names whose sections are known; another section is a problem. A missing file is fine unless it was named,
+    by ``path`` or by ``LOADLENS_CONFIG``.
     """
     wanted = path if path is not None else folders()["config"]
+    named = path is not None or bool(os.environ.get(CONFIG_VARIABLE))
     try:
-        text = wanted.read_bytes().decode("utf-8")
-        data = tomllib.loads(text)
+        data = tomllib.loads(contents(wanted, MOST).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        missing = () if path is None else (Problem.at(str(wanted), "settings", "no such file"),)
-        return Settings(wanted, problems=missing, unread=path is not None)
+        missing = (Problem.at(str(wanted), "settings", "no such file"),) if named else ()
+        return Settings(wanted, problems=missing, unread=named)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         place = re.search(r"line (\d+)", str(error))
         line = int(place.group(1)) if place else None
@@ -191,7 +194,7 @@ class State:
         self.path = path
         self.values: dict[str, Any] = {}
         try:
-            self.values = tomllib.loads(path.read_bytes().decode("utf-8"))
+            self.values = tomllib.loads(contents(path, MOST).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             pass
 

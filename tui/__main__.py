@@ -31,14 +31,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; returns its exit code. A broken pipe (``| head``) ends quietly."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        if words in (["--version"], ["-V"]):
-            _write(f"loadlens {__version__}\n")
+        try:
+            if words in (["--version"], ["-V"]):
+                _write(f"loadlens {__version__}\n")
+                return FINE
+            return _dispatch(words)
+        except _Usage as error:
+            if error.code != FINE:
+                raise
+            _write(f"{error}\n")
             return FINE
-        return _dispatch(words)
     except KeyboardInterrupt:
         return INTERRUPTED
     except _Usage as error:
-        return _usage(error)
+        _say(f"loadlens: {error}")
+        return error.code
     except BrokenPipeError:  # whoever read has seen enough
         return FINE
 
@@ -92,6 +99,15 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
     from engine.views import VIEWS
 
+    class Parser(argparse.ArgumentParser):
+        """Its help is output like any other: it is written wholly, or that is said."""
+
+        def _print_message(self, message: str, file: Any = None) -> None:
+            if file is sys.stdout:
+                _write(message)
+            else:
+                _say(message)
+
     names = [entry.name for entry in VIEWS]
     raw = argparse.RawDescriptionHelpFormatter
     if command in ("report", "check"):
@@ -99,7 +115,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
             "report": "Compute one view once and print it. Nothing but data on standard output.",
             "check": "Compute one view once; exit 1 with a line per finding at or above a level.",
         }[command]
-        parser = argparse.ArgumentParser(f"loadlens {command}", description=about, allow_abbrev=False)
+        parser = Parser(f"loadlens {command}", description=about, allow_abbrev=False)
         parser.add_argument("view", choices=names, metavar="VIEW", help=", ".join(names))
         parser.add_argument("paths", nargs="+", metavar="PATH", help="files or folders, any number, read recursively")
         parser.add_argument(
@@ -122,7 +138,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         parser.add_argument("--config", metavar="FILE", help="settings file instead of the usual one")
         return parser
     if command == "paths":
-        return argparse.ArgumentParser("loadlens paths", description="Print where settings, state, log and cache lie.")
+        return Parser("loadlens paths", description="Print where settings, state, log and cache lie.")
     epilog = """commands:
   loadlens [PATH ...]            the dashboard on files and folders, live (this folder if none is named)
   loadlens demo                  the dashboard on sample data that moves
@@ -132,7 +148,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
 exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
     name = "loadlens demo" if command == "demo" else "loadlens"
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         name,
         description="Where does the load come from, and what happens if a node dies?",
         epilog=None if command else epilog,
@@ -200,6 +216,20 @@ def _there(path: Path) -> bool:
         return False
 
 
+def _look_at_paths(paths: Sequence[str]) -> None:
+    """Refuse what can only be a mistake. Raises _Usage."""
+    import os
+    from pathlib import Path
+
+    if "" in paths:
+        raise _Usage("an empty PATH (a variable that is not set?); write . for this folder")
+    try:
+        Path.cwd()
+    except OSError as error:
+        if not all(os.path.expanduser(path).startswith("/") for path in paths):  # noqa: PTH111  (Path's raises)
+            raise _Usage(f"the current folder cannot be used: {error.strerror}; name folders by full paths") from error
+
+
 def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
     import signal
     from pathlib import Path
@@ -214,6 +244,7 @@ def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
         with playing(arguments.speed) as feeder:
             code = _show([feeder.target], arguments, feeder)
     else:
+        _look_at_paths(arguments.paths or ["."])
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import helps nobody
         code = _show([Path(path) for path in arguments.paths or ["."]], arguments)
     _end(code)
@@ -258,8 +289,7 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
     from engine.live.look import Look
     from engine.views import entry
 
-    if "" in arguments.paths:
-        raise _Usage("an empty PATH (a variable that is not set?); write . for this folder")
+    _look_at_paths(arguments.paths)
     settings = _settings(arguments)
     if arguments.config and settings.unread:
         # The usual file may be odd; one that was asked for must not be passed over for other numbers.
@@ -359,14 +389,6 @@ def _option_help(view: View) -> str:
         )
         lines.append(f"  {found.key}{unit}{choices}: {found.sentence}{shown}")
     return "\n".join(lines)
-
-
-def _usage(error: _Usage) -> int:
-    if error.code == FINE:
-        _write(f"{error}\n")
-    else:
-        _say(f"loadlens: {error}")
-    return error.code
 
 
 def _no_input(arguments: argparse.Namespace, reason: str, problems: tuple[Problem, ...]) -> int:

@@ -25,7 +25,7 @@ def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, 
     what = f"{lines} lines" if lines > 1 else f"{text[:40]!r}"
     if env.get("TMUX") and _tmux(text):
         return f"copied {what} to tmux and the terminal{where}"
-    if len(base64.b64encode(text.encode())) <= OSC52_LIMIT:
+    if len(base64.b64encode(text.encode(errors="replace"))) <= OSC52_LIMIT:
         app.copy_to_clipboard(text)
         return f"copied {what}{where}"
     return f"too long for the terminal's clipboard{where}"
@@ -34,7 +34,11 @@ def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, 
 def _tmux(text: str) -> bool:
     try:
         done = subprocess.run(
-            ["tmux", "load-buffer", "-w", "-"], input=text.encode(), timeout=2, check=False, capture_output=True
+            ["tmux", "load-buffer", "-w", "-"],
+            input=text.encode(errors="replace"),
+            timeout=2,
+            check=False,
+            capture_output=True,
         )
     except (OSError, subprocess.SubprocessError):
         return False
@@ -50,8 +54,10 @@ def keep(text: str, folder: Path | None = None) -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "copied.txt"
-        path.write_text(text, encoding="utf-8")
-        path.chmod(0o600)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+            os.fchmod(fd, 0o600)
+            file.write(text)
     except OSError:
         return None
     return path

@@ -68,7 +68,7 @@ class Session:
     ) -> None:
         """``look``: a first look at these roots, just taken: then ``scan`` does not look once more. ``crew``: a helper
         already reading what was found."""
-        self.roots = tuple(dict.fromkeys(os.path.abspath(Path(root).expanduser()) for root in roots))
+        self.roots = tuple(dict.fromkeys(os.path.abspath(os.path.expanduser(root)) for root in roots))
         self.views = {view.name: view for view in views}
         if len(self.views) != len(views):
             raise ValueError("two views have the same name")

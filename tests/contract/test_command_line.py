@@ -271,6 +271,28 @@ def test_output_that_cannot_be_written_is_said(data: Path, redirect: str, form: 
     assert done.returncode == 2 and done.stderr.startswith("loadlens: standard output") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["--help"], ["check", "--help"], ["report", "fake-view", "-o", "help"]])
+def test_help_that_cannot_be_written_is_said(data: Path, words: list[str]) -> None:
+    done = shell(data, words, ">/dev/full")
+    assert done.returncode == 2 and done.stderr.startswith("loadlens: standard output") and done.stderr.count("\n") == 1
+
+
+def test_a_folder_that_is_gone_and_a_home_that_is_not(
+    capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    code, out, err = report(capfdbinary, ".")
+    assert (code, out) == (2, b"") and "the current folder cannot be used" in err and err.count("\n") == 1
+    code, out, err = report(capfdbinary, "~nobody-of-this-name/x")
+    assert (code, out) == (2, b""), "a relative path, then"
+    monkeypatch.chdir(tmp_path)
+    code, out, err = report(capfdbinary, "~nobody-of-this-name/x")
+    assert (code, out) == (3, b"") and "there is no such file or folder" in err
+
+
 def test_messages_that_cannot_be_written_change_nothing(data: Path) -> None:
     done = shell(data, ["report", "fake-view", "--format", "csv"], "2>&-")
     assert done.returncode == 0 and done.stdout.startswith("name,total")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import polars as pl
@@ -367,6 +368,22 @@ def test_columns_can_be_chosen_and_are_remembered(tmp_path: Path) -> None:
             assert again.choice.sort == "cpu"
 
     play(story)
+
+
+def test_export_writes_wholly_or_not_at_all(tmp_path: Path) -> None:
+    from tui.screens.export import write_new
+
+    write_new(tmp_path / "good.csv", "a,b\n")
+    with pytest.raises(FileExistsError):
+        write_new(tmp_path / "good.csv", "other")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))  # as on a full disk: the first part goes in
+    try:
+        with pytest.raises(OSError):
+            write_new(tmp_path / "large.csv", "x" * 50_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("good.csv", "a,b\n")]
 
 
 def test_export_honours_filter_and_sort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

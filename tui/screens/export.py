@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +23,17 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("json", "JSON", ".json"),
     ("markdown", "Markdown", ".md"),
 )
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet, wholly or not at all. Raises OSError, ValueError."""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
 
 
 class ExportScreen(Box[None]):
@@ -46,7 +58,10 @@ class ExportScreen(Box[None]):
 
     def _free(self, ending: str) -> Path:
         """A file of the table's name that is not there yet, in the folder the program was started in."""
-        folder = Path.cwd()
+        try:
+            folder = Path.cwd()
+        except OSError:  # it was deleted
+            folder = Path.home()
         names = (self._stem + (f"-{number}" if number > 1 else "") + ending for number in range(1, 1000))
         return next((folder / name for name in names if not (folder / name).exists()), folder / (self._stem + ending))
 
@@ -75,13 +90,15 @@ class ExportScreen(Box[None]):
     @on(PickList.Picked)
     @on(Input.Submitted)
     def _write(self) -> None:
-        path = Path(self.query_one(Input).value).expanduser()
+        path = Path(os.path.expanduser(self.query_one(Input).value))  # noqa: PTH111  (unlike Path's it never raises)
         try:
-            if path.exists():
-                raise FileExistsError(f"{path.name} exists; give another name")
-            path.write_text(self.text(), encoding="utf-8")
+            write_new(path, self.text())
+        except FileExistsError:
+            self.app.notify(f"{path.name} exists; give another name", severity="error", markup=False)
+            return
         except (OSError, ValueError) as error:
-            self.app.notify(str(error), severity="error", markup=False)
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            self.app.notify(f"{path}: {reason}; nothing is written", severity="error", markup=False)
             return
         self.app.notify(f"{self._window.height:,} rows written to {path}", markup=False)
         self.dismiss(None)

@@ -1,0 +1,55 @@
+"""Files that an operator names are read whatever they are, or refused; never waited for without end."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from engine import named, settings
+from engine.named import contents
+
+
+def test_regular_files_and_pipes(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 3_000_000)
+    assert contents(tmp_path / "file") == b"x" * 3_000_000
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"y" * 300_000))
+    reader, wrote = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK), b""
+    writer.start()
+    while not wrote:
+        wrote = contents(tmp_path / "pipe")
+    os.close(reader)
+    writer.join()
+    assert wrote == b"y" * 300_000
+
+
+def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "large").write_bytes(bytes(2_000_001))
+    with pytest.raises(OSError, match="larger than 1 MB"):
+        contents(tmp_path / "large", 1 << 20)
+    with pytest.raises(OSError, match="neither a regular file nor a pipe"):
+        contents("/dev/zero")
+    with pytest.raises(IsADirectoryError):
+        contents(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        contents(tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe")
+    assert contents(tmp_path / "pipe") == b"", "nobody writes"
+    both = os.open(tmp_path / "pipe", os.O_RDWR)
+    monkeypatch.setattr(named, "PATIENCE_S", 0.05)
+    with pytest.raises(TimeoutError, match="nothing comes"):
+        contents(tmp_path / "pipe")
+    os.close(both)
+
+
+def test_settings_that_are_named_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(settings.CONFIG_VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert settings.load().problems == ()
+    monkeypatch.setenv(settings.CONFIG_VARIABLE, str(tmp_path / "none.toml"))
+    assert [problem.reason for problem in settings.load().problems] == ["no such file"]
+    monkeypatch.setenv(settings.CONFIG_VARIABLE, "/dev/zero")
+    assert [problem.reason for problem in settings.load().problems] == ["neither a regular file nor a pipe"]
