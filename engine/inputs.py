@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import polars as pl
 
@@ -30,6 +31,35 @@ class FileInfo:
     stale: bool = False
 
 
+class Growth(Protocol):
+    """What the store knows of how the tables of one snapshot came about; see the methods of ``Inputs``."""
+
+    def added(self, name: str, version: int) -> pl.DataFrame | None:
+        """As ``Inputs.added``."""
+        ...
+
+    def firm(self, name: str, version: int) -> pl.DataFrame | None:
+        """As ``Inputs.added_firm``."""
+        ...
+
+    def provisional(self, name: str) -> pl.DataFrame:
+        """As ``Inputs.provisional``."""
+        ...
+
+
+class Known(Protocol):
+    """What is known of the files of one snapshot, so that nobody needs to look at all of them."""
+
+    @property
+    def newest_ms(self) -> int | None:
+        """As ``Inputs.newest_ms``."""
+        ...
+
+    def touched_since(self, version: int) -> frozenset[int] | None:
+        """As ``Inputs.touched_since``."""
+        ...
+
+
 @dataclass(frozen=True)
 class Inputs:
     """All rows of one view at one moment. ``version`` grows with every change; ``files`` maps file id to its info."""
@@ -38,9 +68,8 @@ class Inputs:
     files: Mapping[int, FileInfo]
     problems: tuple[Problem, ...] = ()
     _load: Callable[[str], pl.DataFrame] = field(repr=False, compare=False, default=lambda name: pl.DataFrame())
-    _added: Callable[[str, int], pl.DataFrame | None] = field(
-        repr=False, compare=False, default=lambda name, version: None
-    )
+    _growth: Growth | None = field(repr=False, compare=False, default=None)
+    _known: Known | None = field(repr=False, compare=False, default=None)
 
     def table(self, name: str) -> pl.DataFrame:
         """The input table ``name`` over all files: its declared columns plus ``file``. Row order: the order of reading;
@@ -51,7 +80,21 @@ class Inputs:
     def added(self, name: str, version: int) -> pl.DataFrame | None:
         """The rows of ``table(name)`` that were not there at ``version``, by file in file order. None where that is not
         known or where rows were also taken away or changed: then look at the whole table. Raises KeyError."""
-        return self._added(name, version)
+        return None if self._growth is None else self._growth.added(name, version)
+
+    def added_firm(self, name: str, version: int) -> pl.DataFrame | None:
+        """``added`` without provisional rows, which may come and go meanwhile: the rows of complete records that were not
+        there at ``version``. None where that is not known or where such rows were taken away."""
+        return None if self._growth is None else self._growth.firm(name, version)
+
+    def provisional(self, name: str) -> pl.DataFrame:
+        """The last rows of ``table(name)``, those of last records without their end: as soon as their files grow they are
+        taken back. Raises KeyError."""
+        return self.table(name).head(0) if self._growth is None else self._growth.provisional(name)
+
+    def touched_since(self, version: int) -> frozenset[int] | None:
+        """Ids of files that came, changed in any way or went since ``version``; None where that is not known."""
+        return None if self._known is None else self._known.touched_since(version)
 
     def changed_since(self, version: int) -> frozenset[int]:
         """Ids of files that are new or have grown since ``version``.
@@ -63,4 +106,6 @@ class Inputs:
     @property
     def newest_ms(self) -> int | None:
         """Modification time (epoch ms) of the newest file, or None without files."""
+        if self._known is not None:
+            return self._known.newest_ms
         return max([info.mtime_ms for info in self.files.values()], default=None)

@@ -14,6 +14,7 @@ from engine.inputs import FileInfo
 from engine.live import tail
 from engine.live.book import Feed, File, bounded, copied, file_failed
 from engine.live.copies import Copies
+from engine.live.ledger import Ledger
 from engine.live.options import LiveSettings
 from engine.live.recognise import Recogniser
 from engine.live.store import BadRows, Store
@@ -55,7 +56,7 @@ class Follower:
         self.versions = dict.fromkeys(stores, 0)
         self.touched: set[str] = set()
         self.feeds: dict[str, dict[int, Feed]] = {name: {} for name in stores}
-        self.infos: dict[str, dict[int, FileInfo]] = {name: {} for name in stores}
+        self.infos: dict[str, Ledger] = {name: Ledger() for name in stores}
         self.troubled: dict[str, set[Feed]] = {name: set() for name in stores}
         self.bytes_read = 0
         self.rear: Rear | None = None
@@ -66,7 +67,7 @@ class Follower:
         self.recogniser.kinds = (*self.recogniser.kinds, *((view, kind) for kind in kinds))
         self.stores[view] = store
         self.versions[view] = 0
-        self.feeds[view], self.infos[view], self.troubled[view] = {}, {}, set()
+        self.feeds[view], self.infos[view], self.troubled[view] = {}, Ledger(), set()
 
     # -- feeds -------------------------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class Follower:
         if feed.id:
             self.stores[feed.view].forget([feed.id])
             self.feeds[feed.view].pop(feed.id, None)
-            self.infos[feed.view].pop(feed.id, None)
+            self.infos[feed.view].drop(feed.id)
         self.troubled[feed.view].discard(feed)
         self.touched.add(feed.view)
 
@@ -512,7 +513,7 @@ class Follower:
             mtime_ms, size = content.status.st_mtime_ns // 1_000_000, content.size
         feed.info = FileInfo(feed.id, file.shown, file.label, feed.kind.id, mtime_ms, size, feed.version, feed.stale)
         if feed.info != old:
-            self.infos[feed.view][feed.id] = feed.info
+            self.infos[feed.view].put(feed.info)
             self.touched.add(feed.view)
 
     def note(self, feed: Feed) -> None:

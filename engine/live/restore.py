@@ -61,7 +61,7 @@ def feed_of(follower: Follower, view: str, kind: FileKind, file: File, entry: En
     feed.state = msgspec.msgpack.decode(entry.state)
     feed.info = FileInfo(feed.id, file.shown, file.label, entry.kind, entry.mtime_ms, entry.stat[2], feed.version)
     file.feeds.append(feed)
-    follower.infos[view][feed.id] = feed.info
+    follower.infos[view].put(feed.info)
     follower.note(feed)
     file.reason = ""
     return feed

@@ -433,12 +433,10 @@ class Session:
                 if not file.feeds or any(feed.view == name for feed in file.feeds):
                     found += file.problems
             follower.versions[name] += 1
+            version, store = follower.versions[name], self._stores[name]
+            known = follower.infos[name].snapshot(version)
             self._inputs[name] = Inputs(
-                follower.versions[name],
-                MappingProxyType(follower.infos[name].copy()),
-                fold(found),
-                self._stores[name].snapshot(),
-                self._stores[name].growth(follower.versions[name]),
+                version, known.files, fold(found), store.snapshot(), store.growth(version), known
             )
         follower.touched = set()
         self._troubles = (*general, *(problem for file in self._troubled for problem in file.problems))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,46 @@ class Chunk:
 
     frame: pl.DataFrame
     files: frozenset[int]
+
+
+@dataclass(frozen=True)
+class TableGrowth:
+    """How the tables of one version came about (``engine.inputs.Growth``): the rows of each table at older versions since
+    which nothing firm was taken away, at which of them the provisional rows were the same, and the frames."""
+
+    _now: Mapping[str, int]
+    _known: Mapping[int, Mapping[str, int]]
+    _unmoved: frozenset[int]
+    _firm: Mapping[str, tuple[pl.DataFrame, ...]]
+    _loose: Mapping[str, tuple[pl.DataFrame, ...]]
+    _empty: Mapping[str, pl.DataFrame]
+
+    def added(self, name: str, version: int) -> pl.DataFrame | None:
+        """Rows that were not there at ``version``; None if some were taken away since, or provisional ones came."""
+        found = self.firm(name, version)
+        return found if version in self._unmoved else None
+
+    def firm(self, name: str, version: int) -> pl.DataFrame | None:
+        """Rows of complete records that were not there at ``version``; None if such were taken away since."""
+        total = self._now[name]
+        if version not in self._known:
+            return None
+        missing = total - self._known[version][name]
+        parts: list[pl.DataFrame] = []
+        for frame in reversed(self._firm[name]):
+            if missing <= 0:
+                break
+            parts.append(frame.tail(missing))
+            missing -= frame.height
+        return _joined(parts[::-1], self._empty[name])
+
+    def provisional(self, name: str) -> pl.DataFrame:
+        """The provisional rows."""
+        return _joined(self._loose[name], self._empty[name])
+
+
+def _joined(parts: Sequence[pl.DataFrame], empty: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat(parts) if len(parts) > 1 else parts[0] if parts else empty
 
 
 class BadRows(ValueError):
@@ -56,8 +96,8 @@ class Store:
         self._gone_loose: set[int] = set()
         self._empty = {name: _with_file(table.empty(), 0) for name, table in self.tables.items()}
         self.gathered = 0
-        self._epoch = 0
-        self._marks: dict[int, tuple[int, dict[str, int]]] = {}
+        self._epoch = (0, 0)  # how often rows were taken away, and how often provisional ones came or went
+        self._marks: dict[int, tuple[tuple[int, int], dict[str, int]]] = {}
 
     def check(self, rows: Mapping[str, Rows]) -> int:
         """Number of rows in ``rows``. Raises BadRows for undeclared tables or columns and columns of unequal length."""
@@ -107,12 +147,12 @@ class Store:
         """Bring the frames up to date. Returns the files whose rows no frame could be made of, with the reason."""
         if self._gone or self._gone_loose:
             loose = self._gone | self._gone_loose
-            for chunks, gone in ((self._firm, self._gone), (self._loose, loose)):
+            for provisional, chunks, gone in ((False, self._firm, self._gone), (True, self._loose, loose)):
                 for name in self.tables:
                     kept = _without(chunks[name], gone)
                     if list(map(id, kept)) != list(map(id, chunks[name])):
                         chunks[name] = kept
-                        self._epoch += 1
+                        self._turn(provisional)
             self._gone = set()
             self._gone_loose = set()
         failed: dict[int, Exception] = {}
@@ -122,13 +162,18 @@ class Store:
                 for name, table in self.tables.items():
                     pieces = [(f, rows[name]) for f, rows, loose_ in new if loose_ is provisional and name in rows]
                     if pieces:
-                        self._epoch += provisional
+                        if provisional:
+                            self._turn(True)
                         frame = _frame(table, pieces, failed)
                         self._add(chunks[name], Chunk(frame, frozenset(f for f, _ in pieces)))
             if failed:
                 self.forget(failed)
                 self.flush()
         return failed
+
+    def _turn(self, provisional: bool) -> None:
+        taken, loose = self._epoch
+        self._epoch = (taken, loose + 1) if provisional else (taken + 1, loose)
 
     @staticmethod
     def _add(chunks: list[Chunk], chunk: Chunk) -> None:
@@ -163,31 +208,17 @@ class Store:
                 frames.append(chunk.frame.filter(pl.col(FILE).is_in(wanted.implode())))
         return pl.concat(frames) if frames else self._empty[name]
 
-    def growth(self, version: int) -> Callable[[str, int], pl.DataFrame | None]:
-        """``Inputs.added`` as of now, which is ``version``: a function from table name and an older version to the rows
-        that were added since. It knows of the last versions it was called with, up to the last time that rows were
-        forgotten or put in as provisional."""
+    def growth(self, version: int) -> TableGrowth:
+        """How the tables came about as of now, which is ``version``. It knows of the last versions that this was called
+        with, up to the last time that rows were forgotten."""
         firm = {name: tuple(chunk.frame for chunk in chunks) for name, chunks in self._firm.items()}
         marks = self._marks = {v: mark for v, mark in self._marks.items() if v > version - MARKS}
         epoch = self._epoch
         marks[version] = (epoch, {name: sum(frame.height for frame in frames) for name, frames in firm.items()})
-        known = {v: heights for v, (e, heights) in marks.items() if e == epoch}
-        now = known[version]
-
-        def added(name: str, since: int) -> pl.DataFrame | None:
-            total = now[name]
-            if since not in known:
-                return None
-            missing = total - known[since][name]
-            parts: list[pl.DataFrame] = []
-            for frame in reversed(firm[name]):
-                if missing <= 0:
-                    break
-                parts.append(frame.tail(missing))
-                missing -= frame.height
-            return pl.concat(parts[::-1]) if len(parts) > 1 else parts[0] if parts else self._empty[name]
-
-        return added
+        known = {v: heights for v, (e, heights) in marks.items() if e[0] == epoch[0]}
+        unmoved = frozenset(v for v in known if marks[v][0] == epoch)
+        loose = {name: tuple(chunk.frame for chunk in chunks) for name, chunks in self._loose.items()}
+        return TableGrowth(known[version], known, unmoved, firm, loose, self._empty)
 
     def snapshot(self) -> Callable[[str], pl.DataFrame]:
         """A function from table name to its frame as of now, whatever happens later. Raises KeyError."""
