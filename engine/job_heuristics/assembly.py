@@ -6,7 +6,6 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -443,16 +442,31 @@ class _Built:
     names: dict[str, set[str]]
     """Job id in a file name → jobs that file really is about."""
 
-    @cached_property
-    def alone(self) -> dict[int, str]:
-        """File → the one job it mentions, where no other file mentions that job and the file holds no configuration."""
-        jobs: dict[int, set[str]] = defaultdict(set)
-        for job, files in self.files.items():
+    jobs: dict[int, set[str]]
+    """File → the jobs it mentions in an event, or whose configuration it holds."""
+
+    def alone(self, file: int) -> str | None:
+        """The one job that ``file`` mentions, if no other file mentions that job and ``file`` holds no configuration."""
+        found = self.jobs.get(file, set())
+        job = next(iter(found)) if len(found) == 1 else None
+        if job is None or self.files.get(job, set()) != {file} or file in self.confs.get(job, set()):
+            return None
+        return job
+
+    @classmethod
+    def of(cls, model: Model, files: dict[str, set[int]], confs: dict[str, set[int]], names: dict[str, set[str]]) -> _Built:
+        """With ``jobs`` made from the others."""
+        return cls(model, files, confs, names, _inverse(files, confs))
+
+
+def _inverse(*each: Mapping[str, set[int]]) -> dict[int, set[str]]:
+    """File → the jobs of which some mapping names it."""
+    jobs: dict[int, set[str]] = defaultdict(set)
+    for found in each:
+        for job, files in found.items():
             for file in files:
                 jobs[file].add(job)
-        taken = set().union(*self.confs.values()) if self.confs else set()
-        found = {file: next(iter(names)) for file, names in jobs.items() if len(names) == 1 and file not in taken}
-        return {file: job for file, job in found.items() if len(self.files[job]) == 1}
+    return dict(jobs)
 
 
 def _build(events: Events) -> _Built:
@@ -486,7 +500,7 @@ def _build(events: Events) -> _Built:
         ATTEMPT_MODEL.sorted(attempts.select(ATTEMPT_MODEL.schema.names())),
         CONF_MODEL.sorted(conf.select(CONF_MODEL.schema.names())),
     )
-    return _Built(model, files, {job: {m[2] for m in found} for job, found in mentions.items()}, dict(names))
+    return _Built.of(model, files, {job: {m[2] for m in found} for job, found in mentions.items()}, dict(names))
 
 
 def assemble(inputs: Inputs, context: Context) -> Model:
@@ -520,7 +534,7 @@ def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[
     if known and memo["at"] == context.at_ms:
         if memo["version"] == inputs.version:
             return memo["built"].model, frozenset()
-        changed, gone = _difference(known, now)
+        changed, gone = _difference(known, inputs, memo["version"])
         if len(changed) + len(gone) <= len(now) // 2 or (len(changed) == 1 and not gone):
             touched: set[str] = set()
             built: _Built = memo["built"]
@@ -537,14 +551,14 @@ def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[
     return built.model, None
 
 
-def _difference(known: Mapping[int, FileInfo], now: Mapping[int, FileInfo]) -> tuple[set[int], set[int]]:
-    """Files that are new or have another version, and files that are gone."""
-    if len(known) == len(now):
-        pairs = [(old, new) for old, new in zip(known.values(), now.values(), strict=True) if old is not new]
-        if all(old.id == new.id for old, new in pairs):
-            return {new.id for old, new in pairs if old.version != new.version}, set()
-    changed = {i for i, info in now.items() if i not in known or known[i].version != info.version}
-    return changed, known.keys() - now.keys()
+def _difference(known: Mapping[int, FileInfo], inputs: Inputs, version: int) -> tuple[set[int], set[int]]:
+    """Files that are new or have another version, and files that are gone, since ``known`` was that of ``version``."""
+    now = inputs.files
+    touched = inputs.touched_since(version)
+    if touched is None:
+        touched = frozenset(known.keys() | now.keys())
+    changed = {i for i in touched if i in now and (i not in known or known[i].version != now[i].version)}
+    return changed, {i for i in touched if i in known and i not in now}
 
 
 _MOST_GROWN = 64
@@ -557,27 +571,32 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[_Bu
     """The model after nothing but some histories grew, each of one job that is in no other file; None if that is not so,
     or a job cannot be followed that way."""
     old: _Built = memo["built"]
-    if len(changed) > _MOST_GROWN // 4 or not all(i in old.alone and inputs.files[i].kind == "jhist" for i in changed):
+    if len(changed) > _MOST_GROWN // 4:
+        return None
+    jobs = {file: job for file in sorted(changed) if (job := old.alone(file)) and inputs.files[file].kind == "jhist"}
+    if len(jobs) < len(changed):
         return None
     rows: dict[str, pl.DataFrame] = {}
     for name in (*EVENT_TABLES, "conf"):
-        added = inputs.added(name, memo["version"])
+        added = inputs.added_firm(name, memo["version"])
         if added is None or (name == "conf" and added.height):
             return None
         rows[name] = added
+    cuts = _cuts(inputs, changed)
+    if cuts is None:
+        return None
     followed: dict[str, Grown] = memo["grown"]
     refused: dict[str, int] = memo["refused"]
     model = old.model
     touched: set[str] = set()
-    for file in sorted(changed):
-        job = old.alone[file]
+    for file, job in jobs.items():
         if refused.get(job, 0) > 0:
             refused[job] -= 1
             return None
         mine = rows if len(changed) == 1 else {n: f.filter(pl.col(FILE) == file) for n, f in rows.items()}
         try:
             one = followed.pop(job, None) or _follow(inputs, job, file, model, mine)
-            step = one.apply(mine, inputs.files[file])
+            step = one.apply(mine, inputs.files[file], cuts.get(file))
         except Refused:
             refused[job] = _WAIT
             return None
@@ -586,9 +605,27 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[_Bu
         touched.add(job)
     while len(followed) > _MOST_GROWN:
         del followed[next(iter(followed))]
-    built = _Built(model, old.files, old.confs, old.names)
-    built.__dict__["alone"] = old.alone
-    return built, touched
+    return _Built(model, old.files, old.confs, old.names, old.jobs), touched
+
+
+def _cuts(inputs: Inputs, files: set[int]) -> dict[int, str] | None:
+    """Of those ``files`` that end within a record: what upstream would say of that. None if anything else is known of
+    the last records of ``files`` but that they are cut."""
+    wanted = pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode())
+    found: dict[int, str] = {}
+    for name in (*EVENT_TABLES, "conf"):
+        frame = inputs.provisional(name)
+        if not frame.height:
+            continue
+        frame = frame.filter(wanted)
+        if name != "job_events" and frame.height:
+            return None
+        if name == "job_events":
+            for file, event, broken in frame.select(FILE, "event", "broken").iter_rows():
+                if event != "CUT" or broken is None:
+                    return None
+                found[file] = broken
+    return found
 
 
 def prepare(inputs: Inputs, context: Context) -> bool:
@@ -599,32 +636,38 @@ def prepare(inputs: Inputs, context: Context) -> bool:
         return False
     built: _Built = memo["built"]
     if memo.get("prepared") is not built:
-        runs = set(built.model.jobs.filter(pl.col("state") == "RUNNING")["job_id"].to_list())
-        files = [file for file, job in built.alone.items() if job in runs and inputs.files[file].kind == "jhist"]
+        runs = built.model.jobs.filter(pl.col("state") == "RUNNING")["job_id"].to_list()
+        held = {file for job in runs for file in built.files.get(job, ()) if built.alone(file) == job}
+        files = [file for file in held if inputs.files[file].kind == "jhist"]
         newest = sorted(files, key=lambda file: (inputs.files[file].mtime_ms, file))[-_MOST_GROWN // 2 :]
         memo.update(prepared=built, candidates=newest)
     followed: dict[str, Grown] = memo["grown"]
     candidates: list[int] = memo["candidates"]
     while candidates and len(followed) < _MOST_GROWN:
         file = candidates.pop()
-        job = built.alone[file]
+        job = built.alone(file)
+        assert job is not None
         tried = memo.setdefault("tried", {})
         version = inputs.files[file].version
         if job in followed or memo["refused"].get(job, 0) > 0 or tried.get(file) == version:
             continue
         tried[file] = version
+        if _cuts(inputs, {file}) is None:
+            continue
         nothing = {name: inputs.table(name).head(0) for name in EVENT_TABLES}
-        with contextlib.suppress(Refused):  # as it is now, with half a line at its end perhaps
+        with contextlib.suppress(Refused):
             followed[job] = _follow(inputs, job, file, built.model, nothing)
         return True
     return False
 
 
 def _follow(inputs: Inputs, job: str, file: int, model: Model, new: Mapping[str, pl.DataFrame]) -> Grown:
-    """Begin to follow a job as ``model`` has it: by the events of its file but the ``new`` ones, which are the last."""
+    """Begin to follow a job as ``model`` has it: by the firm events of its file but the ``new`` ones, which are the
+    last."""
     events = {}
     for name in EVENT_TABLES:
-        mine = inputs.table(name).filter(pl.col(FILE) == file)
+        frame = inputs.table(name)
+        mine = frame.head(frame.height - inputs.provisional(name).height).filter(pl.col(FILE) == file)
         events[name] = mine.head(mine.height - new[name].height)
     return Grown(job, file, model.job(job), events)
 
@@ -634,7 +677,7 @@ def _again(
 ) -> tuple[_Built, set[str]]:
     """Assemble only the jobs that changed or gone files mention, over all files that mention those jobs."""
     moved = changed | set(gone)
-    touched = {job for found in (old.files, old.confs) for job, files in found.items() if not files.isdisjoint(moved)}
+    touched = set().union(*(old.jobs.get(file, ()) for file in moved))
     read: set[int] | None = None  # nothing to read is an answer too: all files of a job may be gone
     while True:
         for name in list(touched):
@@ -649,13 +692,25 @@ def _again(
             touched.update(_ids(frame))
         touched.update(_ids(events.conf))
     part = _build(events)
-    built = _Built(
-        old.model.replaced(touched, part.model.only(frozenset(touched))),
-        _merged(old.files, part.files, touched),
-        _merged(old.confs, part.confs, touched),
-        {**old.names, **{n: j | old.names.get(n, set()) for n, j in part.names.items()}},
-    )
-    return built, touched
+    files, confs = _merged(old.files, part.files, touched), _merged(old.confs, part.confs, touched)
+    names = {**old.names, **{n: j | old.names.get(n, set()) for n, j in part.names.items()}}
+    model = old.model.replaced(touched, part.model.only(frozenset(touched)))
+    return _Built(model, files, confs, names, _moved(old, files, confs, touched)), touched
+
+
+def _moved(
+    old: _Built, files: Mapping[str, set[int]], confs: Mapping[str, set[int]], touched: set[str]
+) -> dict[int, set[str]]:
+    """``_Built.jobs`` when nothing changed but what is known of ``touched`` jobs."""
+    held = (old.files, old.confs, files, confs)
+    places = set().union(*(each.get(job, ()) for each in held for job in touched))
+    jobs = old.jobs.copy()
+    for file in places:
+        mentioned = jobs.pop(file, set()) - touched
+        mentioned |= {job for job in touched if file in files.get(job, ()) or file in confs.get(job, ())}
+        if mentioned:
+            jobs[file] = mentioned
+    return jobs
 
 
 def _ids(frame: pl.DataFrame) -> Iterable[str]:

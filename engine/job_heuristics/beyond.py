@@ -164,21 +164,20 @@ def _fleet(
         made = Fleet(costs, advised, cost.waste(costs), recommend.savings(advised))
         if not again and touched is not None:
             old: Fleet = memo["fleet"]
+            # The frames are the last result's and stay as they are; the rest is nobody's but ours, and takes the changes.
+            for job in touched:
+                old.waste.pop(job, None)
+                old.savings.pop(job, None)
+            old.waste.update(made.waste)
+            old.savings.update(made.savings)
             made = Fleet(
                 spliced(old.costs, made.costs, touched, model.place),
                 spliced(old.advised, made.advised, touched, model.place),
-                _without(old.waste, touched) | made.waste,
-                _without(old.savings, touched) | made.savings,
+                old.waste,
+                old.savings,
             )
         memo.update(key=key, fleet=made, generation=changes.generation, turn=memo.get("turn", 0) + 1)
     return memo["fleet"], None if again else touched
-
-
-def _without(values: Mapping[str, Any], jobs: Collection[str]) -> dict[str, Any]:
-    kept = dict(values)
-    for job in jobs:
-        kept.pop(job, None)
-    return kept
 
 
 def _listed(

@@ -161,8 +161,9 @@ class Grown:
 
     # -- events -------------------------------------------------------------------------------------------------
 
-    def apply(self, events: Mapping[str, pl.DataFrame], info: FileInfo) -> Step:
-        """Take in ``events`` that come after those so far; ``info``: of the file as it is now.
+    def apply(self, events: Mapping[str, pl.DataFrame], info: FileInfo, cut: str | None = None) -> Step:
+        """Take in ``events`` that come after those so far; ``info``: of the file as it is now; ``cut``: what upstream would
+        say of its last record, which is not complete.
 
         Raises Refused, and is then of no more use.
         """
@@ -182,7 +183,7 @@ class Grown:
             if one.settled:
                 del self._open[name]
         return Step(
-            self._job_row(info),
+            self._job_row(info, cut),
             Piece(TASK_MODEL, "task_id", tuple(self._task_frames), self._tasks.height),
             Piece(ATTEMPT_MODEL, "attempt_id", tuple(self._attempt_frames), self._attempts.height),
             (self._task_arrays(), self._attempt_arrays()),
@@ -354,7 +355,7 @@ class Grown:
         columns = {name: self._attempts.column(name) for name in ATTEMPT_COLUMNS}
         return started(np.zeros(self._attempts.height, dtype=np.int64), columns)
 
-    def _job_row(self, info: FileInfo) -> pl.DataFrame:
+    def _job_row(self, info: FileInfo, cut: str | None) -> pl.DataFrame:
         """The job's row, as ``assembly`` makes it."""
         said = self._facts
         tasks, attempts = self._tasks, self._attempts
@@ -392,7 +393,7 @@ class Grown:
             "am_starts": self._am_starts,
             "diagnostics": said["diagnostics"] or "",
             "source": said["source"] or "history",
-            "broken": over_limit(info) or (self._broken[0] if self._broken else None) or "",
+            "broken": over_limit(info) or (self._broken[0] if self._broken else None) or cut or "",
         }
         return JOB_MODEL.frame({name: [row[name]] for name in JOB_MODEL.schema})
 

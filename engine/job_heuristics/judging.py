@@ -11,6 +11,7 @@ from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.results import Judged, judge, sides_of
 from engine.job_heuristics.sides import Measured
+from engine.result import Finding
 from engine.view import Context
 
 _DEFAULT_BLOCK = JobParameters().block_size
@@ -52,11 +53,25 @@ def judge_all(
             spliced(last.jobs, new.jobs, touched, model.place),
             spliced(last.heuristics, new.heuristics, touched, model.place),
             spliced(last.differences, new.differences, touched, model.place),
-            {**last.findings, **dict.fromkeys(touched, ()), **new.findings},
+            _findings(last, new, touched, model.place),
             new,
         )
     memo.update(key=key, judged=found)
     return found
+
+
+def _findings(
+    last: Judged, new: Judged, touched: frozenset[str], place: Mapping[str, int]
+) -> list[tuple[Finding, ...]]:
+    """As ``spliced``, of the findings."""
+    fresh = dict(zip(new.jobs["job_id"].to_list(), new.findings, strict=True))
+    if len(last.findings) == len(place) and all(last.jobs["job_id"][place[job]] == job for job in fresh):
+        found = list(last.findings)
+        for job, each in fresh.items():
+            found[place[job]] = each
+        return found
+    old = dict(zip(last.jobs["job_id"].to_list(), last.findings, strict=True))
+    return [fresh[job] if job in fresh else old[job] for job in place]
 
 
 def _properties(model: Model) -> dict[str, Mapping[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,8 @@ class Judged:
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     differences: pl.DataFrame
-    findings: Mapping[str, tuple[Finding, ...]]
-    """Job → its findings; jobs without one are absent, or have none."""
+    findings: Sequence[tuple[Finding, ...]]
+    """Per job its findings, in the same order."""
     newest: Judged | None = None
     """The same of the jobs alone that changed last."""
 
@@ -48,7 +48,7 @@ class Judged:
         ):
             return self.newest
         wanted = pl.col("job_id").is_in(pl.Series(sorted(jobs)).implode())
-        found = {job: self.findings[job] for job in jobs if job in self.findings}
+        found = [each for job, each in zip(self.jobs["job_id"], self.findings, strict=True) if job in jobs]
         jobs_, heuristics, differences = (f.filter(wanted) for f in (self.jobs, self.heuristics, self.differences))
         return Judged(jobs_, heuristics, differences, found)
 
@@ -59,10 +59,10 @@ LEVELS: dict[str, Level] = {
 """Upstream's severity as a level of the house."""
 
 
-def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
-    """One finding per verdict of LOW and worse, by job; ``jobs`` are JOBS rows."""
+def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> list[tuple[Finding, ...]]:
+    """One finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows)."""
     names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[Finding]] = {job: [] for job in names}
     bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
     for job, heuristic, severity, score, details in zip(*(column.to_list() for column in bad), strict=True):
         if severity == "NONE":
@@ -72,8 +72,8 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
             for label, value in json.loads(details).items()
         )
         text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
-        found.setdefault(job, []).append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
-    return {job: tuple(each) for job, each in found.items()}
+        found[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
+    return [tuple(each) for each in found.values()]
 
 
 def slow_start(properties: Properties, names: list[str]) -> Array:

@@ -36,13 +36,19 @@ def _hour(ms: int | None) -> str:
 
 
 class Base:
-    """What is summed, job by job: rows of some jobs can be put in anew without going through the others."""
+    """What is summed, job by job: rows of some jobs can be put in anew, and only the sums of their groups are made anew.
+
+    The sums are to the last bit those of all jobs one after another.
+    """
 
     def __init__(self, count: int) -> None:
         self._counted = np.zeros((len(_COUNTED) + len(_TOLD), count), dtype=np.int64)
         self._weighed = np.zeros((len(_WEIGHED), count))
         self._group: dict[str, Array] = {by: np.zeros(count, dtype=np.int64) for by in GROUPS}
         self._names: dict[str, dict[str, int]] = {by: {} for by in GROUPS}
+        self._sums: dict[str, tuple[Array, Array]] = {}
+        self._stale: dict[str, set[int]] = {by: set() for by in GROUPS}
+        self._total: list[int] | None = None
 
     def put(
         self,
@@ -69,7 +75,11 @@ class Base:
         ]
         weighed = ([a for a, _ in spent], [b for _, b in spent], [savings.get(job, 0.0) for job in column["job_id"]])
         places = np.array(at, dtype=np.int64)
-        self._counted[:, places] = np.array(counted, dtype=np.int64)
+        new = np.array(counted, dtype=np.int64)
+        if self._total is not None:
+            changes = zip(self._total, new.tolist(), self._counted[:, places].tolist(), strict=True)
+            self._total = [total + sum(now) - sum(before) for total, now, before in changes]
+        self._counted[:, places] = new
         self._weighed[:, places] = np.array(weighed)
         ends = zip(column["finish_ms"], column["submit_ms"], strict=True)
         hours: dict[int | None, str] = {}
@@ -83,11 +93,16 @@ class Base:
         for by in GROUPS:
             names = self._names[by]
             values = shown if by == "hour" else ["?" if value is None else value for value in column[by]]
-            self._group[by][places] = [names.setdefault(value, len(names)) for value in values]
+            group = [names.setdefault(value, len(names)) for value in values]
+            if by in self._sums:
+                self._stale[by].update(group, self._group[by][places].tolist())
+            self._group[by][places] = group
 
     def summary(self) -> dict[str, int]:
         """Jobs, by state and by severity, and the sums over all of them."""
-        total = dict(zip((*_COUNTED, *_TOLD), (_sum(row) for row in self._counted), strict=True))
+        if self._total is None:
+            self._total = [_sum(row) for row in self._counted]
+        total = dict(zip((*_COUNTED, *_TOLD), self._total, strict=True))
         found = {"jobs": total["jobs"]}
         found |= {f"jobs_{state.lower()}": total[state.lower()] for state in _STATES}
         found["jobs_other_state"] = total["jobs"] - sum(total[state.lower()] for state in _STATES)
@@ -99,16 +114,11 @@ class Base:
         """Rows of ``ROLLUP``."""
         columns: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
         used_at, wasted_at = _COUNTED.index("used_mb_s"), _COUNTED.index("wasted_mb_s")
-        summed = self._counted[: len(_COUNTED)]
         for by in GROUPS:
-            group, names = self._group[by], list(self._names[by])
-            order = np.argsort(group, kind="stable")
-            ranked = group[order]
-            begin = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1]))) if len(ranked) else order
-            present = ranked[begin]
-            # Whole numbers: the order does not matter. Of the others it does: job by job.
-            counted = np.add.reduceat(summed[:, order], begin, axis=1) if len(begin) else summed
-            weighed = [np.bincount(group, weights=row, minlength=len(names))[present] for row in self._weighed]
+            names = list(self._names[by])
+            counted, weighed = self._summed(by)
+            present = np.flatnonzero(counted[_COUNTED.index("jobs")])
+            counted, weighed = counted[:, present], weighed[:, present]
             labels = [names[k] for k in present.tolist()]
             wasted, used = counted[wasted_at].tolist(), counted[used_at].tolist()
             best = sorted(range(len(labels)), key=lambda k: (-wasted[k], -used[k], labels[k]))
@@ -124,6 +134,32 @@ class Base:
                 columns["share"].append(100 * wasted[k] / all_waste if all_waste > 0 else None)
                 columns["cumulated"].append(100 * so_far / all_waste if all_waste > 0 else None)
         return ROLLUP.frame(columns)
+
+    def _summed(self, by: str) -> tuple[Array, Array]:
+        """Sums of each group: _COUNTED x groups and _WEIGHED x groups."""
+        group, count = self._group[by], len(self._names[by])
+        stale, self._stale[by] = self._stale[by], set()
+        numbers = self._counted[: len(_COUNTED)]
+        known = self._sums.get(by)
+        if known is None:
+            counted = np.zeros((len(_COUNTED), count), dtype=np.int64)
+            order = np.argsort(group, kind="stable")
+            ranked = group[order]
+            begin = np.flatnonzero(np.diff(ranked, prepend=-1))
+            if len(begin):
+                counted[:, ranked[begin]] = np.add.reduceat(numbers[:, order], begin, axis=1)
+            weighed = np.array([np.bincount(group, weights=row, minlength=count) for row in self._weighed])
+        else:
+            more = count - known[0].shape[1]
+            counted, weighed = (np.pad(each, ((0, 0), (0, more))) for each in known)
+            for one in stale:
+                at = np.flatnonzero(group == one)
+                # Whole numbers: the order does not matter. Of the others it does: job by job, as bincount goes.
+                counted[:, one] = numbers[:, at].sum(axis=1)
+                none = np.zeros(len(at), dtype=np.int64)
+                weighed[:, one] = [np.bincount(none, weights=row[at], minlength=1)[0] for row in self._weighed]
+        self._sums[by] = counted, weighed
+        return counted, weighed
 
 
 def _sum(values: Array) -> int:

@@ -80,13 +80,12 @@ class JobHeuristics:
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
         summary: dict[str, Any] = dict(more.summary)
-        found = judged.findings
         return Result(
             view=self.name,
             summary=summary,
             tables={name: tables[name] for name in order},
             headline=_headline(summary),
-            findings=tuple(chain.from_iterable(found[j] for j in model.names if j in found)),
+            findings=tuple(chain.from_iterable(judged.findings)),
             notes=(*notes, *more.notes),
             problems=fold((*inputs.problems, *chosen.problems)),
             newest_ms=inputs.newest_ms,
