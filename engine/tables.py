@@ -37,6 +37,10 @@ else:
     Rows = Any  # NumPy takes as long to import as everything else here
 
 
+_SMALL = 5_000
+"""Rows up to which a list is the quickest way to a column of nulls."""
+
+
 def _series(name: str, values: Any, dtype: Any) -> pl.Series:
     if isinstance(values, pl.Series) and values.dtype == dtype:
         return values if values.name == name else values.alias(name)
@@ -44,6 +48,8 @@ def _series(name: str, values: Any, dtype: Any) -> pl.Series:
 
 
 def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
+    if height <= _SMALL:  # a query of its own would take twenty times as long
+        return pl.Series(name, [None] * height, dtype=dtype)
     return pl.Series(name, [], dtype=dtype).extend_constant(None, height)
 
 

@@ -77,6 +77,13 @@ def job_index(names: pl.Series, jobs: Sequence[str]) -> Array:
     return np.repeat(found, runs["len"].to_numpy())
 
 
+def filled(column: pl.Series, value: int) -> Array:
+    """A column of whole numbers with ``value`` for nulls. Few are filled one by one: a query takes longer."""
+    if len(column) <= 1000:
+        return np.array([value if one is None else one for one in column.to_list()], dtype=np.int64)
+    return np.array(column.fill_null(value).to_numpy(), dtype=np.int64)
+
+
 def _codes(column: str) -> pl.Expr:
     return pl.col(column).replace_strict(STATES, default=OTHER, return_dtype=pl.Int8).fill_null(OTHER)
 

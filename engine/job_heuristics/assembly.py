@@ -454,7 +454,9 @@ class _Built:
         return job
 
     @classmethod
-    def of(cls, model: Model, files: dict[str, set[int]], confs: dict[str, set[int]], names: dict[str, set[str]]) -> _Built:
+    def of(
+        cls, model: Model, files: dict[str, set[int]], confs: dict[str, set[int]], names: dict[str, set[str]]
+    ) -> _Built:
         """With ``jobs`` made from the others."""
         return cls(model, files, confs, names, _inverse(files, confs))
 
@@ -629,8 +631,8 @@ def _cuts(inputs: Inputs, files: set[int]) -> dict[int, str] | None:
 
 
 def prepare(inputs: Inputs, context: Context) -> bool:
-    """Begin to follow a running job before it grows, the file that changed last first. False if there is none left, or
-    the model in ``context.memo`` is not that of ``inputs``."""
+    """Do a piece of work ahead: tidy up a running job, or begin to follow one before it grows, the file that changed last
+    first. False if there is none left, or the model in ``context.memo`` is not that of ``inputs``."""
     memo: dict[str, Any] = context.memo.get(("job-model", context.at_ms is None), {})
     if context.at_ms is not None or memo.get("version") != inputs.version or memo.get("files") is not inputs.files:
         return False
@@ -642,6 +644,8 @@ def prepare(inputs: Inputs, context: Context) -> bool:
         newest = sorted(files, key=lambda file: (inputs.files[file].mtime_ms, file))[-_MOST_GROWN // 2 :]
         memo.update(prepared=built, candidates=newest)
     followed: dict[str, Grown] = memo["grown"]
+    if any(one.tidy() for one in followed.values()):
+        return True
     candidates: list[int] = memo["candidates"]
     while candidates and len(followed) < _MOST_GROWN:
         file = candidates.pop()

@@ -18,6 +18,7 @@ from engine.job_heuristics.arrays import (
     Array,
     AttemptArrays,
     TaskArrays,
+    filled,
 )
 from engine.job_heuristics.beyond_tables import COSTS
 from engine.job_heuristics.facts import DEFAULT_CONTAINER_MB, MB
@@ -100,8 +101,8 @@ def charged(
     lost = ~good
     running, killed = attempts.state == RUNNING, attempts.state == KILLED
     races = attempts.raced & (killed | (attempts.state == SUCCEEDED))
-    masters = np.array(jobs["am_start_ms"].fill_null(0).to_numpy())
-    am_ms = np.where(known_end & jobs["am_start_ms"].is_not_null().to_numpy(), np.clip(until - masters, 0, 2**42), 0)
+    masters, never = filled(jobs["am_start_ms"], _NEVER), until + 1
+    am_ms = np.where(known_end, np.clip(until - np.where(masters == _NEVER, never, masters), 0, 2**42), 0)
     am = am_ms > 0
     none_at_all = np.zeros_like(ms)
     rows: dict[str, tuple[Array, Array, Array, Array]] = {
@@ -141,6 +142,9 @@ def charged(
             "price": price,
         }
     )
+
+
+_NEVER = -(2**63)
 
 
 def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:

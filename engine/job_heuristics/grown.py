@@ -31,7 +31,7 @@ from engine.job_heuristics.arrays import (
     tasks_of,
 )
 from engine.job_heuristics.board import Board
-from engine.job_heuristics.model import Model, Piece
+from engine.job_heuristics.model import Model, Piece, frames_of
 from engine.job_heuristics.said import EVENT_TABLES, JOB_FACTS, TERMINAL, over_limit
 from engine.job_heuristics.tables import (
     ATTEMPT_MODEL,
@@ -43,22 +43,24 @@ from engine.tables import Rows, Table
 
 _NEVER = -(2**63)
 _TOGETHER = 8
-"""Rows of so many steps become one frame."""
+"""Rows of so many steps become one frame when there is time."""
+_AT_MOST = 64
+"""And of so many in any case."""
 _NO_COUNTERS = (None,) * len(COUNTER_COLUMNS)
 _COUNTER = {name: k for k, name in enumerate(COUNTER_COLUMNS)}
 _INPUT = tuple(_COUNTER[name] for name in ("hdfs_read_bytes", "s3_read_bytes", "s3a_read_bytes", "s3n_read_bytes"))
 _PEAK = {True: _COUNTER["map_physical_max_bytes"], False: _COUNTER["reduce_physical_max_bytes"]}
-_TASK_START = ("seq", "job_id", "task_id", "type", "scheduled_ms")
-_TASK_END = (
+_TASK_START = ["seq", "job_id", "task_id", "type", "scheduled_ms"]
+_TASK_END = [
     "seq", "job_id", "task_id", "type", "state", "scheduled_ms", "finish_ms", "chosen_id", "error", *COUNTER_COLUMNS,
-)  # fmt: skip
-_ATTEMPT_START = (
+]  # fmt: skip
+_ATTEMPT_START = [
     "seq", "job_id", "task_id", "attempt_id", "type", "start_ms", "host", "container", "locality", "avataar",
-)  # fmt: skip
-_ATTEMPT_END = (
+]  # fmt: skip
+_ATTEMPT_END = [
     "seq", "job_id", "task_id", "attempt_id", "type", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms",
     "sort_finish_ms", "host", "rack", "error", "progress", "counted", *COUNTER_COLUMNS,
-)  # fmt: skip
+]  # fmt: skip
 
 
 class Refused(Exception):
@@ -173,10 +175,11 @@ class Grown:
             tasks, attempts = self._rows(touched)
             if tasks["job_id"]:
                 self._put_tasks(tasks)
-                _keep(TASK_MODEL, self._task_frames, tasks)
+                self._task_frames.append(tasks)
             if attempts["job_id"]:
                 self._put_attempts(attempts)
-                _keep(ATTEMPT_MODEL, self._attempt_frames, attempts)
+                self._attempt_frames.append(attempts)
+            self.tidy(_AT_MOST)
         except OverflowError as error:
             raise Refused from error
         for name, one in touched.items():
@@ -188,6 +191,16 @@ class Grown:
             Piece(ATTEMPT_MODEL, "attempt_id", tuple(self._attempt_frames), self._attempts.height),
             (self._task_arrays(), self._attempt_arrays()),
         )
+
+    def tidy(self, steps: int = _TOGETHER) -> bool:
+        """Make one frame of the rows of the last steps if there are so many; whether there were. Before, they cost
+        whoever wants to see the rows a little more."""
+        done = False
+        for table, kept in ((TASK_MODEL, self._task_frames), (ATTEMPT_MODEL, self._attempt_frames)):
+            if sum(not isinstance(rows, pl.DataFrame) for rows in kept) >= steps:
+                kept[:] = frames_of(table, kept)
+                done = True
+        return done
 
     def _take_job_events(self, rows: pl.DataFrame) -> None:
         for row in rows.iter_rows(named=True):
@@ -231,19 +244,19 @@ class Grown:
             return found
 
         # The kind of a task is what its first start, else its first end, else its first attempt says.
-        for _, job, name, kind, scheduled in events["task_starts"].select(_TASK_START).iter_rows():
+        for _, job, name, kind, scheduled in events["task_starts"][_TASK_START].iter_rows():
             one = task(job, name, kind)
             if not one.started:
                 if one.type != kind:
                     raise Refused
                 one.started, one.scheduled_ms = True, scheduled
-        for seq, job, name, kind, *rest in events["task_ends"].select(_TASK_END).iter_rows():
+        for seq, job, name, kind, *rest in events["task_ends"][_TASK_END].iter_rows():
             one = task(job, name, kind)
             if rest[0] is None or one.type != kind:
                 raise Refused
             if seq >= one.seq:
                 one.seq, one.end, one.counters = seq, tuple(rest[:5]), tuple(rest[5:])
-        for _, job, name, attempt_id, kind, *said in events["attempt_starts"].select(_ATTEMPT_START).iter_rows():
+        for _, job, name, attempt_id, kind, *said in events["attempt_starts"][_ATTEMPT_START].iter_rows():
             one = task(job, name, kind)
             tried = attempt(one, attempt_id, name, kind)
             if tried.type != kind or one.type != kind:
@@ -252,7 +265,7 @@ class Grown:
                 tried.start = (said[0], said[1], said[2], said[3], said[4])
         ends = events["attempt_ends"]
         said_columns = _ATTEMPT_END if ends["counted"].any() else _ATTEMPT_END[: -len(COUNTER_COLUMNS)]
-        for seq, job, name, attempt_id, kind, state, *rest in ends.select(said_columns).iter_rows():
+        for seq, job, name, attempt_id, kind, state, *rest in ends[said_columns].iter_rows():
             one = task(job, name, kind)
             tried = attempt(one, attempt_id, name, kind)
             if state is None or tried.type != kind or one.type != kind:
@@ -396,14 +409,6 @@ class Grown:
             "broken": over_limit(info) or (self._broken[0] if self._broken else None) or cut or "",
         }
         return JOB_MODEL.frame({name: [row[name]] for name in JOB_MODEL.schema})
-
-
-def _keep(table: Table, kept: list[Rows], columns: dict[str, list[Any]]) -> None:
-    """Add ``columns``; some of them are made one frame together, which costs little more than a frame of one."""
-    kept.append(columns)
-    if not isinstance(kept[-_TOGETHER:][0], pl.DataFrame):
-        parts: list[Any] = kept[-_TOGETHER:]
-        kept[-_TOGETHER:] = [table.frame({name: [x for part in parts for x in part[name]] for name in table.schema})]
 
 
 def _input(counters: tuple[Any, ...]) -> int:

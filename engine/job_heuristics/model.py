@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
+from typing import Any
 
 import polars as pl
 
@@ -33,10 +35,21 @@ class Piece:
     def frame(self) -> pl.DataFrame:
         """The rows in their declared order."""
         if self._frame is None:
-            frames = [self._table.frame(rows) for rows in self._frames]
-            rows = pl.concat(frames).unique(self._key, keep="last", maintain_order=True)
+            rows = pl.concat(frames_of(self._table, self._frames)).unique(self._key, keep="last", maintain_order=True)
             self._frame = self._table.sorted(rows)
         return self._frame
+
+
+def frames_of(table: Table, pieces: Sequence[Rows]) -> list[pl.DataFrame]:
+    """The pieces as frames, in their order; neighbours that are columns become one frame, which costs little more than a
+    frame of one of them."""
+    found: list[pl.DataFrame] = []
+    for columns, run in groupby(pieces, key=lambda piece: isinstance(piece, dict)):
+        parts: list[Any] = list(run)
+        if columns:
+            parts = [{name: [x for part in parts for x in part[name]] for name in table.schema}]
+        found += [table.frame(part) for part in parts]
+    return found
 
 
 class _Rows:

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics import gates
-from engine.job_heuristics.arrays import Array, TaskArrays
+from engine.job_heuristics.arrays import Array, TaskArrays, filled
 from engine.job_heuristics.beyond_tables import RECOMMENDATIONS
 from engine.job_heuristics.facts import MB
 from engine.job_heuristics.gates import MINUTE
@@ -210,7 +210,7 @@ def _worth(jobs: pl.DataFrame, found: Stats, limits: gates.Limits, headroom: flo
     worth = np.zeros(len(there) // 2, dtype=bool)
     for side, word in enumerate(("Mapper", "Reducer")):
         n, mean, peak, peak99 = (found.sides[name][side::2] for name in ("n", "mean", "peak", "peak99"))
-        container = jobs[("map_memory_mb", "reduce_memory_mb")[side]].fill_null(0).to_numpy()
+        container = filled(jobs[("map_memory_mb", "reduce_memory_mb")[side]], 0)
         need = np.maximum(np.maximum(peak99 / MB * headroom, peak / MB * 1.1), LEAST_MB)
         short, long, many = (
             limits[f"{word} Time", key]

@@ -478,6 +478,16 @@ def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
     kinds = np.repeat(np.arange(len(found)), [len(each[0]) for each in found])
     severity, score = (np.concatenate([each[k] for each in found]).astype(np.int64)[order] for k in (2, 3))
     texts = [text for each in found for text in each[4]]
+    if len(order) <= _FEW:
+        return HEURISTICS.frame(
+            {
+                "job_id": [judge.names[j] for j in job[order].tolist()],
+                "heuristic": [found[k][1] for k in kinds[order].tolist()],
+                "severity": [SEVERITIES[k] for k in severity.tolist()],
+                "score": score,
+                "details": [texts[k] for k in order.tolist()],
+            }
+        )
     frame = pl.DataFrame(
         {
             "job_id": judge.jobs["job_id"].gather(job[order]),
@@ -488,6 +498,10 @@ def rows(judge: Judge, verdicts: list[Verdict]) -> pl.DataFrame:
         }
     )
     return HEURISTICS.frame(frame)
+
+
+_FEW = 1000
+"""Rows up to which values are looked up one by one."""
 
 
 def _json(details: Mapping[str, Any]) -> str:

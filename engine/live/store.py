@@ -15,6 +15,8 @@ from engine.tables import Rows, Table
 
 MERGE_ROWS = 50_000
 """Chunks are not merged beyond this many rows (or a 32nd of the table): a merge copies, and must not be felt."""
+LOOSE_CHUNKS = 32
+"""Up to so many chunks are left alone: a growing file adds a small one each time."""
 MARKS = 64
 """For so many versions it is known which rows came after them."""
 MERGE_CHUNKS = 64
@@ -180,13 +182,15 @@ class Store:
         if chunk.frame.height == 0:
             return
         chunks.append(chunk)
+        if len(chunks) <= LOOSE_CHUNKS:
+            return
         limit = max(MERGE_ROWS, sum(chunk.frame.height for chunk in chunks) // 32)
-        while len(chunks) > 1:
-            last, before = chunks[-1], chunks[-2]
-            rows = last.frame.height + before.frame.height
-            if rows > limit or before.frame.height > 2 * last.frame.height:
-                break
-            chunks[-2:] = [_merge([before, last])]
+        begin, rows = len(chunks) - 1, chunk.frame.height
+        while begin and chunks[begin - 1].frame.height <= min(2 * rows, limit - rows):
+            begin -= 1
+            rows += chunks[begin].frame.height
+        if begin < len(chunks) - 1:
+            chunks[begin:] = [_merge(chunks[begin:])]
         if len(chunks) > MERGE_CHUNKS:
             chunks[:] = _packed(chunks, limit)
 
