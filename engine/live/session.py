@@ -142,22 +142,21 @@ class Session:
         return self._look(None, final=final, progress=progress)
 
     def look(self, hints: set[str] | None) -> frozenset[str]:
-        """Look at some paths (None: everything) and at the files that are due; as ``scan``. What a view can do ahead is
-        done when everything was looked at and nothing had changed."""
-        names = self._look(hints)
-        if hints is None and not names:
-            for name in self.views:
-                self._prepare(name)
-        return names
+        """Look at some paths (None: everything) and at the files that are due; as ``scan``."""
+        return self._look(hints)
 
-    def _prepare(self, name: str) -> None:
+    def ahead(self) -> bool:
+        """Let the views do a piece of work ahead, for the time when nothing happens. Whether there was any."""
+        return any(self._prepare(name) for name in self.views)
+
+    def _prepare(self, name: str) -> bool:
         """Let a view that has computed do a piece of work ahead, unless it is computing."""
         view, lock = self.views[name], self._compute_locks[name]
         if not isinstance(view, Preparing) or not self._memos[name] or not lock.acquire(blocking=False):
-            return
+            return False
         try:
             with _uncollected():
-                view.prepare(self.inputs(name), Context(now_ms=self._now_ms(), memo=self._memos[name]))
+                return view.prepare(self.inputs(name), Context(now_ms=self._now_ms(), memo=self._memos[name]))
         finally:
             lock.release()
 

@@ -33,11 +33,21 @@ IDLE_S = 0.03
 """Between two looks into the queue of events while nothing changes: each costs a wake-up."""
 
 
+AHEAD_AFTER_S = 0.3
+"""Work ahead is done when nothing has changed for so long,"""
+AHEAD_EVERY_S = 0.03
+"""piece by piece, so that a change waits for one of them at most."""
+
+
 class Looker(Protocol):
     """What the watcher drives."""
 
     def look(self, hints: set[str] | None) -> frozenset[str]:
         """Look at the hinted paths (None: at everything); names of the views whose inputs changed."""
+        ...
+
+    def ahead(self) -> bool:
+        """Do a piece of work that would else be done when something changes; whether there was any."""
         ...
 
     def due(self) -> float | None:
@@ -156,16 +166,21 @@ class Watcher:
         waker.start()
         took = 0.0
         full_at = 0.0
+        ahead_at = float("inf")
         errors = 0
         try:
             while not stop.is_set():
                 try:
                     self._arrange()
                     now = time.monotonic()
-                    hints = self._wait(full_at, stop)
+                    hints = self._wait(min(full_at, ahead_at), stop)
                     if stop.is_set():
                         return
                     begin = time.monotonic()
+                    if hints is not None and not hints and begin < self._until(full_at):
+                        more = self._looker.ahead()
+                        ahead_at = time.monotonic() + AHEAD_EVERY_S if more else float("inf")
+                        continue
                     full = begin >= full_at or hints is None
                     names = self._looker.look(None if full else hints)
                     took = time.monotonic() - begin
@@ -175,6 +190,8 @@ class Watcher:
                         full_at = begin + took + min(max(interval, 100 * self._looker.cost_s()), longest)
                     if names:
                         changed(names)
+                    if names or full:
+                        ahead_at = time.monotonic() + AHEAD_AFTER_S
                     errors = 0
                     # A file that is rewritten all the time must not keep a whole core busy.
                     if hints and time.monotonic() - now < took:
@@ -194,7 +211,12 @@ class Watcher:
         with self._wake:
             self._wake.notify_all()
 
-    def _wait(self, full_at: float, stop: threading.Event) -> set[str] | None:
+    def _until(self, clock: float) -> float:
+        """``clock``, or when a file is due before that."""
+        due = self._looker.due()
+        return clock if due is None else min(clock, due)
+
+    def _wait(self, clock: float, stop: threading.Event) -> set[str] | None:
         """Hints, an empty set when the clock calls, None when a watch died and everything must be looked at."""
         with self._wake:
             while not stop.is_set():
@@ -204,8 +226,7 @@ class Watcher:
                 for thread in self._threads:
                     found |= thread.take()
                 now = time.monotonic()
-                due = self._looker.due()
-                until = full_at if due is None else min(full_at, due)
+                until = self._until(clock)
                 if found or now >= until:
                     return found
                 self._wake.wait(until - now)
