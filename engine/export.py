@@ -7,7 +7,7 @@ import html
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -162,17 +162,17 @@ FORMATS = {"csv": to_csv, "markdown": to_markdown, "json": to_json, "text": to_t
 """Formats of one table by name."""
 
 
-def worst(findings: tuple[Finding, ...]) -> Level:
+def worst(findings: Sequence[Finding]) -> Level:
     """The worst level among ``findings``, ``""`` without any."""
     return max((f.level for f in findings), key=LEVELS.index, default="")
 
 
-def at_least(findings: tuple[Finding, ...], level: Level) -> tuple[Finding, ...]:
+def at_least(findings: Sequence[Finding], level: Level) -> tuple[Finding, ...]:
     """Those of ``findings`` that are as bad as ``level`` or worse, in their order."""
     return tuple(f for f in findings if LEVELS.index(f.level) >= LEVELS.index(level))
 
 
-def to_junit(view: str, findings: tuple[Finding, ...], failing: Level) -> str:
+def to_junit(view: str, findings: Sequence[Finding], failing: Level) -> str:
     """JUnit XML with one test case per finding; those at or above ``failing`` are failures. Never an empty suite."""
     failed = set(at_least(findings, failing))
     # Cleaned texts hold no control characters, so HTML's escapes (& < > and both quotes) are all that XML needs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -52,7 +52,7 @@ class Result:
     summary: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
     headline: tuple[Headline, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: Sequence[Finding] = ()
     notes: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     newest_ms: int | None = None
@@ -72,7 +72,7 @@ class Result:
         """Whether drawing ``other`` after this one would change nothing."""
         if other is None or (self.view, self.at_ms) != (other.view, other.at_ms):
             return False
-        plain = ("summary", "headline", "findings", "notes", "problems", "newest_ms")
+        plain = ("newest_ms", "summary", "headline", "notes", "problems", "findings")
         return (
             all(getattr(self, name) == getattr(other, name) for name in plain)
             and self.tables.keys() == other.tables.keys()

@@ -11,6 +11,7 @@ from engine.job_heuristics.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.results import Judged, judge, sides_of
 from engine.job_heuristics.sides import Measured
+from engine.overlay import Parts
 from engine.result import Finding
 from engine.view import Context
 
@@ -60,18 +61,14 @@ def judge_all(
     return found
 
 
-def _findings(
-    last: Judged, new: Judged, touched: frozenset[str], place: Mapping[str, int]
-) -> list[tuple[Finding, ...]]:
+def _findings(last: Judged, new: Judged, touched: frozenset[str], place: Mapping[str, int]) -> Parts[Finding]:
     """As ``spliced``, of the findings."""
-    fresh = dict(zip(new.jobs["job_id"].to_list(), new.findings, strict=True))
-    if len(last.findings) == len(place) and all(last.jobs["job_id"][place[job]] == job for job in fresh):
-        found = list(last.findings)
-        for job, each in fresh.items():
-            found[place[job]] = each
-        return found
-    old = dict(zip(last.jobs["job_id"].to_list(), last.findings, strict=True))
-    return [fresh[job] if job in fresh else old[job] for job in place]
+    fresh = dict(zip(new.jobs["job_id"].to_list(), new.findings.parts, strict=True))
+    names = last.jobs["job_id"]
+    if last.findings.size == len(place) and all(job in place and names[place[job]] == job for job in touched):
+        return last.findings.replaced({place[job]: each for job, each in fresh.items()})
+    old = dict(zip(last.jobs["job_id"].to_list(), last.findings.parts, strict=True))
+    return Parts([fresh[job] if job in fresh else old[job] for job in place])
 
 
 def _properties(model: Model) -> dict[str, Mapping[str, str]]:

@@ -14,6 +14,7 @@ from engine.job_heuristics import settings
 from engine.job_heuristics.arrays import AttemptArrays, TaskArrays, attempts_of, one_after_another, tasks_of
 from engine.job_heuristics.changes import spliced
 from engine.job_heuristics.tables import ATTEMPT_MODEL, CONF_MODEL, JOB_MODEL, TASK_MODEL
+from engine.overlay import Overlay
 from engine.tables import Rows, Table
 
 Arrays = tuple[TaskArrays, AttemptArrays]
@@ -57,7 +58,7 @@ class _Rows:
     jobs copies nothing of the others."""
 
     def __init__(
-        self, table: Table, pieces: list[pl.DataFrame | Piece], where: dict[str, tuple[int, int, int]], alive: int
+        self, table: Table, pieces: list[pl.DataFrame | Piece], where: Overlay[str, tuple[int, int, int]], alive: int
     ) -> None:
         self.table = table
         self.pieces = pieces
@@ -73,13 +74,13 @@ class _Rows:
         for length, job in zip(runs["len"].to_list(), runs["value"].to_list(), strict=True):
             where[job] = (0, at, length)
             at += length
-        return cls(table, [frame], where, at)
+        return cls(table, [frame], Overlay(where), at)
 
     @classmethod
     def piece(cls, job_id: str, piece: Piece) -> _Rows:
         """Of one job."""
         where = {job_id: (0, 0, piece.height)} if piece.height else {}
-        return cls(piece._table, [piece], where, piece.height)
+        return cls(piece._table, [piece], Overlay(where), piece.height)
 
     def _slice(self, place: tuple[int, int, int]) -> pl.DataFrame:
         piece = self.pieces[place[0]]
@@ -101,25 +102,26 @@ class _Rows:
         """The rows of some jobs, by ascending name. Copies nothing."""
         found = [(job, place) for job in names if (place := self.where.get(job)) is not None]
         if not found:
-            return _Rows(self.table, [self.table.empty()], {}, 0)
+            return _Rows(self.table, [self.table.empty()], Overlay({}), 0)
         if len(found) == 1:
             job, (piece, at, n) = found[0]
-            return _Rows(self.table, [self.pieces[piece]], {job: (0, at, n)}, n)
-        frames, where, begin = [], {}, 0
+            return _Rows(self.table, [self.pieces[piece]], Overlay({job: (0, at, n)}), n)
+        where: dict[str, tuple[int, int, int]] = {}
+        frames, begin = [], 0
         for job, place in found:
             frames.append(self._slice(place))
             where[job] = (0, begin, place[2])
             begin += place[2]
-        return _Rows(self.table, [pl.concat(frames)], where, begin)
+        return _Rows(self.table, [pl.concat(frames)], Overlay(where), begin)
 
     def replaced(self, gone: Collection[str], new: _Rows) -> _Rows:
         """These rows without those of ``gone`` and with those of ``new``."""
-        where, alive = self.where.copy(), self.alive + new.alive
+        alive = self.alive + new.alive
         for job in gone:
-            place = where.pop(job, None)
+            place = self.where.get(job)
             alive -= place[2] if place is not None else 0
         shift = len(self.pieces)
-        where.update({job: (piece + shift, at, n) for job, (piece, at, n) in new.where.items()})
+        where = self.where.changed({job: (piece + shift, at, n) for job, (piece, at, n) in new.where.items()}, gone)
         made = _Rows(self.table, [*self.pieces, *new.pieces], where, alive)
         if len(made.pieces) > 64 or sum(p.height for p in made.pieces) > 2 * alive + 10_000:
             return made._tidied()
@@ -131,7 +133,7 @@ class _Rows:
         if len(used) <= 32 and all(len(used) == 1 or self.pieces[k].height for k in used):
             number = {old: new for new, old in enumerate(used)}
             where = {job: (number[piece], at, n) for job, (piece, at, n) in self.where.items()}
-            return _Rows(self.table, [self.pieces[k] for k in used], where, self.alive)
+            return _Rows(self.table, [self.pieces[k] for k in used], Overlay(where), self.alive)
         return _Rows.of(self.table, self.whole())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from engine.job_heuristics.rules import DEFAULT, Rules
 from engine.job_heuristics.sides import Array, Sides, measure
 from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
 from engine.job_heuristics.verdicts import Judge, Verdict, memory_mb, rows
+from engine.overlay import Parts
 from engine.result import Finding, Level
 
 Properties = Mapping[str, Mapping[str, str]]
@@ -34,8 +35,8 @@ class Judged:
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     differences: pl.DataFrame
-    findings: Sequence[tuple[Finding, ...]]
-    """Per job its findings, in the same order."""
+    findings: Parts[Finding]
+    """Made of one part per job, in the same order."""
     newest: Judged | None = None
     """The same of the jobs alone that changed last."""
 
@@ -48,9 +49,9 @@ class Judged:
         ):
             return self.newest
         wanted = pl.col("job_id").is_in(pl.Series(sorted(jobs)).implode())
-        found = [each for job, each in zip(self.jobs["job_id"], self.findings, strict=True) if job in jobs]
+        found = [each for job, each in zip(self.jobs["job_id"], self.findings.parts, strict=True) if job in jobs]
         jobs_, heuristics, differences = (f.filter(wanted) for f in (self.jobs, self.heuristics, self.differences))
-        return Judged(jobs_, heuristics, differences, found)
+        return Judged(jobs_, heuristics, differences, Parts(found))
 
 
 LEVELS: dict[str, Level] = {
@@ -59,8 +60,8 @@ LEVELS: dict[str, Level] = {
 """Upstream's severity as a level of the house."""
 
 
-def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> list[tuple[Finding, ...]]:
-    """One finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows)."""
+def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> Parts[Finding]:
+    """One finding per verdict of LOW and worse, those of each of ``jobs`` (JOBS rows) as one part."""
     names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
     found: dict[str, list[Finding]] = {job: [] for job in names}
     bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
@@ -73,7 +74,7 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> list[tuple[Find
         )
         text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
         found[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
-    return [tuple(each) for each in found.values()]
+    return Parts([tuple(each) for each in found.values()])
 
 
 def slow_start(properties: Properties, names: list[str]) -> Array:

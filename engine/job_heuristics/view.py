@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -85,7 +84,7 @@ class JobHeuristics:
             summary=summary,
             tables={name: tables[name] for name in order},
             headline=_headline(summary),
-            findings=tuple(chain.from_iterable(judged.findings)),
+            findings=judged.findings,
             notes=(*notes, *more.notes),
             problems=fold((*inputs.problems, *chosen.problems)),
             newest_ms=inputs.newest_ms,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from engine.inputs import FileInfo
+from engine.overlay import Overlay
 
 REMEMBERED = 64
 """For so many versions it is known which files changed after them."""
@@ -33,10 +33,11 @@ class Snapshot:
 
 
 class Ledger:
-    """File infos by id. A change costs the same however many files there are; a snapshot copies a dictionary."""
+    """File infos by id. A change and a snapshot cost the same however many files there are."""
 
     def __init__(self) -> None:
         self._infos: dict[int, FileInfo] = {}
+        self._published: Overlay[int, FileInfo] = Overlay({})
         self._moved: set[int] = set()
         self._log: dict[int, frozenset[int]] = {}
         self._newest: int | None = None
@@ -70,6 +71,8 @@ class Ledger:
             self._newest = max([info.mtime_ms for info in self._infos.values()], default=None)
             self._certain = True
         moved, self._moved = frozenset(self._moved), set()
+        now = {number: self._infos[number] for number in moved if number in self._infos}
+        self._published = self._published.changed(now, moved - now.keys())
         self._log[version] = moved
         self._log.pop(version - REMEMBERED, None)
-        return Snapshot(version, MappingProxyType(self._infos.copy()), self._newest, self._log.copy())
+        return Snapshot(version, self._published, self._newest, self._log.copy())

@@ -128,7 +128,7 @@ def _packed(result: Result, stamp: bytes) -> bytes:
             result.view,
             dict(result.summary),
             result.headline,
-            result.findings,
+            tuple(result.findings),
             result.notes,
             result.problems,
             result.newest_ms,
