@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -46,6 +46,10 @@ class Growth(Protocol):
         """As ``Inputs.provisional``."""
         ...
 
+    def of(self, name: str, files: Set[int]) -> pl.DataFrame:
+        """As ``Inputs.of``."""
+        ...
+
 
 class Known(Protocol):
     """What is known of the files of one snapshot, so that nobody needs to look at all of them."""
@@ -76,6 +80,12 @@ class Inputs:
         rows of one file are in file order, but what was appended to it later comes after rows of other files. Raises
         KeyError for an undeclared table."""
         return self._load(name)
+
+    def of(self, name: str, files: Set[int]) -> pl.DataFrame:
+        """The rows of ``table(name)`` that come from ``files``, without a look at most of the others. Raises KeyError."""
+        if self._growth is not None:
+            return self._growth.of(name, files)
+        return self.table(name).filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
 
     def added(self, name: str, version: int) -> pl.DataFrame | None:
         """The rows of ``table(name)`` that were not there at ``version``, by file in file order. None where that is not

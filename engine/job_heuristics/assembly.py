@@ -37,11 +37,9 @@ class Events:
         self.infos: Mapping[int, FileInfo] = (
             inputs.files if files is None else {i: inputs.files[i] for i in files if i in inputs.files}
         )
-        wanted = None if files is None else pl.Series(sorted(files), dtype=pl.UInt32).implode()
-        frames = {}
-        for name in (*EVENT_TABLES, "conf"):
-            frame = inputs.table(name)
-            frames[name] = frame if wanted is None else frame.filter(pl.col(FILE).is_in(wanted))
+        chosen = None if files is None else frozenset(files)
+        names = (*EVENT_TABLES, "conf")
+        frames = {name: inputs.table(name) if chosen is None else inputs.of(name, chosen) for name in names}
         self.jobs = frames["job_events"]
         self.task_starts = frames["task_starts"]
         self.task_ends = frames["task_ends"]
@@ -613,20 +611,14 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[_Bu
 def _cuts(inputs: Inputs, files: set[int]) -> dict[int, str] | None:
     """Of those ``files`` that end within a record: what upstream would say of that. None if anything else is known of
     the last records of ``files`` but that they are cut."""
-    wanted = pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode())
+    if any(not files.isdisjoint(inputs.provisional(name)[FILE].to_list()) for name in (*EVENT_TABLES[1:], "conf")):
+        return None
     found: dict[int, str] = {}
-    for name in (*EVENT_TABLES, "conf"):
-        frame = inputs.provisional(name)
-        if not frame.height:
-            continue
-        frame = frame.filter(wanted)
-        if name != "job_events" and frame.height:
-            return None
-        if name == "job_events":
-            for file, event, broken in frame.select(FILE, "event", "broken").iter_rows():
-                if event != "CUT" or broken is None:
-                    return None
-                found[file] = broken
+    for file, event, broken in inputs.provisional("job_events")[[FILE, "event", "broken"]].iter_rows():
+        if file in files:
+            if event != "CUT" or broken is None:
+                return None
+            found[file] = broken
     return found
 
 
@@ -670,9 +662,9 @@ def _follow(inputs: Inputs, job: str, file: int, model: Model, new: Mapping[str,
     last."""
     events = {}
     for name in EVENT_TABLES:
-        frame = inputs.table(name)
-        mine = frame.head(frame.height - inputs.provisional(name).height).filter(pl.col(FILE) == file)
-        events[name] = mine.head(mine.height - new[name].height)
+        loose = inputs.provisional(name)[FILE].to_list().count(file)
+        mine = inputs.of(name, {file})  # its provisional rows are its last ones
+        events[name] = mine.head(mine.height - loose - new[name].height)
     return Grown(job, file, model.job(job), events)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class Base:
         self._sums: dict[str, tuple[Array, Array]] = {}
         self._stale: dict[str, set[int]] = {by: set() for by in GROUPS}
         self._total: list[int] | None = None
+        self._ranked: dict[str, Array] = {}
 
     def put(
         self,
@@ -112,28 +114,32 @@ class Base:
 
     def table(self) -> pl.DataFrame:
         """Rows of ``ROLLUP``."""
-        columns: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
-        used_at, wasted_at = _COUNTED.index("used_mb_s"), _COUNTED.index("wasted_mb_s")
+        parts: dict[str, list[Any]] = {name: [] for name in ROLLUP.schema}
         for by in GROUPS:
-            names = list(self._names[by])
             counted, weighed = self._summed(by)
             present = np.flatnonzero(counted[_COUNTED.index("jobs")])
-            counted, weighed = counted[:, present], weighed[:, present]
-            labels = [names[k] for k in present.tolist()]
-            wasted, used = counted[wasted_at].tolist(), counted[used_at].tolist()
-            best = sorted(range(len(labels)), key=lambda k: (-wasted[k], -used[k], labels[k]))
-            at = np.array(best, dtype=np.int64)
-            columns["by"] += [by] * len(best)
-            columns["group"] += [labels[k] for k in best]
+            wasted, used = (counted[_COUNTED.index(name)] for name in ("wasted_mb_s", "used_mb_s"))
+            at = present[np.lexsort((self._ranks(by)[present], -used[present], -wasted[present]))]
+            names, all_waste = list(self._names[by]), int(wasted.sum())
+            parts["by"] += [by] * len(at)
+            parts["group"] += [names[k] for k in at.tolist()]
             for name, row in zip((*_COUNTED, *_WEIGHED), (*counted, *weighed), strict=True):
-                columns[name] += row[at].tolist()
-            all_waste, so_far = sum(wasted), 0
-            for k in best:
-                so_far += wasted[k]
-                columns["wasted_percent"].append(100 * wasted[k] / used[k] if used[k] > 0 else None)
-                columns["share"].append(100 * wasted[k] / all_waste if all_waste > 0 else None)
-                columns["cumulated"].append(100 * so_far / all_waste if all_waste > 0 else None)
-        return ROLLUP.frame(columns)
+                parts[name] += row[at].tolist()
+            so_far = accumulate(wasted[at].tolist())
+            for lost, spent, sum_ in zip(wasted[at].tolist(), used[at].tolist(), so_far, strict=True):
+                parts["wasted_percent"].append(100 * lost / spent if spent > 0 else None)
+                parts["share"].append(100 * lost / all_waste if all_waste > 0 else None)
+                parts["cumulated"].append(100 * sum_ / all_waste if all_waste > 0 else None)
+        return ROLLUP.frame(parts)
+
+    def _ranks(self, by: str) -> Array:
+        """The place of each group among the names in their order."""
+        names = self._names[by]
+        ranks = self._ranked.get(by)
+        if ranks is None or len(ranks) != len(names):
+            ranks = self._ranked[by] = np.empty(len(names), dtype=np.int64)
+            ranks[sorted(range(len(names)), key=list(names).__getitem__)] = np.arange(len(names))
+        return ranks
 
     def _summed(self, by: str) -> tuple[Array, Array]:
         """Sums of each group: _COUNTED x groups and _WEIGHED x groups."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import polars as pl
 import xxhash
 
 from engine.inputs import FileInfo
@@ -167,7 +168,7 @@ class Follower:
         if file.problems != before:
             self.touched.update((feed.view for feed in file.feeds) if file.feeds else self.stores)
 
-    def give_up(self, file: File, error: Exception) -> None:
+    def give_up(self, file: File, error: BaseException) -> None:
         """Note that visiting ``file`` went wrong by a mistake of this program; what was read of it stays, marked stale, and
         its next change is another try. Raises the error if strict."""
         if self.strict:
@@ -493,7 +494,7 @@ class Follower:
                 if rows and not reading.consumed and not final:
                     raise BadRows("rows without consuming their bytes")
             return reading, rows
-        except Exception as error:
+        except (Exception, pl.exceptions.PanicException) as error:  # Polars' own mistakes are no Exception
             self.recogniser.failed(file, feed.view, feed.kind, error)
             return None
 

@@ -51,8 +51,10 @@ class Ledger:
         self._leave(self._infos.get(info.id))
         self._infos[info.id] = info
         self._moved.add(info.id)
-        if self._certain and (self._newest is None or info.mtime_ms > self._newest):
-            self._newest = info.mtime_ms
+        if (
+            self._newest is None or info.mtime_ms >= self._newest
+        ):  # also when uncertain it is at least that of all others
+            self._newest, self._certain = info.mtime_ms, True
 
     def drop(self, number: int) -> None:
         """Forget a file."""

@@ -43,7 +43,7 @@ class Recogniser:
                 self.failed(file, view, kind, error)
         return found
 
-    def failed(self, file: File, view: str, kind: FileKind, error: Exception) -> Problem:
+    def failed(self, file: File, view: str, kind: FileKind, error: BaseException) -> Problem:
         """Note a mistake of a reader as a problem of the file. Raises it if strict."""
         if self.strict:
             raise error

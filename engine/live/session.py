@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import polars as pl
+
 from engine.inputs import Inputs
 from engine.live.book import File
 from engine.live.cache import Cache
@@ -408,7 +410,8 @@ class Session:
     def _one(self, file: File, final: bool, force: bool) -> None:
         try:
             self._follower.visit(file, final=final, force=force)
-        except Exception as error:  # a mistake of ours with one file must not keep the others from being read
+        # A mistake of ours with one file must not keep the others from being read; one of Polars is no Exception.
+        except (Exception, pl.exceptions.PanicException) as error:
             self._follower.give_up(file, error)
         (self._waiting.add if file.due is not None else self._waiting.discard)(file)
         (self._troubled.add if file.problems else self._troubled.discard)(file)

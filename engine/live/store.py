@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,8 @@ class TableGrowth:
     _now: Mapping[str, int]
     _known: Mapping[int, Mapping[str, int]]
     _unmoved: frozenset[int]
-    _firm: Mapping[str, tuple[pl.DataFrame, ...]]
-    _loose: Mapping[str, tuple[pl.DataFrame, ...]]
+    _firm: Mapping[str, tuple[Chunk, ...]]
+    _loose: Mapping[str, tuple[Chunk, ...]]
     _empty: Mapping[str, pl.DataFrame]
 
     def added(self, name: str, version: int) -> pl.DataFrame | None:
@@ -55,16 +55,37 @@ class TableGrowth:
             return None
         missing = total - self._known[version][name]
         parts: list[pl.DataFrame] = []
-        for frame in reversed(self._firm[name]):
+        for chunk in reversed(self._firm[name]):
             if missing <= 0:
                 break
-            parts.append(frame.tail(missing))
-            missing -= frame.height
+            parts.append(chunk.frame.tail(missing))
+            missing -= chunk.frame.height
         return _joined(parts[::-1], self._empty[name])
 
     def provisional(self, name: str) -> pl.DataFrame:
         """The provisional rows."""
-        return _joined(self._loose[name], self._empty[name])
+        return _joined([chunk.frame for chunk in self._loose[name]], self._empty[name])
+
+    def of(self, name: str, files: Set[int]) -> pl.DataFrame:
+        """The rows of ``files``."""
+        return _joined(_of((*self._firm[name], *self._loose[name]), files), self._empty[name])
+
+
+def _of(chunks: Iterable[Chunk], files: Set[int]) -> list[pl.DataFrame]:
+    """The rows of ``files``; chunks that hold none of them are not looked at."""
+    found = []
+    for chunk in chunks:
+        if chunk.files <= files:
+            found.append(chunk.frame)
+        elif not chunk.files.isdisjoint(files):
+            wanted = sorted(chunk.files & files)
+            at = pl.col(FILE)
+            found.append(chunk.frame.filter(at == wanted[0] if len(wanted) == 1 else at.is_in(_implode(wanted))))
+    return found
+
+
+def _implode(files: Iterable[int]) -> pl.Series:
+    return pl.Series(sorted(files), dtype=pl.UInt32).implode()
 
 
 def _joined(parts: Sequence[pl.DataFrame], empty: pl.DataFrame) -> pl.DataFrame:
@@ -145,7 +166,7 @@ class Store:
         self._gone_loose.add(file)
         self._new = [item for item in self._new if not (item[2] and item[0] == file)]
 
-    def flush(self) -> dict[int, Exception]:
+    def flush(self) -> dict[int, BaseException]:
         """Bring the frames up to date. Returns the files whose rows no frame could be made of, with the reason."""
         if self._gone or self._gone_loose:
             loose = self._gone | self._gone_loose
@@ -157,7 +178,7 @@ class Store:
                         self._turn(provisional)
             self._gone = set()
             self._gone_loose = set()
-        failed: dict[int, Exception] = {}
+        failed: dict[int, BaseException] = {}
         if self._new:
             new, self._new, self.gathered = self._new, [], 0
             for provisional, chunks in ((False, self._firm), (True, self._loose)):
@@ -203,25 +224,18 @@ class Store:
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """The rows of ``files`` in one table without provisional ones."""
-        frames = []
-        for chunk in self._firm[name]:
-            if chunk.files <= files:
-                frames.append(chunk.frame)
-            elif not chunk.files.isdisjoint(files):
-                wanted = pl.Series(sorted(chunk.files & files), dtype=pl.UInt32)
-                frames.append(chunk.frame.filter(pl.col(FILE).is_in(wanted.implode())))
-        return pl.concat(frames) if frames else self._empty[name]
+        return _joined(_of(self._firm[name], files), self._empty[name])
 
     def growth(self, version: int) -> TableGrowth:
         """How the tables came about as of now, which is ``version``. It knows of the last versions that this was called
         with, up to the last time that rows were forgotten."""
-        firm = {name: tuple(chunk.frame for chunk in chunks) for name, chunks in self._firm.items()}
+        firm = {name: tuple(chunks) for name, chunks in self._firm.items()}
         marks = self._marks = {v: mark for v, mark in self._marks.items() if v > version - MARKS}
         epoch = self._epoch
-        marks[version] = (epoch, {name: sum(frame.height for frame in frames) for name, frames in firm.items()})
+        marks[version] = (epoch, {name: sum(chunk.frame.height for chunk in chunks) for name, chunks in firm.items()})
         known = {v: heights for v, (e, heights) in marks.items() if e[0] == epoch[0]}
         unmoved = frozenset(v for v in known if marks[v][0] == epoch)
-        loose = {name: tuple(chunk.frame for chunk in chunks) for name, chunks in self._loose.items()}
+        loose = {name: tuple(chunks) for name, chunks in self._loose.items()}
         return TableGrowth(known[version], known, unmoved, firm, loose, self._empty)
 
     def snapshot(self) -> Callable[[str], pl.DataFrame]:
@@ -252,8 +266,7 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
             files = chunk.files - hit
             if not files:
                 continue
-            unwanted = pl.Series(sorted(hit), dtype=pl.UInt32)
-            chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(unwanted.implode())), files)
+            chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
             if chunk.frame.height == 0:
                 continue
         kept.append(chunk)
@@ -289,12 +302,12 @@ def _height(rows: Rows) -> int:
     return next((len(column) for column in rows.values()), 0)
 
 
-def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, Exception]) -> pl.DataFrame:
+def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseException]) -> pl.DataFrame:
     """One frame of the rows of many files, with the ``file`` column. A file whose rows cannot be taken goes to
     ``failed`` and is left out."""
     try:
         return _glue(table, pieces)
-    except Exception as error:
+    except (Exception, pl.exceptions.PanicException) as error:
         if len(pieces) == 1:
             failed[pieces[0][0]] = error
             return _with_file(table.empty(), 0)

@@ -33,9 +33,9 @@ IDLE_S = 0.03
 """Between two looks into the queue of events while nothing changes: each costs a wake-up."""
 
 
-AHEAD_AFTER_S = 0.3
+AHEAD_AFTER_S = 0.2
 """Work ahead is done when nothing has changed for so long,"""
-AHEAD_EVERY_S = 0.03
+AHEAD_EVERY_S = 0.02
 """piece by piece, so that a change waits for one of them at most."""
 
 
