@@ -78,8 +78,12 @@ class Base:
         weighed = ([a for a, _ in spent], [b for _, b in spent], [savings.get(job, 0.0) for job in column["job_id"]])
         places = np.array(at, dtype=np.int64)
         new = np.array(counted, dtype=np.int64)
-        if self._total is not None:
-            changes = zip(self._total, new.tolist(), self._counted[:, places].tolist(), strict=True)
+        old = self._counted[:, places]
+        if len(places) > _FEW:
+            self._total = None
+            self._sums.clear()
+        elif self._total is not None:
+            changes = zip(self._total, new.tolist(), old.tolist(), strict=True)
             self._total = [total + sum(now) - sum(before) for total, now, before in changes]
         self._counted[:, places] = new
         self._weighed[:, places] = np.array(weighed)
@@ -97,8 +101,20 @@ class Base:
             values = shown if by == "hour" else ["?" if value is None else value for value in column[by]]
             group = [names.setdefault(value, len(names)) for value in values]
             if by in self._sums:
-                self._stale[by].update(group, self._group[by][places].tolist())
+                self._move(by, self._group[by][places], group, old, new)
             self._group[by][places] = group
+
+    def _move(self, by: str, before: Array, after: list[int], old: Array, new: Array) -> None:
+        """Bring the sums up to date of which the order does not matter; note the groups whose other sums are stale."""
+        counted, weighed = self._sums[by]
+        more = len(self._names[by]) - counted.shape[1]
+        if more:
+            counted, weighed = (np.pad(each, ((0, 0), (0, more))) for each in (counted, weighed))
+            self._sums[by] = counted, weighed
+        for k, (was, now) in enumerate(zip(before.tolist(), after, strict=True)):
+            counted[:, was] -= old[: len(_COUNTED), k]
+            counted[:, now] += new[: len(_COUNTED), k]
+        self._stale[by].update(before.tolist(), after)
 
     def summary(self) -> dict[str, int]:
         """Jobs, by state and by severity, and the sums over all of them."""
@@ -123,14 +139,16 @@ class Base:
             names, all_waste = list(self._names[by]), int(wasted.sum())
             parts["by"] += [by] * len(at)
             parts["group"] += [names[k] for k in at.tolist()]
-            for name, row in zip((*_COUNTED, *_WEIGHED), (*counted, *weighed), strict=True):
-                parts[name] += row[at].tolist()
+            for name, rows in zip((*_COUNTED, *_WEIGHED), (*counted, *weighed), strict=True):
+                parts[name].append(rows[at])
             so_far = accumulate(wasted[at].tolist())
             for lost, spent, sum_ in zip(wasted[at].tolist(), used[at].tolist(), so_far, strict=True):
                 parts["wasted_percent"].append(100 * lost / spent if spent > 0 else None)
                 parts["share"].append(100 * lost / all_waste if all_waste > 0 else None)
                 parts["cumulated"].append(100 * sum_ / all_waste if all_waste > 0 else None)
-        return ROLLUP.frame(parts)
+        return ROLLUP.frame(
+            {name: np.concatenate(part) if name in (*_COUNTED, *_WEIGHED) else part for name, part in parts.items()}
+        )
 
     def _ranks(self, by: str) -> Array:
         """The place of each group among the names in their order."""
@@ -145,9 +163,9 @@ class Base:
         """Sums of each group: _COUNTED x groups and _WEIGHED x groups."""
         group, count = self._group[by], len(self._names[by])
         stale, self._stale[by] = self._stale[by], set()
-        numbers = self._counted[: len(_COUNTED)]
         known = self._sums.get(by)
         if known is None:
+            numbers = self._counted[: len(_COUNTED)]
             counted = np.zeros((len(_COUNTED), count), dtype=np.int64)
             order = np.argsort(group, kind="stable")
             ranked = group[order]
@@ -156,16 +174,17 @@ class Base:
                 counted[:, ranked[begin]] = np.add.reduceat(numbers[:, order], begin, axis=1)
             weighed = np.array([np.bincount(group, weights=row, minlength=count) for row in self._weighed])
         else:
-            more = count - known[0].shape[1]
-            counted, weighed = (np.pad(each, ((0, 0), (0, more))) for each in known)
-            for one in stale:
+            counted, weighed = known
+            for one in stale:  # fractions: of them the order matters, job by job, as bincount goes
                 at = np.flatnonzero(group == one)
-                # Whole numbers: the order does not matter. Of the others it does: job by job, as bincount goes.
-                counted[:, one] = numbers[:, at].sum(axis=1)
                 none = np.zeros(len(at), dtype=np.int64)
                 weighed[:, one] = [np.bincount(none, weights=row[at], minlength=1)[0] for row in self._weighed]
         self._sums[by] = counted, weighed
         return counted, weighed
+
+
+_FEW = 64
+"""Up to so many rows at once change sums; more have all of them made anew."""
 
 
 def _sum(values: Array) -> int:

@@ -149,6 +149,12 @@ class Session:
 
     def ahead(self) -> bool:
         """Let the views do a piece of work ahead, for the time when nothing happens. Whether there was any."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if any(store.tidy() for store in self._stores.values()):
+                    return True
+            finally:
+                self._lock.release()
         return any(self._prepare(name) for name in self.views)
 
     def _prepare(self, name: str) -> bool:

@@ -15,7 +15,7 @@ from engine.tables import Rows, Table
 
 MERGE_ROWS = 50_000
 """Chunks are not merged beyond this many rows (or a 32nd of the table): a merge copies, and must not be felt."""
-LOOSE_CHUNKS = 32
+LOOSE_CHUNKS = 16
 """Up to so many chunks are left alone: a growing file adds a small one each time."""
 MARKS = 64
 """For so many versions it is known which rows came after them."""
@@ -203,17 +203,12 @@ class Store:
         if chunk.frame.height == 0:
             return
         chunks.append(chunk)
-        if len(chunks) <= LOOSE_CHUNKS:
-            return
-        limit = max(MERGE_ROWS, sum(chunk.frame.height for chunk in chunks) // 32)
-        begin, rows = len(chunks) - 1, chunk.frame.height
-        while begin and chunks[begin - 1].frame.height <= min(2 * rows, limit - rows):
-            begin -= 1
-            rows += chunks[begin].frame.height
-        if begin < len(chunks) - 1:
-            chunks[begin:] = [_merge(chunks[begin:])]
-        if len(chunks) > MERGE_CHUNKS:
-            chunks[:] = _packed(chunks, limit)
+        if len(chunks) > MERGE_CHUNKS and not _merge_last(chunks):
+            chunks[:] = _packed(chunks, _limit(chunks))
+
+    def tidy(self) -> bool:
+        """Make one chunk of the last small ones of a table that has many; whether there was one. The rows stay the same."""
+        return any(_merge_last(chunks) for chunks in self._firm.values() if len(chunks) > LOOSE_CHUNKS)
 
     def frames(self) -> dict[str, tuple[pl.DataFrame, ...]]:
         """Per table the frames that make it up, oldest rows first. Frames are never changed."""
@@ -278,6 +273,23 @@ def _merge(chunks: list[Chunk]) -> Chunk:
         pl.concat([chunk.frame for chunk in chunks], rechunk=True),
         frozenset().union(*(chunk.files for chunk in chunks)),
     )
+
+
+def _limit(chunks: list[Chunk]) -> int:
+    return max(MERGE_ROWS, sum(chunk.frame.height for chunk in chunks) // 32)
+
+
+def _merge_last(chunks: list[Chunk]) -> bool:
+    """Merge the last chunks, as long as each is not much larger than those behind it; whether that were several."""
+    limit = _limit(chunks)
+    begin, rows = len(chunks) - 1, chunks[-1].frame.height
+    while begin and chunks[begin - 1].frame.height <= min(2 * rows, limit - rows):
+        begin -= 1
+        rows += chunks[begin].frame.height
+    if begin == len(chunks) - 1:
+        return False
+    chunks[begin:] = [_merge(chunks[begin:])]
+    return True
 
 
 def _packed(chunks: list[Chunk], limit: int) -> list[Chunk]:
