@@ -13,8 +13,10 @@ from engine.settings import State
 from engine.view import NoInput
 from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, stage
 from tui.messages import Progress
+from tui.screens.help import HelpScreen
+from tui.widgets.fragments import plain
 from tui.widgets.sections import Sections
-from tui.widgets.status import StatusLine
+from tui.widgets.status import KeyBar, StatusLine
 from tui.widgets.table import LiveTable
 
 
@@ -366,6 +368,30 @@ def test_columns_can_be_chosen_and_are_remembered(tmp_path: Path) -> None:
             await s.until(lambda: again.window is not None)
             assert [column.name for column in again.window.columns] == names
             assert again.choice.sort == "cpu"
+
+    play(story)
+
+
+def test_mouse_on_header_rows_tabs_and_keys(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            table = s.app.pane.query_one(LiveTable)
+            slot = next(slot for slot in table._layout.slots if slot.column.name == "cpu")
+            await s.pilot.click(table, offset=(slot.x + 1, 0))
+            await s.pilot.pause()
+            assert (table.choice.sort, table.choice.descending) == ("cpu", True)
+            await s.pilot.click(table, offset=(3, 5))
+            await s.pilot.pause()
+            assert table.cursor == table.scroll_offset.y + 4
+            bar = s.app.query_one("#keys", KeyBar)
+            text = plain(bar.paint(120, 1)[0])
+            await s.pilot.click(bar, offset=(text.index("Help"), 0))
+            await s.until(lambda: isinstance(s.app.screen, HelpScreen))
+            await s.press("escape")
+            before = s.app.pane
+            tabs = s.app.query_one("#tabs")
+            await s.pilot.click(tabs, offset=(4, 0))
+            await s.until(lambda: s.app.pane is not before)
 
     play(story)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from textual import events
+
 from tui.actions import Action, key_text
 from tui.widgets.canvas import Canvas
 from tui.widgets.fragments import Line, cells, cut, harmless, width_of
@@ -86,32 +88,50 @@ class StatusLine(Canvas):
 
 
 class KeyBar(Canvas):
-    """One line of keys that do something here, in the order of the registry's ``bar`` ranks."""
+    """One line of keys that do something here, in the order of the registry's ``bar`` ranks. A click presses the key."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.shown: tuple[tuple[str, str], ...] = ()
+        self.shown: tuple[tuple[str, str, str], ...] = ()
+        self._ends: list[tuple[int, str]] = []
 
     def show(self, actions: Sequence[tuple[Action, str]]) -> None:
         """Show other actions, each with the key that triggers it now."""
         ranked = sorted(actions, key=lambda pair: pair[0].bar)
-        shown = tuple((key_text(key), action.title) for action, key in ranked if action.bar)
+        shown = tuple((key_text(key), action.title, key) for action, key in ranked if action.bar)
         if shown != self.shown:
             self.shown = shown
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """As many as fit; quit and help always."""
-        last = [pair for pair in self.shown if pair[1] in ("Help", "Quit")]
-        rest = [pair for pair in self.shown if pair not in last]
-        room = width - sum(cells(key) + cells(title) + 3 for key, title in last)
-        line: Line = []
-        for key, title in rest:
-            size = cells(key) + cells(title) + 3
-            if size > room:
+        last = [one for one in self.shown if one[1] in ("Help", "Quit")]
+        room = width - sum(_size(one) for one in last)
+        fitting = []
+        for one in self.shown:
+            if one in last:
+                continue
+            if _size(one) > room:
                 break
-            room -= size
-            line += [(f" {key}", "key"), (f" {title} ", "")]
-        for key, title in last:
-            line += [(f" {key}", "key"), (f" {title} ", "")]
+            room -= _size(one)
+            fitting.append(one)
+        line: Line = []
+        self._ends, end = [], 0
+        for one in (*fitting, *last):
+            text, title, key = one
+            line += [(f" {text}", "key"), (f" {title} ", "")]
+            end += _size(one)
+            self._ends.append((end, key))
         return [line]
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key that was clicked on."""
+        for end, key in self._ends:
+            if event.x < end:
+                self.app.simulate_key(key)
+                return
+
+
+def _size(shown: tuple[str, str, str]) -> int:
+    text, title, _key = shown
+    return cells(text) + cells(title) + 3
