@@ -375,6 +375,21 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
     play(story)
 
 
+def test_an_endless_name_hides_nothing_else(tmp_path: Path) -> None:
+    root = tmp_path / "long"
+    put_done(root, make(Shape("endless", "someone", "q", maps=4, reduces=1), 1, END_MS, 3), binary=False)
+    (history,) = root.rglob("*.jhist")
+    history.write_bytes(history.read_bytes().replace(b"endless", b"n" * 1_000_000).replace(b"someone", b"u" * 9000))
+
+    async def story() -> None:
+        async with screen(root, tmp_path, (120, 40)) as s:
+            await s.see("nnn")
+            await s.see("run time")
+            await s.see("Mapper Skew")
+
+    play(story)
+
+
 STATES = {
     "list": ("", ""), "rollup": ("", ""), "verdicts": (CRAWL, "verdicts"), "what-if": (CRAWL, "what if"),
     "time": (CRAWL, "time"), "tasks": (HOT, "tasks"), "history": ("daily-sessions", "history"),

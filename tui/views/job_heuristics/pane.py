@@ -16,7 +16,7 @@ from tui.views.base import DetailPanel, ViewPane
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import ADVICE, TAKES, WHAT_IF, JobLevel, advice_spec
 from tui.widgets.bars import share_bar
-from tui.widgets.fragments import Fragment, Line
+from tui.widgets.fragments import Fragment, Line, cut, harmless
 from tui.widgets.sections import Sections
 from tui.widgets.table import LiveTable
 
@@ -292,11 +292,15 @@ class Pane(ViewPane):
 def _summary_lines(
     row: dict[str, Any], verdicts: list[dict[str, Any]], advice: list[dict[str, Any]], width: int, glyphs: Any
 ) -> list[Line]:
-    out: list[Line] = drawing.paragraph(str(row["name"] or "(no name)"), width, "title")
+    def short(text: str) -> str:
+        """A name of thousands of characters must hide nothing else."""
+        return cut(harmless(text), 2 * width, glyphs.ellipsis)
+
+    out: list[Line] = drawing.paragraph(short(row["name"] or "(no name)"), width, "title")
     out += drawing.facts(
         [
-            ("id", str(row["job_id"]), ""),
-            ("user, queue", f"{row['user'] or '?'}, {row['queue'] or '?'}", ""),
+            ("id", short(row["job_id"]), ""),
+            ("user, queue", short(f"{row['user'] or '?'}, {row['queue'] or '?'}"), ""),
             ("state", str(row["state"]), ""),
             ("tasks", f"{row['maps'] or 0:,} maps, {row['reduces'] or 0:,} reducers", ""),
             ("used", units.text("mb_s", row["used_mb_s"]), ""),
