@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.problems import Problem
-from engine.run_comparison import changepoints, design, statistical, units, upstream
+from engine.run_comparison import changepoints, design, resampling, statistical, units, upstream
 from engine.run_comparison.chunks import Floats, Measurements
+from engine.run_comparison.evidence import Evidence, as_ratio, gather
 from engine.run_comparison.influence import RunScores
 from engine.run_comparison.kinds import BY_NAME
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.runs import Runs
-from engine.run_comparison.samples import MetricKey, Pooled, Samples, Side, metric_keys
+from engine.run_comparison.samples import Joined, MetricKey, Pooled, Samples, Side, metric_keys
 from engine.run_comparison.series import Series
 
 
@@ -86,33 +87,6 @@ def _own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:
     return key.report or key.kind, verb, resource, key.subresource, key.scope, key.bucket
 
 
-def _means(samples: Samples) -> tuple[Floats, Floats]:
-    found = []
-    for side in (samples.left, samples.right):
-        sizes = side.sizes
-        if samples.count and sizes[0] and (sizes == sizes[0]).all():
-            found.append(side.values.reshape(samples.count, -1).mean(axis=1))
-            continue
-        sums = (
-            np.add.reduceat(np.concatenate([side.values, [0.0]]), side.offsets[:-1]) if samples.count else np.zeros(0)
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found.append(np.where(sizes > 0, sums / sizes, np.nan))
-    return found[0], found[1]
-
-
-def _runs_behind(side: Side) -> NDArray[np.int64]:
-    if side.single:
-        return side.sizes
-    # Values of a metric are in the order of their runs: a run begins where the place or the metric is another.
-    begins = np.ones(side.runs.size + 1, dtype=np.int64)
-    begins[1:-1] = side.runs[1:] != side.runs[:-1]
-    begins[side.offsets[:-1]] = 1
-    upto = np.concatenate([[0], np.cumsum(begins[:-1])])
-    found: NDArray[np.int64] = upto[side.offsets[1:]] - upto[side.offsets[:-1]]
-    return found
-
-
 def _directions(keys: Sequence[MetricKey], hints: Sequence[str], rules: Sequence[str]) -> list[str]:
     told = dict(text.rpartition("=")[::2] for text in hints)
     parsed = units.parse_rules(rules)
@@ -136,7 +110,7 @@ def _base_columns(
     columns["kind"] = [key.kind for key in keys]
     columns["metric"] = [key.metric for key in keys]
     columns["n_left"], columns["n_right"] = samples.left.sizes, samples.right.sizes
-    columns["runs_left"], columns["runs_right"] = _runs_behind(samples.left), _runs_behind(samples.right)
+    columns["runs_left"], columns["runs_right"] = samples.left.behind, samples.right.behind
     columns["direction"] = directions
     columns["row"] = np.arange(samples.count)
     columns["pooled"] = np.zeros(samples.count, dtype=bool)
@@ -199,10 +173,9 @@ def design_compared(
         naming.names, pooled.keys, pooled.samples, _directions(pooled.keys, (), parameters.direction)
     )
     columns["mean_left"], columns["mean_right"] = answer.mean_left, answer.mean_right
-    raw_left, raw_right = _means(pooled.samples)
     lacking = part & ~answer.compared
-    columns["mean_left"] = np.where(lacking, raw_left, answer.mean_left)
-    columns["mean_right"] = np.where(lacking, raw_right, answer.mean_right)
+    columns["mean_left"] = np.where(lacking, pooled.samples.left.means, answer.mean_left)
+    columns["mean_right"] = np.where(lacking, pooled.samples.right.means, answer.mean_right)
     columns["ratio"], columns["similarity"], columns["matched"] = answer.ratio, answer.similarity, answer.matched
     columns["verdict"] = [
         statistical.MISSING if not two else ("equivalent" if ok else "different")
@@ -248,17 +221,6 @@ def _mixed(pooled: Pooled, keys: Sequence[MetricKey]) -> tuple[Problem, ...]:
     )
 
 
-def _joined(first: Side, second: Side) -> Side:
-    if second.offsets.size == 1:
-        return first
-    return Side(
-        np.concatenate([first.values, second.values]),
-        np.concatenate([first.runs, second.runs]),
-        np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]]),
-        max(first.n_runs, second.n_runs),
-    )
-
-
 def _subset(side: Side, metrics: Sequence[int]) -> Side:
     pieces = [side.of(i) for i in metrics]
     places = [side.runs_of(i) for i in metrics]
@@ -291,7 +253,7 @@ class Prepared:
     directions: list[str]
     lumps: list[int]
     lumped: Samples
-    lump_evidence: statistical.Evidence
+    lump_evidence: Evidence
     samples: Samples
     key_of: NDArray[np.int64]
     moments: tuple[upstream.Moments, upstream.Moments]
@@ -309,7 +271,10 @@ def prepare(
     naming = name_rows(pooled, pool, found)
     lumps = [k for k, members in enumerate(naming.parts) if len(members) > 1 and not parameters.kinds]
     lumped = Samples(_subset(pool.samples.left, lumps), _subset(pool.samples.right, lumps))
-    samples = Samples(_joined(pooled.samples.left, lumped.left), _joined(pooled.samples.right, lumped.right))
+    rows = np.array(lumps, dtype=np.int64)
+    samples = Samples(
+        Joined(pooled.samples.left, pool.samples.left, rows), Joined(pooled.samples.right, pool.samples.right, rows)
+    )
     firsts = [_first(found, pool.codes[k]) for k in lumps]
     lump_keys = [
         MetricKey(*first[:6], "", pool.keys[k].bucket, first.unit) for k, first in zip(lumps, firsts, strict=True)
@@ -318,8 +283,8 @@ def prepare(
     directions = _directions(keys, runs.directions, parameters.direction)
     columns = _base_columns([*naming.names, *(tuple(pool.keys[k]) for k in lumps)], keys, samples, directions)
     columns["pooled"][len(pooled.keys) :] = True
-    columns["mean_left"], columns["mean_right"] = _means(samples)
-    evidence = statistical.gather(lumped, parameters.alpha)
+    columns["mean_left"], columns["mean_right"] = samples.left.means, samples.right.means
+    evidence = gather(lumped, parameters.alpha)
     key_of = np.concatenate([naming.key_of, np.array(lumps, dtype=np.int64)])
     return Prepared(columns, directions, lumps, lumped, evidence, samples, key_of, upstream.moments(pool.samples))
 
@@ -329,8 +294,8 @@ def statistical_compared(
     pooled: Pooled,
     pool: upstream.Pool,
     part: NDArray[np.bool_],
-    evidence: statistical.Evidence,
-    overall: statistical.Overall,
+    evidence: Evidence,
+    overall: resampling.Overall,
     scores: tuple[RunScores, RunScores],
     axis: changepoints.Axis,
     changes: tuple[list[changepoints.Found], int],
@@ -353,7 +318,7 @@ def statistical_compared(
         return np.concatenate([getattr(verdicts, name), getattr(lump_verdicts, name)])
 
     def ratios(name: str) -> Any:
-        return np.concatenate([statistical.as_ratio(e, getattr(e, name)) for e in (evidence, lump_evidence)])
+        return np.concatenate([as_ratio(e, getattr(e, name)) for e in (evidence, lump_evidence)])
 
     columns["ratio"] = ratios("shift")
     columns["ratio_low"], columns["ratio_high"] = ratios("low"), ratios("high")
@@ -380,7 +345,7 @@ def statistical_compared(
     total = int(counted.sum())
     matched = inside[shown]
     share = float((matched & counted).sum()) / total if total else None
-    low, high = statistical.share_interval(overall, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
+    low, high = resampling.share_interval(overall, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
     verdict, passed = _overall(share, low, high, samples, parameters)
     points, searched = changes
     notes = [

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.run_comparison.chunks import Codes, Floats
 from engine.run_comparison.runs import Run
-from engine.run_comparison.samples import Samples, Side, pool
+from engine.run_comparison.samples import Added, Samples, Side, pool
 
 Numbers = NDArray[np.int64]
+Key = TypeVar("Key", bound=tuple[str, ...])
 _FEW = 0.25
 """Share of a side's runs up to which runs are put in and taken out one by one."""
 
@@ -33,7 +35,6 @@ class Part:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
     parts: tuple[Part, ...]
-    rank: Numbers
     side: Side
 
 
@@ -49,7 +50,11 @@ class Keeper:
         self._parts: dict[tuple[tuple[str, ...], str], Part] = {}
         self._links: dict[tuple[bytes, bytes], tuple[Numbers, frozenset[tuple[int, int]]]] = {}
         self._sides: list[_Kept | None] = [None, None]
-        self._rank = np.zeros(0, dtype=np.int64)
+        self._numbers: Numbers = np.zeros(0, dtype=np.int64)
+        self._rank: Numbers = np.zeros(0, dtype=np.int64)
+        self._named: tuple[Numbers, tuple[Any, ...]] | None = None
+        self._linked: tuple[frozenset[int], ...] | None = None
+        self._seen: dict[int, frozenset[tuple[int, int]]] = {}
 
     def begin(self, wish: Hashable) -> None:
         """Forget all parts if they were made for another ``wish``."""
@@ -57,10 +62,17 @@ class Keeper:
             self.wish = wish
             self._parts.clear()
             self._sides = [None, None]
+            self._numbers = np.zeros(0, dtype=np.int64)
+            self._linked, self._seen = None, {}
 
-    def part(self, run: Run, make: Callable[[Run], tuple[Numbers, Numbers, Codes, Floats]]) -> Part:
+    def part(
+        self,
+        run: Run,
+        make: Callable[[Run], tuple[Numbers, Numbers, Codes, Floats]],
+        reduce: Callable[[Numbers, Floats], tuple[Numbers, Floats]] | None = None,
+    ) -> Part:
         """The part of ``run``, made by ``make`` (metric number of each value or -1 where it is left out, number for the
-        links, series code, value) if the run is new or another."""
+        links, series code, value) if the run is new or another. ``reduce`` makes fewer values of those of a run."""
         kept = self._parts.get(run.key)
         if kept is not None and kept.run is run:
             return kept
@@ -76,6 +88,8 @@ class Keeper:
             metrics = numbers
         else:
             metrics, values = metrics[taken], values[taken]
+        if reduce is not None:
+            metrics, values = reduce(metrics, values)
         part = self._parts[run.key] = Part(run, metrics, values, links)
         return part
 
@@ -88,32 +102,92 @@ class Keeper:
     def sides(
         self, left: Sequence[Part], right: Sequence[Part], keys: Sequence[tuple[str, ...]]
     ) -> tuple[Numbers, Samples]:
-        """Numbers of the metrics with values, in the order of their ``keys``, and their samples."""
-        if self._rank.size != len(keys):
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-            self._rank = np.empty(len(keys), dtype=np.int64)
-            self._rank[order] = np.arange(len(keys))
-        made = [self._side(number, tuple(parts)) for number, parts in enumerate((left, right))]
-        used = (made[0].sizes > 0) | (made[1].sizes > 0)
-        numbers = np.argsort(self._rank)[used]
-        first, second = (_only(side, used) for side in made)
-        return numbers, Samples(first, second)
+        """Numbers of the metrics with values, in the order of their ``keys``, and their samples. Runs that are newer
+        than all others of their side cost their own values; the numbers then stay the same array."""
+        now = tuple(left), tuple(right)
+        fresh = [_in_front(kept, parts) for kept, parts in zip(self._sides, now, strict=True)]
+        if fresh[0] is None or fresh[1] is None or not all(self._ranked(part) for part in (*fresh[0], *fresh[1])):
+            self._number(now, keys)
+        for number, parts in enumerate(now):
+            kept = self._sides[number]
+            if kept is None:
+                side = pool(
+                    [(i, self._rank[p.metrics], p.values) for i, p in enumerate(parts)], self._count, len(parts)
+                )
+            elif (more := _in_front(kept, parts)) is not None:
+                side = kept.side
+                for part in reversed(more):
+                    side = side.grown(self._added(part))
+            else:
+                moved = _moved(kept, parts, self._rank) if len(kept.parts) > 3 else None
+                side = moved or pool(
+                    [(i, self._rank[p.metrics], p.values) for i, p in enumerate(parts)], self._count, len(parts)
+                )
+            self._sides[number] = _Kept(parts, side)
+        first, second = (kept.side for kept in self._sides if kept is not None)
+        return self._numbers, Samples(first, second)
 
-    def _side(self, number: int, parts: tuple[Part, ...]) -> Side:
-        kept = self._sides[number]
-        if kept is None or len(kept.parts) < 4 or not (side := _moved(kept, parts, self._rank)):
-            side = pool(
-                [(i, self._rank[p.metrics], p.values) for i, p in enumerate(parts)], self._rank.size, len(parts)
-            )
-        self._sides[number] = _Kept(parts, self._rank, side)
-        return side
+    def named(self, keys: Sequence[Key]) -> tuple[Key, ...]:
+        """The keys of the metrics that ``sides`` last gave; the same tuple while they stay the same."""
+        if self._named is None or self._named[0] is not self._numbers:
+            self._named = self._numbers, tuple(keys[i] for i in self._numbers.tolist())
+        found: tuple[Key, ...] = self._named[1]
+        return found
+
+    def linked(self, left: Sequence[Part], right: Sequence[Part]) -> tuple[frozenset[int], ...]:
+        """The series codes behind each metric that ``sides`` last gave; the same tuple while they stay the same."""
+        fresh: dict[int, frozenset[tuple[int, int]]] = {}
+        for part in (*left, *right):
+            if id(part.links) not in self._seen:
+                fresh[id(part.links)] = part.links
+        if self._linked is None or fresh:
+            codes: list[set[int]] = [set(known) for known in self._linked or ((),) * self._count]
+            for links in fresh.values():
+                for number, code in links:
+                    row = self._rank[number] if number < self._rank.size else -1
+                    if row >= 0:
+                        codes[row].add(code)
+            self._seen.update(fresh)
+            found = tuple(frozenset(one) for one in codes)
+            if found != self._linked:
+                self._linked = found
+        return self._linked or ()
+
+    @property
+    def _count(self) -> int:
+        return int(self._numbers.size)
+
+    def _number(self, sides: tuple[tuple[Part, ...], tuple[Part, ...]], keys: Sequence[tuple[str, ...]]) -> None:
+        """Find out which metrics have values; all that rests on their places is forgotten if that is new."""
+        used = np.zeros(len(keys), dtype=bool)
+        for metrics in {id(part.metrics): part.metrics for parts in sides for part in parts}.values():
+            used[metrics] = True
+        found = np.flatnonzero(used)
+        self._linked, self._seen = None, {}  # a run that went may have taken a series with it
+        if found.size == self._count and bool((np.sort(self._numbers) == found).all()):
+            return
+        self._numbers = np.array(sorted(found.tolist(), key=keys.__getitem__), dtype=np.int64)
+        self._rank = np.full(len(keys), -1, dtype=np.int64)
+        self._rank[self._numbers] = np.arange(self._count)
+        self._sides = [None, None]
+
+    def _ranked(self, part: Part) -> bool:
+        """Whether all metrics of a part have a place."""
+        metrics = part.metrics
+        return not metrics.size or (int(metrics.max()) < self._rank.size and bool((self._rank[metrics] >= 0).all()))
+
+    def _added(self, part: Part) -> Added:
+        metrics = self._rank[part.metrics]
+        order = np.argsort(metrics, kind="stable")
+        return Added(metrics[order], part.values[order])
 
 
-def _only(side: Side, used: NDArray[np.bool_]) -> Side:
-    """The side without metrics that are not ``used``, which must be empty."""
-    if used.all():
-        return side
-    return Side(side.values, side.runs, np.concatenate([[0], side.offsets[1:][used]]), side.n_runs)
+def _in_front(kept: _Kept | None, parts: tuple[Part, ...]) -> tuple[Part, ...] | None:
+    """The parts that were put before the kept ones; None if anything else happened."""
+    if kept is None or not kept.parts:
+        return None
+    more = len(parts) - len(kept.parts)
+    return parts[:more] if more >= 0 and parts[more:] == kept.parts else None
 
 
 def _moved(kept: _Kept, parts: tuple[Part, ...], rank: Numbers) -> Side | None:
@@ -128,8 +202,7 @@ def _moved(kept: _Kept, parts: tuple[Part, ...], rank: Numbers) -> Side | None:
     if any(a > b for a, b in pairwise(stayed)):
         return None
     side = kept.side
-    sizes = np.zeros(rank.size, dtype=np.int64)
-    sizes[rank[: kept.rank.size]] = side.sizes[kept.rank]
+    sizes = side.sizes.copy()
     values, runs = side.values, side.runs
     place_now = np.array([now.get(id(part), -1) for part in kept.parts], dtype=np.int32)
     if gone or fresh:
@@ -138,7 +211,7 @@ def _moved(kept: _Kept, parts: tuple[Part, ...], rank: Numbers) -> Side | None:
         stays = runs >= 0
         values, runs = values[stays], runs[stays]
         for part in gone:
-            sizes -= np.bincount(rank[part.metrics], minlength=rank.size)
+            sizes -= np.bincount(rank[part.metrics], minlength=sizes.size)
     if fresh:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         at, which, more_values, more_runs = [], [], [], []
@@ -148,7 +221,7 @@ def _moved(kept: _Kept, parts: tuple[Part, ...], rank: Numbers) -> Side | None:
             at.append(_before(runs, offsets, metrics, place))
             more_values.append(part.values)
             more_runs.append(np.full(metrics.size, place, dtype=np.int32))
-            sizes += np.bincount(metrics, minlength=rank.size)
+            sizes += np.bincount(metrics, minlength=sizes.size)
         position = np.concatenate(at)
         order = np.argsort(np.concatenate(which), kind="stable")  # positions rise with the metric, then with the place
         target = position[order] + np.arange(position.size)

@@ -16,7 +16,7 @@ from engine.run_comparison.layout import Place
 from engine.run_comparison.pooling import Keeper, Numbers
 from engine.run_comparison.readers.clusterloader import UPSTREAM_PREFIXES
 from engine.run_comparison.runs import Run
-from engine.run_comparison.samples import Samples
+from engine.run_comparison.samples import Samples, Side
 from engine.stats.ranks import merge
 
 PRINTED = ("Perc99", "Perc90", "Perc50")
@@ -118,13 +118,8 @@ def pool_upstream(
         return np.where(counts < min_count, -1, linked), linked, codes, np.where(np.isnan(values), 0.0, values)
 
     sides = [[keeper.part(run, make) for run in runs] for runs in (left, right)]
-    numbers, samples = keeper.sides(sides[0], sides[1], keeper.keys)
-    codes: dict[int, set[int]] = {number: set() for number in numbers.tolist()}
-    for links in {id(part.links): part.links for parts in sides for part in parts}.values():
-        for number, code in links:
-            if number in codes:
-                codes[number].add(code)
-    return Pool(tuple(keeper.keys[i] for i in codes), samples, tuple(frozenset(found) for found in codes.values()))
+    _, samples = keeper.sides(sides[0], sides[1], keeper.keys)
+    return Pool(keeper.named(keeper.keys), samples, keeper.linked(*sides))
 
 
 def _key(test: str, measurements: Measurements, code: int) -> UpstreamKey:
@@ -138,45 +133,56 @@ def _key(test: str, measurements: Measurements, code: int) -> UpstreamKey:
 class Moments:
     """Upstream's statistics of one side, per metric: NaN for empty samples."""
 
-    n: NDArray[np.int64]
+    side: Side
     mean: Floats
-    deviation: Floats
-    maximum: Floats
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """Values of each metric."""
+        return self.side.sizes
+
+    @property
+    def deviation(self) -> Floats:
+        """Population deviation by E[x^2] - mean^2; NaN if rounding makes that negative."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(np.sqrt(_means_in_order(self.side, squared=True) - self.mean**2))
+
+    @property
+    def maximum(self) -> Floats:
+        """The largest value, not below 0."""
+        found = np.full(self.side.count, np.nan)
+        for metrics, size in self.side.by_size():
+            found[metrics] = np.maximum(self.side.rows(metrics, size).max(axis=1), 0.0)
+        return found
 
 
-def _sums_in_order(rows: Floats) -> tuple[Floats, Floats]:
-    """Sums of each row's values and of their squares, added strictly from left to right as a loop does."""
-    total, squares = np.empty(len(rows)), np.empty(len(rows))
-    step = max(1, 32_768 // max(rows.shape[1], 1))
-    for start in range(0, len(rows), step):
-        block = slice(start, start + step)
-        # Row after row of the turned block is added to one row of sums; along a row sum() would add in pairs.
-        turned = np.ascontiguousarray(rows[block].T)
-        if turned.shape[1] == 1:
-            total[block], squares[block] = np.cumsum(turned)[-1], np.cumsum(turned * turned)[-1]
-            continue
-        total[block] = np.add.reduce(turned, axis=0)
-        squares[block] = np.add.reduce(turned * turned, axis=0)
-    return total, squares
+def _means_in_order(side: Side, *, squared: bool = False) -> Floats:
+    """Means of values (or of their squares) added strictly from the newest run to the oldest, as upstream's loop does: one
+    more run in front makes all sums anew."""
+    found = np.full(side.count, np.nan)
+    for metrics, size in side.by_size():
+        rows = side.rows(metrics, size)
+        step = max(1, 32_768 // size)
+        total = np.empty(len(rows))
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            # Row after row of the turned block is added to one row of sums; along a row sum() would add in pairs.
+            turned = np.ascontiguousarray(rows[block].T)
+            if squared:
+                turned = turned * turned
+            if turned.shape[1] == 1:
+                total[block] = np.cumsum(turned)[-1]
+            else:
+                total[block] = np.add.reduce(turned, axis=0)
+        found[metrics] = total / size
+    return found
 
 
 def moments(samples: Samples) -> tuple[Moments, Moments]:
-    """Mean, population deviation by E[x^2] - mean^2 (NaN if rounding makes that negative), maximum not below 0."""
-    k = samples.count
-    found = []
-    for side in (samples.left, samples.right):
-        mean, deviation, top = np.full(k, np.nan), np.full(k, np.nan), np.full(k, np.nan)
-        sizes = side.sizes
-        for size in np.unique(sizes[sizes > 0]).tolist():
-            metrics = np.flatnonzero(sizes == size)
-            rows = side.rows(metrics, size)
-            with np.errstate(over="ignore", invalid="ignore"):
-                total, squares = _sums_in_order(rows)
-                mean[metrics] = total / size
-                deviation[metrics] = np.sqrt(squares / size - mean[metrics] ** 2)
-            top[metrics] = np.maximum(rows.max(axis=1), 0.0)
-        found.append(Moments(sizes, mean, deviation, top))
-    return found[0], found[1]
+    """Upstream's statistics of both sides."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        left, right = (side.once("in order", _means_in_order) for side in (samples.left, samples.right))
+    return Moments(samples.left, left), Moments(samples.right, right)
 
 
 def upstream_ks_p(distance: Floats, n1: int, n2: int) -> Floats:

@@ -12,7 +12,8 @@ from engine.inputs import Inputs
 from engine.parameters import Parameters
 from engine.reading import FileKind
 from engine.result import Level, Result
-from engine.run_comparison import changepoints, design, influence, statistical, upstream
+from engine.run_comparison import changepoints, design, influence, resampling, upstream
+from engine.run_comparison import evidence as evidences
 from engine.run_comparison.chunks import Measurements, measurements
 from engine.run_comparison.compared import (
     Compared,
@@ -191,7 +192,7 @@ class RunComparison:
             memo,
             "evidence",
             evidence_key,
-            lambda: statistical.gather(pooled.samples, parameters.alpha, context.check),
+            lambda: evidences.gather(pooled.samples, parameters.alpha, context.check),
         )
         context.progress(0.6, "resampling runs")
         overall_key = (key, parameters.kinds, parameters.draws, parameters.seed)
@@ -199,7 +200,7 @@ class RunComparison:
             memo,
             "overall",
             overall_key,
-            lambda: statistical.resample(
+            lambda: resampling.resample(
                 pooled.samples,
                 evidence,
                 part,
@@ -232,12 +233,7 @@ class RunComparison:
             ),
         )
         context.check()
-        apart = (
-            _kept(memo, "deviations left", _Same(overall.left), lambda: influence.deviations(overall.left)),
-            _kept(memo, "deviations right", _Same(overall.right), lambda: influence.deviations(overall.right)),
-        )
-        context.check()
-        scores = influence.score_runs(overall, evidence, usable_margin(parameters.threshold), apart)
+        scores = influence.score_runs(overall, evidence, usable_margin(parameters.threshold))
         prepared = _kept(
             memo,
             "prepared",
@@ -280,19 +276,6 @@ def _both_sides(samples: Samples) -> None:
     for word, side in (("left", samples.left), ("right", samples.right)):
         if not side.values.size:
             raise NoInput(f"no metrics on the {word} side")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """A key that equals another only for the very same object, which it keeps alive."""
-
-    of: object
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.of is self.of
-
-    def __hash__(self) -> int:
-        return id(self.of)
 
 
 def _kept(memo: dict[Any, Any], name: str, key: Any, make: Any) -> Any:

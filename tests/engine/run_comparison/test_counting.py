@@ -5,34 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.run_comparison.statistical import Columns, count_inside
-from engine.run_comparison.upstream import _sums_in_order
+from engine.run_comparison.samples import Samples
+from engine.run_comparison.upstream import moments
 from engine.stats.ranks import merge, merge_sorted
-
-
-@pytest.mark.parametrize(("few", "nan"), [(False, False), (True, False), (False, True), (True, True)])
-def test_values_inside_are_counted_as_one_by_one(few: bool, nan: bool) -> None:
-    rng = np.random.default_rng(11)
-    values = rng.normal(0.0, 1.0, (70, 40)).astype(np.float32)
-    if nan:
-        values[rng.random(values.shape) < 0.05] = np.nan
-    low = np.full(40, -9.0, dtype=np.float32)  # most columns lie wholly inside, some outside
-    high = np.where(np.arange(40) % 5 == 1, -8.0, 9.0).astype(np.float32)
-    open_ = np.arange(40) % (11 if few else 2) == 0
-    low[open_], high[open_] = values[0, open_], 0.75
-    plain = ((values >= low) & (values <= high)).sum(axis=1)
-    assert count_inside(Columns.of(values), low, high, step=400).tolist() == plain.tolist()
-    assert count_inside(Columns.of(values[:0]), low, high).tolist() == []
+from tests.engine.run_comparison.sides import side_of
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 900), (33, 7), (90, 1200), (2, 40_000)])
 def test_sums_are_those_of_a_loop(shape: tuple[int, int]) -> None:
     rows = np.random.default_rng(2).lognormal(3.0, 3.0, shape)
-    before = rows.copy()
-    total, squares = _sums_in_order(rows)
-    assert np.array_equal(rows, before)
-    assert np.array_equal(total, np.cumsum(rows, axis=1)[:, -1])
-    assert np.array_equal(squares, np.cumsum(rows * rows, axis=1)[:, -1])
+    side = side_of(rows)
+    told, _ = moments(Samples(side, side))
+    n = shape[1]
+    mean = np.cumsum(rows, axis=1)[:, -1] / n
+    assert np.array_equal(told.mean, mean)
+    with np.errstate(invalid="ignore"):
+        deviation = np.sqrt(np.cumsum(rows * rows, axis=1)[:, -1] / n - mean**2)
+    assert np.array_equal(told.deviation, deviation, equal_nan=True)
+    assert np.array_equal(told.maximum, rows.max(axis=1))
 
 
 @pytest.mark.parametrize(("n1", "n2"), [(120, 120), (130, 457), (330, 121), (7, 200)])

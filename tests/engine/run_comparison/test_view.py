@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from engine.parameters import BadOption, options, parse
 from engine.run_comparison import statistical
 from engine.run_comparison.design import SIMILARITIES, percentile_of
+from engine.run_comparison.evidence import gather
 from engine.run_comparison.junit import junit
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.samples import Samples, Side
@@ -333,7 +334,7 @@ def test_equivalence_holds_its_level() -> None:
     place = np.tile(np.arange(n, dtype=np.int32), k)
     ends = np.arange(0, k * n + 1, n)
     samples = Samples(Side(left.ravel(), place, ends, n), Side(right.ravel(), place, ends, n))
-    evidence = statistical.gather(samples, 0.05)
+    evidence = gather(samples, 0.05)
     words = statistical.decide(evidence, samples, 0.66, 0.05, np.ones(k, dtype=bool)).words
     assert (words == "equivalent").mean() <= 0.065
 
