@@ -25,17 +25,12 @@ class Axis:
 
 def time_axis(left: Sequence[Run], right: Sequence[Run]) -> Axis:
     """Runs by time; equal times by side, then oldest first."""
-    entries = [
-        (run.time_ms or 0, side, -place, run)
-        for side, runs in enumerate((left, right))
-        for place, run in enumerate(runs)
-    ]
-    entries.sort(key=lambda e: e[:3])
-    return Axis(
-        tuple(e[3] for e in entries),
-        np.array([e[1] for e in entries], dtype=np.int64),
-        np.array([-e[2] for e in entries], dtype=np.int64),
-    )
+    runs = [*reversed(left), *reversed(right)]
+    times = np.array([run.time_ms or 0 for run in runs], dtype=np.int64)
+    order = np.argsort(times, kind="stable")
+    sides = np.repeat(np.array([0, 1], dtype=np.int64), (len(left), len(right)))
+    places = np.concatenate([np.arange(len(left) - 1, -1, -1), np.arange(len(right) - 1, -1, -1)]).astype(np.int64)
+    return Axis(tuple(runs[i] for i in order.tolist()), sides[order], places[order])
 
 
 def series_of(samples: Samples, axis: Axis, metric: int) -> tuple[Floats, NDArray[np.int64]]:

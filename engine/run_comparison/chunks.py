@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.inputs import FILE, Inputs
+from engine.inputs import FILE, FileInfo, Inputs
 from engine.run_comparison.series import Series
 
 Ints = NDArray[np.int64]
@@ -41,6 +42,7 @@ class Measurements:
     series: list[Series] = field(default_factory=list)
     code_of: dict[str, int] = field(default_factory=dict)
     by_file: dict[int, tuple[int, tuple[Chunk, ...]]] = field(default_factory=dict)
+    files: Mapping[int, FileInfo] = field(default_factory=dict)
     keyed: Any = None
     """Table of ``samples.metric_keys``, which grows with the series."""
 
@@ -50,9 +52,14 @@ def measurements(inputs: Inputs, memo: dict[Any, Any]) -> Measurements:
     kept: Measurements = memo.setdefault("measurements", Measurements())
     if kept.version == inputs.version:
         return kept
-    for gone in kept.by_file.keys() - inputs.files.keys():
-        del kept.by_file[gone]
-    changed = [i for i, info in inputs.files.items() if kept.by_file.get(i, (-1, ()))[0] != info.version]
+    known, files = kept.files, inputs.files
+    changed = [i for i, info in files.items() if known.get(i) is not info]
+    changed = [i for i in changed if kept.by_file.get(i, (-1, ()))[0] != files[i].version]
+    arrived = sum(1 for i in changed if i not in known)
+    if len(known) + arrived != len(files):
+        for gone in kept.by_file.keys() - files.keys():
+            del kept.by_file[gone]
+    kept.files = files
     frame = None
     if kept.version >= 0 and not any(kept.by_file.get(i, (0, ()))[1] for i in changed):
         frame = inputs.added("measurements", kept.version)  # the rows of new files, without a look at all others

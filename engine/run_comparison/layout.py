@@ -73,7 +73,10 @@ class Placer:
     def update(self, files: Mapping[int, FileInfo], changed: Iterable[int], gone: Iterable[int]) -> set[int]:
         """Files whose place is new or another; ``changed``: ids of new files and of those with new facts."""
         touched = set(changed)
-        marked_before = frozenset(self._marks)
+        at_stake = {parts[:-1] for i in gone if (parts := self._parts.get(i)) is not None}
+        at_stake.update(parts[:-1] for i in touched if (parts := self._parts.get(i)) is not None)
+        at_stake.update(path_parts(files[i].path)[:-1] for i in touched)
+        marked_before = at_stake & self._marks.keys()
         for i in gone:
             self._drop(i)
         for i in touched:
@@ -84,10 +87,11 @@ class Placer:
             self._folders[parts[:-1]].add(i)
             if files[i].kind == "run-metadata":
                 self._marks[parts[:-1]].add(i)
-        known = [(parent, inside) for parent, inside in self._folders.items() if not inside <= touched]
-        for folder in marked_before ^ self._marks.keys() if known else ():
-            for parent, inside in known:
-                if parent[: len(folder)] == folder:
+        turned = marked_before ^ (at_stake & self._marks.keys())
+        if turned and len(touched) < len(self._parts):
+            lengths = {len(folder) for folder in turned}
+            for parent, inside in self._folders.items():
+                if any(parent[:length] in turned for length in lengths):
                     touched |= inside
         moved: set[int] = set()
         for i in touched:

@@ -43,13 +43,14 @@ class Fixed:
     run_places: tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def fixed_tables(runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared) -> Fixed:
-    """Tables of ``compared``; those of another threshold differ from them in ``VARYING`` and the runs' influence."""
+def fixed_tables(runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared, listed: RunList) -> Fixed:
+    """Tables of ``compared``; those of another threshold differ from them in ``VARYING`` and the runs' influence.
+    ``listed``: what earlier calls found out about the runs."""
     frame = _weighed(_no_nan(METRICS.frame(compared.columns))).with_row_index(_PLACE)
     metrics = METRICS.sorted(frame)
     order = metrics.get_column(_PLACE).to_numpy()
     metrics = metrics.drop(_PLACE)
-    runs_table, run_places = _runs_table(runs, left, right, compared)
+    runs_table, run_places = _runs_table(runs, left, right, compared, listed)
     return Fixed(
         metrics, order, _missing_table(metrics), _change_table(compared, metrics), runs_table, run_places
     )  # fmt: skip
@@ -178,29 +179,55 @@ def _selection_note(parameters: ComparisonParameters, left: Sequence[Run], right
     return f"{len(left)} runs on the left and {len(right)} on the right (select {parameters.select}){odd}."
 
 
+class RunList:
+    """What the runs table says of each run itself, kept from one look to the next: a run that came costs one row."""
+
+    def __init__(self) -> None:
+        """No runs yet."""
+        self._runs: dict[int, Run] = {}
+        self._frame = pl.DataFrame()
+
+    def frame(self, runs: Runs) -> tuple[list[Run], pl.DataFrame]:
+        """The runs in the order of the frame's rows, and the frame."""
+        fresh = [run for run in runs.runs if self._runs.get(id(run)) is not run]
+        if not self._runs or len(self._runs) + len(fresh) != len(runs.runs):
+            fresh, self._runs, self._frame = list(runs.runs), {}, pl.DataFrame()
+        if fresh or not self._frame.width:
+            columns: dict[str, list[Any]] = {
+                "job": [run.job for run in fresh],
+                "run": [run.name for run in fresh],
+                "number": [run.number for run in fresh],
+                "time_ms": [run.time_ms for run in fresh],
+                "result": [run.state for run in fresh],
+                "files": [len(run.files) for run in fresh],
+                "values": [run.values for run in fresh],
+            }
+            rows = pl.DataFrame([pl.Series(name, of, dtype=RUNS.schema[name]) for name, of in columns.items()])
+            self._frame = self._frame.vstack(rows) if self._frame.width else rows
+            self._runs.update((id(run), run) for run in fresh)
+        return list(self._runs.values()), self._frame
+
+
+_SIDES = pl.Series(["left", "right", "both", ""])
+
+
 def _runs_table(
-    runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared
+    runs: Runs, left: Sequence[Run], right: Sequence[Run], compared: Compared, listed: RunList
 ) -> tuple[pl.DataFrame, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """The runs table, and the side and place of each of its rows."""
-    on: dict[Any, tuple[str, int | None]] = {run.key: ("right", i) for i, run in enumerate(right)}
-    for i, run in enumerate(left):
-        on[run.key] = ("both" if run.key in on else "left", i)
-    found = [on.get(run.key, ("", None)) for run in runs.runs]
-    numbers = {"left": 0, "both": 0, "right": 1}
-    sides = np.array([numbers.get(side, -1) for side, _ in found], dtype=np.int64)
-    places = np.array([place or 0 for _, place in found], dtype=np.int64)
-    columns: dict[str, Any] = {
-        "job": [run.job for run in runs.runs],
-        "run": [run.name for run in runs.runs],
-        "number": [run.number for run in runs.runs],
-        "time_ms": [run.time_ms for run in runs.runs],
-        "result": [run.state for run in runs.runs],
-        "side": [side for side, _ in found],
-        "order": [place for _, place in found],
-        "files": [len(run.files) for run in runs.runs],
-        "values": [run.values for run in runs.runs],
-        "problems": [run.problems for run in runs.runs],
-    }
+    rows, frame = listed.frame(runs)
+    row_of = {id(run): row for row, run in enumerate(rows)}
+    words = np.full(len(rows), 3)
+    sides, places = np.full(len(rows), -1, dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+    for side, chosen in ((1, right), (0, left)):
+        at = np.array([row_of[id(run)] for run in chosen], dtype=np.int64)
+        words[at] = np.where(words[at] == 1 - side, 2, side)
+        sides[at], places[at] = side, np.arange(at.size)
+    on = sides >= 0
+    columns: dict[str, Any] = {name: frame.get_column(name) for name in frame.columns}
+    columns["side"] = _SIDES.gather(words)
+    columns["order"] = pl.Series(places).set(pl.Series(~on), None)
+    columns["problems"] = [run.problems for run in rows]
     if compared.scores is not None:
         for name in ("influence", "badness", "outliers"):
             told = np.full(sides.size, np.nan)
@@ -210,9 +237,7 @@ def _runs_table(
         bad = np.zeros(sides.size, dtype=bool)
         for side, scores in enumerate(compared.scores):
             bad[sides == side] = scores.bad[places[sides == side]]
-        columns["bad"] = [
-            value if side >= 0 else None for value, side in zip(bad.tolist(), sides.tolist(), strict=True)
-        ]
+        columns["bad"] = pl.Series(bad).set(pl.Series(~on), None)
     table = RUNS.sorted(_no_nan(RUNS.frame(columns)).with_row_index(_PLACE))
     order = table.get_column(_PLACE).to_numpy()
     return table.drop(_PLACE), (sides[order], places[order])

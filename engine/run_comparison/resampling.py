@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,17 +165,17 @@ class Draws:
             np.minimum(self.least, means.min(axis=0), out=self.least)
             np.maximum(self.greatest, means.max(axis=0), out=self.greatest)
 
-    def block(self, rows: slice, columns: Numbers | None = None) -> Floats:
+    def block(self, rows: slice, columns: Numbers | None = None) -> NDArray[np.float32]:
         """Means of metrics (all, or those at ``columns``) in some of the draws, in steps: [draws, metrics]; NaN where a
         draw holds no run with the metric."""
         sums = self._sums[rows] if columns is None else self._sums[rows][:, columns]
         if self._drawn is None:
-            return sums / np.float32(max(self.n, 1))
+            return np.asarray(sums / np.float32(max(self.n, 1)))
         drawn = self._drawn[rows] if columns is None else self._drawn[rows][:, columns]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(sums / drawn)
 
-    def value(self, steps: Floats, columns: Numbers | slice = slice(None)) -> Floats:
+    def value(self, steps: NDArray[np.floating[Any]], columns: Numbers | slice = slice(None)) -> Floats:
         """Steps as values on the metrics' own scale."""
         return np.asarray(self._scale.centre[columns] + steps * self._scale.step[columns])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import polars as pl
 
@@ -39,19 +40,26 @@ class Run:
     chunks: list[Chunk] = field(default_factory=list)
     values: int = 0
     problems: int = 0
+    key: RunKey = field(init=False)
+    """What names the run."""
+    time_ms: int | None = field(init=False, default=None)
+    """When it began, as well as is known."""
+    newness: tuple[bool, int, int, str] = field(init=False)
+    """Rises with number, or time, among the runs of a job."""
+    place: tuple[str, tuple[str, ...], int, str] = field(init=False)
+    """Place among all runs: by job, the newest first."""
 
-    @property
-    def key(self) -> tuple[tuple[str, ...], str]:
-        """What names the run."""
-        return self.job_path, self.name
+    def __post_init__(self) -> None:
+        """Orders are asked for much more often than runs change."""
+        self.settle()
 
-    @property
-    def time_ms(self) -> int | None:
-        """When it began, as well as is known."""
-        for moment in (self.started_ms, self.finished_ms, self.report_ms, self.mtime_ms):
-            if moment is not None:
-                return moment
-        return None
+    def settle(self) -> None:
+        """Bring up to date what follows from the rest."""
+        moments = (self.started_ms, self.finished_ms, self.report_ms, self.mtime_ms)
+        self.key = self.job_path, self.name
+        self.time_ms = next((moment for moment in moments if moment is not None), None)
+        self.newness = self.number is not None, self.number or 0, self.time_ms or 0, self.name
+        self.place = self.job, self.job_path, -(self.number or 0), self.name
 
     @property
     def success(self) -> bool:
@@ -71,14 +79,13 @@ class Runs:
     runs: tuple[Run, ...]
     directions: tuple[str, ...]
     bad_names: tuple[Problem, ...]
+    jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)
+    """Runs by job path; not to be changed."""
 
-    @property
-    def jobs(self) -> dict[tuple[str, ...], list[Run]]:
-        """Runs by job path."""
-        found: dict[tuple[str, ...], list[Run]] = defaultdict(list)
+    def __post_init__(self) -> None:
+        """Sort runs by job once."""
         for run in self.runs:
-            found[run.job_path].append(run)
-        return found
+            self.jobs.setdefault(run.job_path, []).append(run)
 
 
 class RunBook:
@@ -90,6 +97,7 @@ class RunBook:
         self._placer = Placer()
         self._files: dict[int, FileInfo] = {}
         self._facts: dict[int, list[tuple[str, int | None, str | None]]] = {}
+        self._told: dict[int, list[tuple[str, int | None, str | None]]] = {}
         self._runs_of: dict[int, tuple[RunKey, ...]] = {}
         self._files_of: dict[RunKey, set[int]] = defaultdict(set)
         self._found: dict[RunKey, Run] = {}
@@ -103,8 +111,10 @@ class RunBook:
     def update(self, files: Mapping[int, FileInfo], facts: pl.DataFrame, found: Measurements) -> Runs:
         """Runs from ``files``, the ``run_facts`` table and the measurements of the same moment."""
         known = self._files
-        changed = [i for i, info in files.items() if (old := known.get(i)) is not info and old != info]
-        gone = [i for i in known if i not in files]
+        changed = [i for i, info in files.items() if known.get(i) is not info]
+        changed = [i for i in changed if known.get(i) != files[i]]
+        arrived = sum(1 for i in changed if i not in known)
+        gone = [i for i in known if i not in files] if len(known) + arrived != len(files) else []
         if changed or gone:
             self._take_facts(facts, changed, whole=len(changed) == len(files))
             touched = self._placer.update(files, changed, gone) | set(changed)
@@ -115,6 +125,7 @@ class RunBook:
                     self._files_of[key].discard(i)
             for i in gone:
                 self._facts.pop(i, None)
+                self._told.pop(i, None)
             for i in touched:
                 keys = self._runs_of[i] = tuple(self._keys(i, files[i], _chunks(found, i)))
                 for key in keys:
@@ -133,19 +144,20 @@ class RunBook:
             for key in again & self._found.keys():
                 if self._found[key].job != self._names[key[0]]:
                     self._found[key] = replace(self._found[key], job=self._names[key[0]])
-        ordered = sorted(self._found.values(), key=lambda r: (r.job, r.job_path, -(r.number or 0), r.name))
-        directions = {
-            result or "" for facts in self._facts.values() for fact, _, result in facts if fact == "direction"
-        }
+        ordered = sorted(self._found.values(), key=attrgetter("place"))
+        directions = {result or "" for facts in self._told.values() for _, _, result in facts}
         return Runs(tuple(ordered), tuple(sorted(directions)), _bad_names(ordered))
 
     def _take_facts(self, facts: pl.DataFrame, changed: list[int], *, whole: bool) -> None:
         for i in changed:
             self._facts.pop(i, None)
+            self._told.pop(i, None)
         if not whole:
             facts = facts.filter(pl.col(FILE).is_in(pl.Series(changed, dtype=facts.schema[FILE]).implode()))
         for file, fact, stamp, result in facts.select(FILE, "fact", "time_ms", "result").iter_rows():
             self._facts.setdefault(file, []).append((fact, stamp, result))
+            if fact == "direction":
+                self._told.setdefault(file, []).append((fact, stamp, result))
 
     def _keys(self, i: int, info: FileInfo, chunks: tuple[Chunk, ...]) -> dict[RunKey, None]:
         """The runs that a file tells something about: its folder's, or those named in it."""
@@ -191,6 +203,7 @@ class RunBook:
                     run.finished, run.finished_ms, run.result = True, stamp, result or ""
                 elif fact == "report" and stamp is not None and (run.report_ms is None or stamp < run.report_ms):
                     run.report_ms = stamp
+        run.settle()
         return run
 
 
@@ -200,11 +213,12 @@ def _chunks(found: Measurements, file: int) -> tuple[Chunk, ...]:
 
 def _bad_names(ordered: Iterable[Run]) -> tuple[Problem, ...]:
     """Run folders that are not called by a number in jobs where others are."""
-    numbered = {run.job_path for run in ordered if run.number is not None}
+    odd = [run for run in ordered if run.number is None and run.ci]
+    numbered = {run.job_path for run in ordered if run.number is not None} if odd else set()
     return tuple(
         Problem.at(f"{run.job}/{run.name}", "bad-run-name", "a run's folder is called by its number, an integer")
-        for run in ordered
-        if run.ci and run.number is None and run.job_path in numbered
+        for run in odd
+        if run.job_path in numbered
     )
 
 
@@ -222,7 +236,9 @@ def name_problems(
 ) -> tuple[Problem, ...]:
     """Problems by ``<job>/<run>/…``, one per file: reasons joined, counts added; counts each run's in its record."""
     problems = tuple(problems)
-    by_path = {clean(info.path, 4096): i for i, info in files.items()} if problems else {}
+    if not problems:
+        return ()
+    by_path = {clean(info.path, 4096): i for i, info in files.items()}
     records = {run.key: run for run in runs.runs}
     names = {run.job_path: run.job for run in runs.runs}
     shown: dict[str, list[Problem]] = defaultdict(list)

@@ -79,8 +79,8 @@ class Side:
         metrics = sizes.size
         single = bool(metrics and runs.size == metrics * n_runs and (sizes == n_runs).all())
         single = single and bool((runs.reshape(metrics, n_runs) == np.arange(n_runs, dtype=np.int32)).all())
-        self._set(values, None if single else n_runs - 1 - runs, offsets[:-1], sizes, n_runs, _Line(), 0)
-        self._packed = values, runs, offsets
+        ages = None if single else (n_runs - 1 - runs).astype(np.int32)
+        self._set(values, ages, offsets[:-1], sizes, n_runs, _Line(), 0, (values, runs, offsets))
 
     def _set(
         self,
@@ -91,6 +91,7 @@ class Side:
         n_runs: int,
         line: _Line,
         serial: int,
+        packed: tuple[Floats, NDArray[np.int32], NDArray[np.int64]] | None = None,
     ) -> None:
         self._flat, self._ages, self._starts, self._line, self._serial = flat, ages, starts, line, serial
         self.sizes: NDArray[np.int64] = sizes
@@ -98,7 +99,7 @@ class Side:
         self.n_runs = n_runs
         self.single = ages is None
         """Whether every metric has exactly one value of every run: its samples are one matrix [metrics, runs]."""
-        self._packed: tuple[Floats, NDArray[np.int32], NDArray[np.int64]] | None = None
+        self._packed = packed
         self._made: dict[str, Any] = {}
         self._behind: NDArray[np.int64] | None = sizes if ages is None else None
 
@@ -207,7 +208,8 @@ class Side:
         if self._ages is None:
             ages = np.arange(self.n_runs - 1, -1, -1, dtype=np.int32)
             return np.broadcast_to(ages, (metrics.size, size))
-        return self._ages[self._starts[metrics][:, None] + np.arange(size)]
+        found: NDArray[np.int32] = self._ages[self._starts[metrics][:, None] + np.arange(size)]
+        return found
 
     def grown(self, added: Added) -> Side:
         """This side with one more run, newer than all others."""
@@ -231,7 +233,8 @@ class Side:
     def _room(self) -> NDArray[np.int64]:
         """Free places in front of each sample."""
         ends = np.concatenate([[0], (self._starts + self.sizes)[:-1]])
-        return self._starts - ends
+        found: NDArray[np.int64] = self._starts - ends
+        return found
 
     def _moved(self, more: NDArray[np.int64], single: bool) -> Side:
         """The same samples with new room in front of each: a quarter of its size, at least 16 values. Copies everything,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import attrgetter
 
 from engine.run_comparison.runs import Run, Runs
 
@@ -32,7 +33,7 @@ def parse_rule(text: str) -> Rule:
 
 def newest_first(runs: Iterable[Run]) -> list[Run]:
     """By falling number; runs without one by falling time, then name."""
-    return sorted(runs, key=lambda r: (r.number is not None, r.number or 0, r.time_ms or 0, r.name), reverse=True)
+    return sorted(runs, key=attrgetter("newness"), reverse=True)
 
 
 def last_n_runs(runs: Iterable[Run], n: int, *, strict: bool = True) -> list[Run]:
@@ -79,6 +80,9 @@ def apply(rule: Rule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed:
     return [run for run in newest_first(listed) if counts_as_finished(run, strict)]
 
 
+_WILD = frozenset("*?[")
+
+
 def _ends_with(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return len(pattern) <= len(parts) and all(
         part == wanted or fnmatchcase(part, wanted)
@@ -118,7 +122,8 @@ def pick(
                     if _in_range(run, low, high) and (drop or failed or counts_as_finished(run, strict))
                 ]
             else:
-                chosen += [run for run in newest_first(listed) if _ends_with((*job, run.name), parts)]
+                named = listed if set(parts[-1]) & _WILD else [run for run in listed if run.name == parts[-1]]
+                chosen += [run for run in newest_first(named) if _ends_with((*job, run.name), parts)]
         if not chosen:
             for job, listed in runs.jobs.items():
                 if any(_ends_with(job[:end], parts) for end in range(1, len(job))):
@@ -133,6 +138,8 @@ def pick(
 
 def shorten(patterns: Sequence[str], runs: Runs, *, strict: bool, failed: bool) -> tuple[str, ...]:
     """``patterns`` with neighbouring runs of a job as one range (``JOB/A..B``), where that picks the same runs."""
+    if not any("/" in text for text in patterns):
+        return tuple(dict.fromkeys(patterns))
     single = {f"{run.job}/{run.name}": run for run in runs.runs}
     named = [single[text] for text in patterns if text in single]
     ranges: dict[str, str] = {}

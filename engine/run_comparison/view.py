@@ -29,7 +29,7 @@ from engine.run_comparison.junit import junit
 from engine.run_comparison.layout import Place
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
 from engine.run_comparison.pooling import Keeper
-from engine.run_comparison.present import build_result, fixed_tables
+from engine.run_comparison.present import Fixed, RunList, build_result, fixed_tables
 from engine.run_comparison.readers import READERS
 from engine.run_comparison.runs import Run, RunBook, Runs, name_problems
 from engine.run_comparison.samples import Pooled, Samples, metric_keys
@@ -150,11 +150,12 @@ class RunComparison:
         fixed_key = (
             (keys, context.at_ms, *_all_but_thresholds(parameters)) if parameters.mode == "statistical" else None
         )
-        fixed = (
-            fixed_tables(runs, chosen.left, chosen.right, compared)
-            if fixed_key is None
-            else _kept(memo, "fixed tables", fixed_key, lambda: fixed_tables(runs, chosen.left, chosen.right, compared))
-        )
+        listed = memo.setdefault("run list", RunList())
+
+        def tables() -> Fixed:
+            return fixed_tables(runs, chosen.left, chosen.right, compared, listed)
+
+        fixed = tables() if fixed_key is None else _kept(memo, "fixed tables", fixed_key, tables)
 
         def words_of(patterns: Sequence[str]) -> str:
             strict, failed = parameters.mode == "upstream", parameters.include_failed
@@ -274,7 +275,7 @@ def chosen_view(chosen: Chosen) -> tuple[tuple[Run, ...], tuple[Run, ...], tuple
 def _both_sides(samples: Samples) -> None:
     """Raise NoInput where a side has no values at all: upstream ends with an error there as well."""
     for word, side in (("left", samples.left), ("right", samples.right)):
-        if not side.values.size:
+        if not side.sizes.any():
             raise NoInput(f"no metrics on the {word} side")
 
 

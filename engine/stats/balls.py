@@ -100,4 +100,4 @@ def _chances(n: int) -> NDArray[np.float64]:
     for k in range(min(n + 1, 18)):
         found.append(chance)
         chance *= (n + 1 - k) / ((k + 1.0) * n)
-    return np.minimum(np.cumsum(found), 1.0)
+    return np.asarray(np.minimum(np.cumsum(found), 1.0))

@@ -27,11 +27,11 @@ HISTORIES = (100, 300, 1_000)
 """Runs on both sides together before another one arrives."""
 
 
-def write_run(folder: Path, items: int, rng: np.random.Generator, factor: float, number: int) -> None:
-    """One run as the CI lays it out: API latency of two tests and pod startup."""
+def write_run(folder: Path, items: int, rng: np.random.Generator, factor: float, hour: int) -> None:
+    """One run as the CI lays it out, begun at an hour of its own: API latency of two tests and pod startup."""
     artifacts = folder / "artifacts"
     artifacts.mkdir(parents=True)
-    start = 1_784_000_000 + number % 100_000 * 60
+    start = 1_700_000_000 + hour * 3600
     (folder / "started.json").write_text(json.dumps({"timestamp": start}))
     (folder / "finished.json").write_text(json.dumps({"timestamp": start + 3600, "result": "SUCCESS"}))
     pods = 2
@@ -65,7 +65,7 @@ def write_jobs(root: Path, runs: int, items: int, first: int = 0) -> None:
     for side, job in enumerate(JOBS):
         for i in range(first, runs):
             number = 2_068_000_000_000_000_000 + i * 86_400 + side
-            write_run(root / job / str(number), items, rng, 1.0 + 0.1 * side, number)
+            write_run(root / job / str(number), items, rng, 1.0 + 0.1 * side, i)
 
 
 def _session(root: Path) -> Session:
