@@ -40,6 +40,8 @@ STRIDE = 16
 """File ids set apart for each file of the list, so that ids follow the list whoever reads."""
 PATIENCE_S = 5.0
 """A helper is given up when it says nothing for so long and three times the time it has worked until then."""
+_LOOK_S = 0.25
+"""So often a helper that says nothing is looked at: somebody may have stopped it."""
 _CELLS = 24
 Stat = tuple[int, int, int, int, int]
 
@@ -193,6 +195,17 @@ class _Process:
             os.close(theirs)
             os.close(answers)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal has stopped it, so that it will say nothing."""
+        if not hasattr(os, "waitid"):
+            return False
+        try:
+            found = os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        except OSError:
+            return False
+        return found is not None and found.si_code == os.CLD_STOPPED
+
     def kill(self) -> None:
         """End it and wait until it has ended, elsewhere: taking down a large process takes its time."""
         with contextlib.suppress(OSError):
@@ -308,9 +321,13 @@ class Crew:
             self.meanwhile = None
             work()
         while b"\n" not in self._buffer:
-            worked = time.monotonic() - self._began
-            if not select.select([fd], [], [], PATIENCE_S + 3 * worked)[0]:
-                raise EOFError("no answer")
+            began = time.monotonic()
+            late = began + PATIENCE_S + 3 * (began - self._began)
+            while not select.select([fd], [], [], _LOOK_S)[0]:
+                if process.stopped:
+                    raise EOFError("it has been stopped")
+                if time.monotonic() > late:
+                    raise EOFError("no answer")
             data = os.read(fd, 4096)
             if not data:
                 raise EOFError("it has ended")

@@ -345,6 +345,27 @@ def test_a_helper_that_is_of_no_use(
         time.sleep(0.01)
 
 
+def test_a_helper_that_is_stopped_is_not_waited_for(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = tmp_path / "helper"
+    program.write_text("#!/bin/sh\nkill -STOP $$\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(session, "LATE", 1)
+    monkeypatch.setattr(crew, "_processors", lambda: 2)
+    monkeypatch.setattr(crew, "PATIENCE_S", 60)
+    monkeypatch.setattr(crew, "_LOOK_S", 0.02)
+    monkeypatch.setattr(Crew, "mine", lambda self, index: index < 6)
+    live = Session([root], [VIEW], settings=SETTINGS)
+    live.scan(final=True)
+    assert "it has been stopped" in caplog.text and same(live, alone(root))
+    until = time.monotonic() + 5
+    while children():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
 def test_when_a_helper_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crew, "_processors", lambda: 2)
     assert crew.worth(crew.LEAST, SETTINGS, crew.LEAST)
