@@ -7,6 +7,7 @@ problem and the default stands.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tomllib
@@ -224,11 +225,13 @@ class State:
         """Write the file atomically; whether that worked."""
         import tomli_w
 
+        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
             temporary.write_text(tomli_w.dumps(self.values), encoding="utf-8")
             temporary.replace(self.path)
         except (OSError, TypeError, ValueError):
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             return False
         return True

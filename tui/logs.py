@@ -74,9 +74,10 @@ class File(logging.Handler):
         self.setLevel(logging.CRITICAL + 1)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; what it cannot take any more is lost."""
         if self._inner is not None:
-            self._inner.close()
+            with contextlib.suppress(OSError, ValueError):
+                self._inner.close()
         super().close()
 
 

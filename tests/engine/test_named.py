@@ -10,6 +10,7 @@ import pytest
 
 from engine import named, settings
 from engine.named import contents
+from tests.disk import full_after
 
 
 def test_regular_files_and_pipes(tmp_path: Path) -> None:
@@ -43,6 +44,17 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(TimeoutError, match="nothing comes"):
         contents(tmp_path / "pipe")
     os.close(both)
+
+
+def test_a_state_that_cannot_be_saved_leaves_the_old_one(tmp_path: Path) -> None:
+    state = settings.State(tmp_path / "state.toml")
+    state.set("tab", value="old")
+    assert state.save()
+    state.set("tab", value="x" * 10_000)
+    with full_after(1_000):
+        assert not state.save()
+    assert [path.name for path in tmp_path.iterdir()] == ["state.toml"]
+    assert settings.State(tmp_path / "state.toml").get("tab") == "old"
 
 
 def test_settings_that_are_named_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

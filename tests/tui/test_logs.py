@@ -41,6 +41,15 @@ def test_a_place_that_cannot_be_written_costs_the_log_only(tmp_path: Path, capfd
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_costs_the_log_only(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "loadlens.log").symlink_to("/dev/full")
+    with logs.to_file(tmp_path / "loadlens.log"):
+        logging.getLogger("engine").error("one")
+        logging.getLogger("engine").error("two")
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_home(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tmp_path.chmod(0o500)

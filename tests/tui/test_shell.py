@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +10,7 @@ import pytest
 from engine.problems import Problem
 from engine.settings import State
 from engine.view import NoInput
+from tests.disk import full_after
 from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, stage
 from tui.messages import Progress
 from tui.screens.help import HelpScreen
@@ -402,13 +402,8 @@ def test_export_writes_wholly_or_not_at_all(tmp_path: Path) -> None:
     write_new(tmp_path / "good.csv", "a,b\n")
     with pytest.raises(FileExistsError):
         write_new(tmp_path / "good.csv", "other")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))  # as on a full disk: the first part goes in
-    try:
-        with pytest.raises(OSError):
-            write_new(tmp_path / "large.csv", "x" * 50_000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with full_after(10_000), pytest.raises(OSError):
+        write_new(tmp_path / "large.csv", "x" * 50_000)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("good.csv", "a,b\n")]
 
 
