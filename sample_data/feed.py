@@ -48,6 +48,7 @@ class Feeder(threading.Thread):
         self.speed = max(speed, 1e-3)
         self._stop_asked = threading.Event()
         self._lock = threading.Lock()
+        self._removing = threading.RLock()
         self._players: dict[str, Iterator[float]] = {}
         self._due: list[tuple[float, int, str]] = []
 
@@ -99,9 +100,11 @@ class Feeder(threading.Thread):
             self._lock.release()
 
     def remove(self) -> None:
-        """Stop and remove the folder."""
+        """Stop and remove the folder. Called once more meanwhile (the terminal is lost while a signal is answered), it comes
+        back when the folder is gone: whoever comes back first ends the process."""
         self.stop()
-        shutil.rmtree(self.target, ignore_errors=True)
+        with self._removing:
+            shutil.rmtree(self.target, ignore_errors=True)
 
 
 @contextlib.contextmanager

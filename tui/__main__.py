@@ -231,6 +231,7 @@ def _look_at_paths(paths: Sequence[str]) -> None:
 
 
 def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
+    import contextlib
     import signal
     from pathlib import Path
 
@@ -241,7 +242,13 @@ def _dashboard(arguments: argparse.Namespace, *, demo: bool) -> int:
     if demo:
         from sample_data.feed import playing
 
-        with playing(arguments.speed) as feeder:
+        if not arguments.speed > 0:  # nor a NaN
+            raise _Usage("--speed: a number above 0 is wanted")
+        with contextlib.ExitStack() as stack:
+            try:
+                feeder = stack.enter_context(playing(arguments.speed))
+            except OSError as error:
+                raise _Usage(f"no temporary folder for the sample data: {error.strerror or error}") from error
             code = _show([feeder.target], arguments, feeder)
     else:
         _look_at_paths(arguments.paths or ["."])

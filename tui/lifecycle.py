@@ -21,6 +21,8 @@ log = logging.getLogger("loadlens.lifecycle")
 
 HANGUP = 128 + signal.SIGHUP
 TERMINATED = 128 + signal.SIGTERM
+LAST_WORDS_S = 5.0
+"""So long a process without a terminal may take to save its state and to remove what is temporary."""
 
 RESTORE = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[0m"
 """What undoes everything a full-screen program may have switched on."""
@@ -101,7 +103,7 @@ def terminal_lost(descriptor: int = 0) -> bool:
 
 
 class Watchdog:
-    """A thread that ends the process when its terminal is gone, after ``last_words`` (saving state) had a second."""
+    """A thread that ends the process when its terminal is gone, after ``last_words`` (saving state)."""
 
     def __init__(self, last_words: Callable[[], None], *, every: float = 1.0, descriptor: int = 0) -> None:
         self._last_words = last_words
@@ -124,10 +126,10 @@ class Watchdog:
 
 
 def leave_now(last_words: Callable[[], None]) -> None:
-    """End the process without touching the terminal; ``last_words`` get a second."""
+    """End the process without touching the terminal; ``last_words`` get some seconds, should the machine be busy."""
     saver = threading.Thread(target=last_words, daemon=True)
     saver.start()
-    saver.join(1.0)
+    saver.join(LAST_WORDS_S)
     os._exit(HANGUP)
 
 

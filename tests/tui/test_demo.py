@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sample_data import feed
 from tests.tui.terminal import Terminal
 
 
@@ -24,6 +27,24 @@ def temporary(tmp_path: Path) -> Path:
 def demo(tmp_path: Path, temporary: Path) -> Iterator[Terminal]:
     with Terminal(["-m", "tui", "demo"], tmp_path, env={"TMPDIR": str(temporary), "HOME": str(tmp_path / "home")}) as t:
         yield t
+
+
+def test_whoever_removes_last_comes_back_last(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feeder, begun, real = feed.Feeder(temporary), threading.Event(), shutil.rmtree
+
+    def slow(path: Path, ignore_errors: bool) -> None:
+        if not begun.is_set():  # the second one finds nothing to do, and may end the process
+            begun.set()
+            time.sleep(0.2)
+            real(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(feed.shutil, "rmtree", slow)
+    first = threading.Thread(target=feeder.remove)
+    first.start()
+    begun.wait(5)
+    feeder.remove()
+    assert not temporary.exists()
+    first.join()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
