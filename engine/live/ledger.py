@@ -46,6 +46,9 @@ class Ledger:
     def __iter__(self) -> Iterator[int]:
         return iter(self._infos)
 
+    def __len__(self) -> int:
+        return len(self._infos)
+
     def put(self, info: FileInfo) -> None:
         """Add a file, or replace what is known of it."""
         self._leave(self._infos.get(info.id))

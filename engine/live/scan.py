@@ -12,7 +12,7 @@ import fnmatch
 import os
 import re
 import stat as modes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engine.problems import Problem
@@ -20,6 +20,9 @@ from engine.text import clean
 
 Stat = tuple[int, int, int, int, int]
 """Device, inode, size, mtime (ns), ctime (ns)."""
+
+_STEP = 128
+"""After so many entries of a directory a scan asks whether it is to end early."""
 
 MANY = 2000
 """More hints than this are answered by a full scan."""
@@ -40,6 +43,10 @@ def ignored_folder(name: str) -> bool:
     """Whether a directory called ``name`` is scratch or a tool's own. A leading dot alone does not make it so: the
     histories of running Hadoop jobs lie in ``.staging``."""
     return name in _TOOLS or name.endswith(_SUFFIXES)
+
+
+class _Interrupted(Exception):
+    """A scan that ends early."""
 
 
 @dataclass(slots=True)
@@ -76,6 +83,8 @@ class Scanner:
         self.skipped: dict[str, str] = {}
         self.root_identities: dict[str, tuple[int, int] | None] = dict.fromkeys(self.roots)
         self._aliases: dict[str, str] = {}
+        self.complete = True
+        self._interrupted: Callable[[], bool] | None = None
         self._follow = follow_symlinks
         pattern = "|".join(fnmatch.translate(text) for text in ignore)
         self._ignore = re.compile(pattern) if pattern else None
@@ -114,9 +123,27 @@ class Scanner:
 
     # -- full scan ---------------------------------------------------------------------------------------------
 
-    def scan(self) -> Changes:
-        """Look everywhere."""
+    def scan(self, interrupted: Callable[[], bool] | None = None) -> Changes:
+        """Look everywhere. Ends early when ``interrupted`` says so: then ``complete`` is False, what was found is true, and
+        of all other places is known what was known before."""
+        known = (self.problems, self.skipped, self._aliases)
         changes = Changes()
+        try:
+            self._scan(changes, interrupted)
+        except _Interrupted:
+            self.complete = False
+            problems, skipped, aliases = known
+            self.problems, self.skipped = {**problems, **self.problems}, {**skipped, **self.skipped}
+            self._aliases = {**aliases, **self._aliases}
+        else:
+            self.complete = True
+        finally:
+            self._interrupted = None
+        changes.gone -= changes.changed.keys()
+        return changes
+
+    def _scan(self, changes: Changes, interrupted: Callable[[], bool] | None) -> None:
+        self._interrupted = interrupted
         self.problems = {}
         self.skipped = {}
         self._aliases = {}
@@ -153,8 +180,6 @@ class Scanner:
             changes.gone.add(path)
         for path in self.folders.keys() - seen:
             self._drop(path, changes)
-        changes.gone -= changes.changed.keys()
-        return changes
 
     def _single(self, root: str, status: os.stat_result, changes: Changes) -> None:
         found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -220,7 +245,10 @@ class Scanner:
         links: set[str] = set()
         join = path.rstrip("/") + "/"
         with os.scandir(path) as entries:
-            for entry in entries:
+            for count, entry in enumerate(entries):
+                if not count % _STEP and self._interrupted is not None and self._interrupted():
+                    self.folders[path] = folder  # with what was found so far
+                    raise _Interrupted
                 name = entry.name
                 old = known.get(name)
                 hidden = old is None and self.ignored(name)
@@ -356,21 +384,22 @@ class Scanner:
             path, parent = parent, os.path.dirname(parent)
             if path == parent:
                 return False
-        if path in self.folders or path in self.root_identities:
+        known, name = self.folders[parent], os.path.basename(path)
+        if path in self.folders or path in self.root_identities or name in known.files or name in known.links:
             return False
         try:
             status = os.lstat(path)
         except OSError:
             return False
-        visited = {folder.identity: known for known, folder in self.folders.items()}
+        visited = {folder.identity: place for place, folder in self.folders.items()}
         if not modes.S_ISDIR(status.st_mode) or (status.st_dev, status.st_ino) in visited:
             return False
         aliases, problems = len(self._aliases), len(self.problems)
         linked: list[tuple[str, int]] = []
-        self._walk(path, self.folders[parent].root, visited, set(), linked, changes)
+        self._walk(path, known.root, visited, set(), linked, changes)
         if linked or (len(self._aliases), len(self.problems)) != (aliases, problems):
             return False
-        self.folders[parent].folders.add(os.path.basename(path))
+        known.folders.add(name)
         return True
 
     def _vanished(self, folder: Folder, name: str, path: str, changes: Changes) -> bool:

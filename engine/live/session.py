@@ -27,6 +27,7 @@ from engine.live.options import LiveSettings
 from engine.live.scan import Changes, Scanner, Stat
 from engine.live.status import Ignored, RootStatus, Status
 from engine.live.store import Store
+from engine.live.tally import Tally
 from engine.live.team import Team
 from engine.live.watch import Watcher
 from engine.problems import Problem, fold
@@ -109,6 +110,7 @@ class Session:
         self._watcher = Watcher(self.roots, self.settings, self)
         self._crew = crew
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
+        self._tally = Tally()
         self._counted = False  # whether the counts in _status are those of now
         self._scans = 0
         self._cost_s = 0.0
@@ -143,9 +145,15 @@ class Session:
         """
         return self._look(None, final=final, progress=progress)
 
-    def look(self, hints: set[str] | None) -> frozenset[str]:
-        """Look at some paths (None: everything) and at the files that are due; as ``scan``."""
-        return self._look(hints)
+    def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
+        """Look at some paths (None: everything) and at the files that are due; as ``scan``. A look at everything ends early
+        when ``interrupted`` says so, and then was not ``complete``."""
+        return self._look(hints, interrupted=interrupted)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last look at everything was not interrupted."""
+        return self._scanner.complete
 
     def ahead(self) -> bool:
         """Let the views do a piece of work ahead, for the time when nothing happens. Whether there was any."""
@@ -193,6 +201,7 @@ class Session:
         *,
         final: bool = False,
         progress: Callable[[float, str], None] | None = None,
+        interrupted: Callable[[], bool] | None = None,
     ) -> frozenset[str]:
         with self._lock:
             if self._closed:
@@ -202,11 +211,14 @@ class Session:
             if changes is None and hints is not None:
                 changes = self._scanner.look(hints)
             if changes is None:
-                changes = self._scanner.scan()
-                self._cost_s = time.perf_counter() - begin
-                self._scans += 1
+                changes = self._scanner.scan(interrupted)
+                self._counted = False
+                if self._scanner.complete:
+                    self._cost_s = time.perf_counter() - begin
+                    self._scans += 1
             with _uncollected():
                 todo = self._apply(changes)
+                seen = {*todo, *(self._files.values() if self._newcomers else ())}
                 self._restore(todo, changes)
                 self._introduce(todo)
                 now = time.monotonic()
@@ -214,7 +226,10 @@ class Session:
                     if file.due is not None and (final or file.due <= now):
                         todo.setdefault(file, False)
                 self._read(todo, final, progress)
-                self._counted &= not todo and not changes
+                seen.update(todo)
+                for file in seen:
+                    self._tally.put(file)
+                self._counted &= not seen and not changes
             names = self._publish()
             self._save(final)
             self._last = (self._now_ms(), (time.perf_counter() - begin) * 1000)
@@ -275,6 +290,7 @@ class Session:
             if not file.paths:
                 self._follower.drop(file)
                 self._follower.copies.leave(file)
+                self._tally.drop(file)
                 self._waiting.discard(file)
                 self._troubled.discard(file)
                 if self._files.get(file.identity) is file:
@@ -517,24 +533,10 @@ class Session:
         )
 
     def _count(self) -> Status:
-        """Go through all files: too dear for every second, so only after a look that found something."""
-        recognised = {
-            name: sum(1 for feed in feeds.values() if feed.info is not None)
-            for name, feeds in self._follower.feeds.items()
-        }
-        ignored: list[Ignored] = []
-        count = len(self._scanner.skipped)
-        size = 0
-        newest = -1
-        for file in self._files.values():
-            if file.feeds and not file.twin:
-                if file.stat is not None:
-                    size += file.stat[0]
-                    newest = max(newest, file.stat[1])
-            else:
-                count += 1
-                if len(ignored) < IGNORED:
-                    ignored.append(Ignored(clean(file.path, 4096), file.reason))
+        """What is said of all files; made anew only after a look that found something."""
+        recognised = {name: len(infos) for name, infos in self._follower.infos.items()}
+        tally, newest = self._tally, self._tally.newest_ns()
+        ignored = [Ignored(clean(file.path, 4096), file.reason) for file in tally.ignored(IGNORED)]
         for path, reason in self._scanner.skipped.items():
             if len(ignored) >= IGNORED:
                 break
@@ -543,8 +545,8 @@ class Session:
             files=self._scanner.count,
             recognised=MappingProxyType(recognised),
             ignored=tuple(sorted(ignored, key=lambda item: item.path)),
-            ignored_count=count,
-            bytes=size,
+            ignored_count=tally.ignored_count + len(self._scanner.skipped),
+            bytes=tally.bytes,
             bytes_read=self._follower.bytes_read,
             newest_ms=newest // 1_000_000 if newest >= 0 else None,
         )

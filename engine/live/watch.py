@@ -33,6 +33,8 @@ IDLE_S = 0.03
 """Between two looks into the queue of events while nothing changes: each costs a wake-up."""
 
 
+GIVES_WAY_S = 0.5
+"""For so long a full scan that is due gives way to changes that are known."""
 AHEAD_AFTER_S = 0.2
 """Work ahead is done when nothing has changed for so long,"""
 AHEAD_EVERY_S = 0.02
@@ -42,8 +44,13 @@ AHEAD_EVERY_S = 0.02
 class Looker(Protocol):
     """What the watcher drives."""
 
-    def look(self, hints: set[str] | None) -> frozenset[str]:
-        """Look at the hinted paths (None: at everything); names of the views whose inputs changed."""
+    def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
+        """Look at the hinted paths (None: at everything, until interrupted); names of the views whose inputs changed."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last look at everything was not interrupted."""
         ...
 
     def ahead(self) -> bool:
@@ -131,6 +138,11 @@ class Hints(threading.Thread):
         with self._wake:
             self._wake.notify_all()
 
+    @property
+    def found(self) -> bool:
+        """Whether ``take`` would give anything."""
+        return bool(self._found)
+
     def take(self) -> set[str]:
         """The paths gathered since the last call (hold the condition)."""
         found, self._found = self._found, set()
@@ -181,10 +193,13 @@ class Watcher:
                         more = self._looker.ahead()
                         ahead_at = time.monotonic() + AHEAD_EVERY_S if more else float("inf")
                         continue
-                    full = begin >= full_at or hints is None
-                    names = self._looker.look(None if full else hints)
+                    late = begin >= full_at + GIVES_WAY_S
+                    full = hints is None or (begin >= full_at and (late or not hints))
+                    names = self._looker.look(None if full else hints, interrupted=None if late else self._hinted)
                     took = time.monotonic() - begin
-                    if full:
+                    if not self._looker.complete:
+                        full_at = min(full_at, begin)
+                    elif full:
                         interval = self._settings.scan_interval_s
                         longest = max(interval, LONGEST_S)
                         full_at = begin + took + min(max(interval, 100 * self._looker.cost_s()), longest)
@@ -210,6 +225,10 @@ class Watcher:
         stop.wait()
         with self._wake:
             self._wake.notify_all()
+
+    def _hinted(self) -> bool:
+        """Whether a change is known that was not looked at."""
+        return any(thread.found for thread in self._threads)
 
     def _until(self, clock: float) -> float:
         """``clock``, or when a file is due before that."""

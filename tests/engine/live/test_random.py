@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import engine.live.follow as follow
+import engine.live.scan as scan
+from engine.inputs import Inputs
 from engine.live.session import Session
 from tests.engine.live.fake import doc, fresh, line, rows, session
 
@@ -28,6 +30,7 @@ class Changes(RuleBasedStateMachine):
         self.root.mkdir()
         self.count = 0
         self.hints: set[str] = set()
+        self.seen: Inputs | None = None
         self.live = self.start()
 
     def start(self) -> Session:
@@ -128,11 +131,21 @@ class Changes(RuleBasedStateMachine):
         self.hints = set()
         assert rows(self.live, stale=False) == fresh(self.root, settle_s=0.0)
 
+    @rule(after=st.integers(0, 6))
+    def scan_that_gives_way(self, after: int) -> None:
+        """A look at everything that ends early: what it found is true, what it did not see is found by the next one."""
+        answers = iter([False] * after)
+        step, scan._STEP = scan._STEP, 1
+        try:
+            self.live.look(None, interrupted=lambda: next(answers, True))
+        finally:
+            scan._STEP = step
+
     @rule()
     def restart(self) -> None:
         """A new process, which may take from the cache what the old one left there."""
         self.live.close()
-        self.live = self.start()
+        self.live, self.seen = self.start(), None
         self.hints = set()
         self.live.scan()
         assert rows(self.live, stale=False) == fresh(self.root, settle_s=0.0)
@@ -145,7 +158,20 @@ class Changes(RuleBasedStateMachine):
 
     @invariant()
     def consistent(self) -> None:
+        """Every table can be put together, and what is summed up file by file is what all files together give."""
         rows(self.live)
+        taken = [file for file in self.live._files.values() if file.feeds and not file.twin]
+        stats = [file.stat for file in taken if file.stat is not None]
+        status, inputs = self.live.status, self.live.inputs("fake")
+        assert status.ignored_count == len(self.live._files) - len(taken) + len(self.live._scanner.skipped)
+        assert status.bytes == sum(stat[0] for stat in stats)
+        assert status.newest_ms == max((stat[1] // 1_000_000 for stat in stats), default=None)
+        assert status.recognised["fake"] == len(inputs.files)
+        assert inputs.newest_ms == max((info.mtime_ms for info in inputs.files.values()), default=None)
+        if self.seen is not None and (touched := inputs.touched_since(self.seen.version)) is not None:
+            before, after = dict(self.seen.files), dict(inputs.files)
+            assert touched >= {i for i in before | after if before.get(i) != after.get(i)}
+        self.seen = inputs
 
     def teardown(self) -> None:
         self.live.scan()
