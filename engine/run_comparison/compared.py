@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from engine.problems import Problem
 from engine.run_comparison import changepoints, design, resampling, statistical, units, upstream
 from engine.run_comparison.chunks import Floats, Measurements
-from engine.run_comparison.evidence import Evidence, as_ratio, gather
+from engine.run_comparison.evidence import Evidence, as_ratio
 from engine.run_comparison.influence import RunScores
 from engine.run_comparison.kinds import BY_NAME
 from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.ranked import Tracker
 from engine.run_comparison.runs import Runs
-from engine.run_comparison.samples import Joined, MetricKey, Pooled, Samples, Side, metric_keys
+from engine.run_comparison.samples import Joined, MetricKey, Pooled, Samples, metric_keys
 from engine.run_comparison.series import Series
 
 
@@ -221,18 +222,6 @@ def _mixed(pooled: Pooled, keys: Sequence[MetricKey]) -> tuple[Problem, ...]:
     )
 
 
-def _subset(side: Side, metrics: Sequence[int]) -> Side:
-    pieces = [side.of(i) for i in metrics]
-    places = [side.runs_of(i) for i in metrics]
-    offsets = np.concatenate([[0], np.cumsum([p.size for p in pieces], dtype=np.int64)])
-    return Side(
-        np.concatenate([*pieces, np.zeros(0)]),
-        np.concatenate([*places, np.zeros(0, dtype=np.int32)]),
-        offsets.astype(np.int64),
-        side.n_runs,
-    )
-
-
 def _first(found: Measurements, codes: Iterable[int]) -> Series:
     """Of the series behind a key the first by name, whatever order they were met in."""
     return min(found.series[code] for code in codes)
@@ -266,12 +255,14 @@ def prepare(
     part: NDArray[np.bool_],
     runs: Runs,
     parameters: ComparisonParameters,
+    tracker: Tracker,
+    check: Callable[[], None],
 ) -> Prepared:
-    """Name all rows and gather the evidence of upstream's pools."""
+    """Name all rows and gather the evidence of upstream's pools. ``tracker``: what is known of theirs."""
     naming = name_rows(pooled, pool, found)
     lumps = [k for k, members in enumerate(naming.parts) if len(members) > 1 and not parameters.kinds]
-    lumped = Samples(_subset(pool.samples.left, lumps), _subset(pool.samples.right, lumps))
     rows = np.array(lumps, dtype=np.int64)
+    lumped = Samples(Joined(None, pool.samples.left, rows), Joined(None, pool.samples.right, rows))
     samples = Samples(
         Joined(pooled.samples.left, pool.samples.left, rows), Joined(pooled.samples.right, pool.samples.right, rows)
     )
@@ -284,7 +275,9 @@ def prepare(
     columns = _base_columns([*naming.names, *(tuple(pool.keys[k]) for k in lumps)], keys, samples, directions)
     columns["pooled"][len(pooled.keys) :] = True
     columns["mean_left"], columns["mean_right"] = samples.left.means, samples.right.means
-    evidence = gather(lumped, parameters.alpha)
+    only = np.zeros(pool.samples.count, dtype=bool)
+    only[rows] = True
+    evidence = tracker.evidence(pool.samples, parameters.alpha, check, only).take(rows)
     key_of = np.concatenate([naming.key_of, np.array(lumps, dtype=np.int64)])
     return Prepared(columns, directions, lumps, lumped, evidence, samples, key_of, upstream.moments(pool.samples))
 

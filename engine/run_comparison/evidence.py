@@ -32,16 +32,30 @@ class Evidence:
     high: Floats
     deviation: Floats
 
+    def with_rows(self, rows: NDArray[np.bool_], other: Evidence) -> Evidence:
+        """This evidence with some rows from another."""
+        return Evidence(*(np.where(rows, getattr(other, name), getattr(self, name)) for name in Evidence.__slots__))
 
-def gather(samples: Samples, alpha: float, check: Callable[[], None] = lambda: None) -> Evidence:
-    """Tests and Hodges-Lehmann intervals of every metric with values on both sides."""
+    def take(self, rows: NDArray[np.int64]) -> Evidence:
+        """The evidence of some rows."""
+        return Evidence(*(getattr(self, name)[rows] for name in Evidence.__slots__))
+
+
+def gather(
+    samples: Samples,
+    alpha: float,
+    check: Callable[[], None] = lambda: None,
+    only: NDArray[np.bool_] | None = None,
+) -> Evidence:
+    """Tests and Hodges-Lehmann intervals of every metric (or of those ``only``) with values on both sides."""
     k = samples.count
     nan = [np.full(k, np.nan) for _ in range(8)]
     base, p_value, spread_p, delta, shift, low, high, deviation = nan
     compared = np.zeros(k, dtype=bool)
     logarithmic = np.zeros(k, dtype=bool)
     for metrics, n1, n2 in samples.shapes():
-        if not (n1 and n2):
+        metrics = metrics if only is None else metrics[only[metrics]]
+        if not (n1 and n2 and metrics.size):
             continue
         check()
         left, right = samples.left.rows(metrics, n1), samples.right.rows(metrics, n2)
@@ -49,7 +63,7 @@ def gather(samples: Samples, alpha: float, check: Callable[[], None] = lambda: N
         left, right = np.sort(left, axis=1), np.sort(right, axis=1)
         merged = merge_sorted(left, right)
         p_value[metrics] = mann_whitney(left, right, merged).two_sided
-        spread_p[metrics] = ks_p_values(merged.distance, n1, n2)
+        spread_p[metrics] = gap_p_values(np.rint(merged.distance * n1 * n2), n1, n2)
         delta[metrics] = merged.cliffs_delta
         positive = (left[:, 0] > 0) & (right[:, 0] > 0)
         logarithmic[metrics] = positive
@@ -58,9 +72,18 @@ def gather(samples: Samples, alpha: float, check: Callable[[], None] = lambda: N
         found = hodges_lehmann(left, right, alpha, check, ordered=True)
         shift[metrics], low[metrics], high[metrics] = found.estimate, found.low, found.high
         if n1 + n2 > 2:
-            squares = n1 * left.var(axis=1) + n2 * right.var(axis=1)
-            deviation[metrics] = np.sqrt(squares / (n1 + n2 - 2))
+            deviation[metrics] = np.sqrt((squares(left) + squares(right)) / (n1 + n2 - 2))
     return Evidence(compared, logarithmic, base, p_value, spread_p, delta, shift, low, high, deviation)
+
+
+def gap_p_values(gap: Floats, n1: int, n2: int) -> Floats:
+    """Kolmogorov and Smirnov's p of a distance, given as a whole number of parts of n1 n2."""
+    return ks_p_values(gap / (n1 * n2), n1, n2)
+
+
+def squares(rows: Floats) -> Floats:
+    """Sum of squared distances from the mean of each row."""
+    return np.asarray(rows.shape[1] * np.ascontiguousarray(rows).var(axis=1))
 
 
 def transform(rows: Floats, positive: NDArray[np.bool_]) -> Floats:

@@ -275,8 +275,10 @@ class Joined(Side):
 
     __slots__ = ("_first", "_rows", "_second")
 
-    def __init__(self, first: Side, second: Side, rows: NDArray[np.int64]) -> None:
+    def __init__(self, first: Side | None, second: Side, rows: NDArray[np.int64]) -> None:
         """``rows``: the metrics of ``second``."""
+        nobody = np.zeros(0, dtype=np.int32)
+        first = Side(np.zeros(0), nobody, np.zeros(1, dtype=np.int64), second.n_runs) if first is None else first
         sizes = np.concatenate([first.sizes, second.sizes[rows]])
         nothing = np.zeros(0, dtype=np.int64)
         self._set(np.zeros(0), np.zeros(0, dtype=np.int32), nothing, sizes, first.n_runs, _Line(), 0)

@@ -13,7 +13,6 @@ from engine.parameters import Parameters
 from engine.reading import FileKind
 from engine.result import Level, Result
 from engine.run_comparison import changepoints, design, influence, resampling, upstream
-from engine.run_comparison import evidence as evidences
 from engine.run_comparison.chunks import Measurements, measurements
 from engine.run_comparison.compared import (
     Compared,
@@ -30,13 +29,13 @@ from engine.run_comparison.layout import Place
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
 from engine.run_comparison.pooling import Keeper
 from engine.run_comparison.present import Fixed, RunList, build_result, fixed_tables
+from engine.run_comparison.ranked import Tracker
 from engine.run_comparison.readers import READERS
 from engine.run_comparison.runs import Run, RunBook, Runs, name_problems
 from engine.run_comparison.samples import Pooled, Samples, metric_keys
 from engine.run_comparison.selection import in_words, parse_rule, pick, shorten, usual_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
 from engine.run_comparison.upstream import Pool, UpstreamKeeper, pool_upstream
-from engine.stats.edivisive import Windows
 from engine.tables import Table
 from engine.view import Context, NoInput
 
@@ -193,7 +192,7 @@ class RunComparison:
             memo,
             "evidence",
             evidence_key,
-            lambda: evidences.gather(pooled.samples, parameters.alpha, context.check),
+            lambda: memo.setdefault("tracker", Tracker()).evidence(pooled.samples, parameters.alpha, context.check),
         )
         context.progress(0.6, "resampling runs")
         overall_key = (key, parameters.kinds, parameters.draws, parameters.seed)
@@ -230,7 +229,7 @@ class RunComparison:
                 max_p_value=parameters.change_p,
                 min_magnitude=parameters.change_magnitude,
                 check=context.check,
-                windows=memo.setdefault("windows", Windows()),
+                trail=memo.setdefault("trail", changepoints.Trail()),
             ),
         )
         context.check()
@@ -239,9 +238,18 @@ class RunComparison:
             memo,
             "prepared",
             (key, parameters.kinds, parameters.alpha, parameters.direction),
-            lambda: prepare(pooled, pool, found, part, runs, parameters),
+            lambda: prepare(
+                pooled, pool, found, part, runs, parameters, memo.setdefault("pools tracker", Tracker()), context.check
+            ),
         )
         return statistical_compared(prepared, pooled, pool, part, evidence, overall, scores, axis, changes, parameters)
+
+    def prepare(self, inputs: Inputs, context: Context) -> bool:
+        """Make the next run that arrives cheap: order all samples and find the differences that intervals rest on, piece by
+        piece. Only statistical mode needs that, and only many runs."""
+        trackers = (context.memo.get("tracker"), context.memo.get("pools tracker"))
+        with np.errstate(all="ignore"):
+            return any(tracker.ahead() for tracker in trackers if tracker is not None)
 
     def junit(self, result: Result, parameters: ComparisonParameters) -> str:
         """JUnit XML with a test case per metric (``check --junit FILE``)."""

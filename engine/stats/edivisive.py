@@ -104,13 +104,6 @@ def student_p(left: Floats, right: Floats) -> float:
     return float(2.0 * stdtr(freedom, -abs(mean1 - mean2) / spread))
 
 
-def _point(index: int, series: Floats, ends: Sequence[int]) -> ChangePoint:
-    start = max(e for e in ends if e < index)
-    end = min(e for e in ends if e > index)
-    left, right = series[start:index], series[index:end]
-    return ChangePoint(index, student_p(left, right), float(left.mean()), float(right.mean()))
-
-
 def _in_window(series: Floats, limit: float) -> list[int]:
     """Divide one window until the best remaining split is not significant."""
     ends = [0, series.size]
@@ -132,26 +125,46 @@ def _in_window(series: Floats, limit: float) -> list[int]:
         ends = sorted([*ends, tau])
 
 
-class Windows:
-    """Divided windows by their values, kept from one call to the next: points that join a series at one end leave the
-    windows of the rest as they were. Only what the last round asked for is kept."""
+class Search:
+    """What is known of the change points of one series that only grows at its end: windows that lie wholly inside it are
+    divided for good, and what was judged between points that stay is judged."""
 
     def __init__(self) -> None:
-        """Nothing divided yet."""
-        self._before: dict[tuple[float, bytes], tuple[int, ...]] = {}
-        self._now: dict[tuple[float, bytes], tuple[int, ...]] = {}
+        """Nothing looked at yet."""
+        self.start = 0
+        self._indexes: list[int] = []
+        self._judged: dict[tuple[int, int, int], ChangePoint] = {}
 
-    def begin(self) -> None:
-        """A new round: forget what the last one did not ask for."""
-        self._before, self._now = self._now, {}
+    def weak_points(self, series: Floats, quiet: dict[int, bool], window: int, limit: float) -> list[int]:
+        """Splits of all windows, in order. ``quiet``: windows by their start of which no split is significant."""
+        start, step, indexes = self.start, max(1, window // 2), list(self._indexes)
+        while start < series.size:
+            fresh: list[int] = []
+            if not quiet.get(start, False):
+                fresh = sorted(i + start for i in _in_window(series[start : start + window], limit))
+            whole = start + window <= series.size
+            start = max(fresh[-1] if fresh else 0, start + step)
+            indexes += [i for i in fresh if i not in indexes]
+            if whole:
+                self.start, self._indexes = start, list(indexes)
+        return sorted(indexes)
 
-    def divide(self, series: Floats, limit: float) -> tuple[int, ...]:
-        """Splits of one window at significance ``limit``."""
-        key = limit, series.tobytes()
-        found = self._now.get(key)
+    def begin(self) -> dict[tuple[int, int, int], ChangePoint]:
+        """What was judged in the last round; from now on this round's is gathered."""
+        before, self._judged = self._judged, {}
+        return before
+
+    def point(
+        self, index: int, series: Floats, ends: Sequence[int], before: dict[tuple[int, int, int], ChangePoint]
+    ) -> ChangePoint:
+        """The point at ``index`` between its neighbours among ``ends``."""
+        start, end = max(e for e in ends if e < index), min(e for e in ends if e > index)
+        key = start, index, end
+        found = self._judged.get(key) or before.get(key)
         if found is None:
-            found = self._before.get(key)
-            self._now[key] = found = tuple(_in_window(series, limit)) if found is None else found
+            left, right = series[start:index], series[index:end]
+            found = ChangePoint(index, student_p(left, right), float(left.mean()), float(right.mean()))
+        self._judged[key] = found
         return found
 
 
@@ -190,11 +203,15 @@ def change_points(
     window: int = 50,
     max_p_value: float = 0.001,
     min_magnitude: float = 0.0,
-    windows: Windows | None = None,
+    search: Search | None = None,
 ) -> tuple[ChangePoint, ...]:
     """Change points of one finite ``series``, as ``change_points_of`` finds them."""
     return change_points_of(
-        series[None, :], window=window, max_p_value=max_p_value, min_magnitude=min_magnitude, windows=windows
+        series[None, :],
+        window=window,
+        max_p_value=max_p_value,
+        min_magnitude=min_magnitude,
+        searches=None if search is None else [search],
     )[0]
 
 
@@ -204,46 +221,45 @@ def change_points_of(
     window: int = 50,
     max_p_value: float = 0.001,
     min_magnitude: float = 0.0,
-    windows: Windows | None = None,
+    searches: Sequence[Search] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> list[tuple[ChangePoint, ...]]:
     """Change points of finite series of equal length, ``rows`` [k, n], each in time order.
 
     Windows of ``window`` points advance by half a window; weak points pass at 10 x the p limit (2 x from 0.05 on) and
-    are merged, weakest first, until every p is below ``max_p_value`` and every magnitude above ``min_magnitude``. ``windows``
-    only make it faster.
+    are merged, weakest first, until every p is below ``max_p_value`` and every magnitude above ``min_magnitude``.
+    ``searches``: one for each row, what is left of calls for shorter rows that began alike, with the same window and p;
+    they only make it faster: then a row costs its last windows.
     """
-    if rows.shape[1] < 2:
+    n = rows.shape[1]
+    if n < 2:
         return [() for _ in rows]
     weak = max_p_value * 10 if max_p_value < 0.05 else max_p_value * 2 if max_p_value < 0.5 else max_p_value
-    windows = windows or Windows()
-    quiet = quiet_windows(rows, window, weak)
+    searches = [Search() for _ in rows] if searches is None else searches
+    step = max(1, window // 2)
+    starts = np.array([search.start // step * step for search in searches], dtype=np.int64)
+    quiet: dict[int, dict[int, bool]] = {}
+    for start in np.unique(starts).tolist():
+        alike = np.flatnonzero(starts == start)
+        still = quiet_windows(rows[alike, start:], window, weak)
+        for row, flags in zip(alike.tolist(), still.tolist(), strict=True):
+            quiet[row] = {start + step * number: flag for number, flag in enumerate(flags)}
     found = []
-    for series, still in zip(rows, quiet.tolist(), strict=True):
+    for row, (series, search) in enumerate(zip(rows, searches, strict=True)):
         check()
-        indexes = _weak_points(series, still, window, weak, windows)
-        found.append(_merged(series, indexes, max_p_value, min_magnitude))
+        indexes = search.weak_points(series, quiet[row], window, weak)
+        found.append(_merged(series, indexes, max_p_value, min_magnitude, search))
     return found
 
 
-def _weak_points(series: Floats, quiet: list[bool], window: int, limit: float, windows: Windows) -> list[int]:
-    """Splits of all windows, in order."""
-    indexes: list[int] = []
-    start, step = 0, max(1, window // 2)
-    while start < series.size:
-        fresh: list[int] = []
-        if start % step or not quiet[start // step]:
-            fresh = sorted(i + start for i in windows.divide(series[start : start + window], limit))
-        start = max(fresh[-1] if fresh else 0, start + step)
-        indexes += [i for i in fresh if i not in indexes]
-    return sorted(indexes)
-
-
-def _merged(series: Floats, indexes: list[int], max_p_value: float, min_magnitude: float) -> tuple[ChangePoint, ...]:
+def _merged(
+    series: Floats, indexes: list[int], max_p_value: float, min_magnitude: float, search: Search
+) -> tuple[ChangePoint, ...]:
     """What is left of weak points."""
     n = series.size
     ends = [0, *indexes, n]
-    points = [_point(i, series, ends) for i in indexes]
+    before = search.begin()
+    points = [search.point(i, series, ends, before) for i in indexes]
     while points:
         weakest = max(points, key=lambda p: p.p_value)
         if weakest.p_value < max_p_value:
@@ -256,5 +272,5 @@ def _merged(series: Floats, indexes: list[int], max_p_value: float, min_magnitud
         # Otava takes the two points after the one that went, not the ones on its sides: the earlier neighbour keeps
         # what it was judged by, and with it which points survive.
         for near in points[at : at + 2]:
-            points[points.index(near)] = _point(near.index, series, ends)
+            points[points.index(near)] = search.point(near.index, series, ends, before)
     return tuple(points)

@@ -185,21 +185,35 @@ def test_student_quantiles_that_there_are_not(share: float, degrees: int) -> Non
         t_quantile(share, degrees)
 
 
-def test_kept_windows_change_nothing_and_spare_work(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("window", "max_p", "magnitude"), [(50, 0.001, 0.0), (20, 0.2, 0.05), (7, 0.01, 0.0)])
+def test_a_series_that_grows_has_the_change_points_it_has_at_once(window: int, max_p: float, magnitude: float) -> None:
+    rng = np.random.default_rng(window)
+    level = np.repeat([10.0, 14.0, 13.0, 13.0, 10.0], 33)
+    rows = np.stack([level + rng.normal(0.0, noise, level.size) for noise in (0.2, 1.0, 3.0)])
+    searches = [edivisive.Search() for _ in rows]
+    found = 0
+    for n in (1, 2, 3, 9, 40, *range(60, 80), 90, 130, 131, 165):
+        options = {"window": window, "max_p_value": max_p, "min_magnitude": magnitude}
+        told = edivisive.change_points_of(rows[:, :n], searches=searches, **options)  # type: ignore[arg-type]
+        assert told == edivisive.change_points_of(rows[:, :n], **options)  # type: ignore[arg-type]
+        found += sum(len(points) for points in told)
+    assert found > 20
+
+
+def test_a_point_more_divides_the_last_windows_only(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    series = np.concatenate([rng.normal(10.0, 1.0, 120), rng.normal(14.0, 1.0, 120)])
+    series = np.concatenate([rng.normal(10.0, 1.0, 120), rng.normal(14.0, 1.0, 320)])
     split: list[int] = []
     whole = edivisive.best_split
     monkeypatch.setattr(edivisive, "best_split", lambda part: (split.append(part.size), whole(part))[1])
-    windows = edivisive.Windows()
-    edivisive.change_points(series[:-1], windows=windows)
+    search = edivisive.Search()
+    edivisive.change_points(series[:-1], search=search)
     first = len(split)
-    windows.begin()
-    found = edivisive.change_points(series, windows=windows)
+    found = edivisive.change_points(series, search=search)
     again = len(split) - first
-    assert [point.index for point in found] == [120]
+    assert [point.index for point in found][:1] == [120]
     assert found == edivisive.change_points(series)
-    assert 0 < again < first / 2
+    assert again < first / 3
 
 
 @pytest.mark.parametrize("kind", ["smooth", "tied", "long-tailed", "two-valued"])
