@@ -52,7 +52,8 @@ class FileKind(Protocol):
     ``version`` changes whenever ``read`` would give other rows for the same bytes: it is part of the cache key.
     ``tables``: the tables it fills. ``formats``: one line for README and the empty tab.
 
-    A kind that grows may be a ``Resumable``.
+    A kind that grows may be a ``Resumable``. A kind whose documents close themselves, as JSON does, may say so by
+    ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
     """
 
     id: str

@@ -453,7 +453,7 @@ class Follower:
             feed.problems = bounded(file, tuple(reading.problems))
             self.stores[feed.view].put(feed.id, reading.rows, answer[1])
             feed.consumed = len(data)
-            feed.rest = not ended and not quiet
+            feed.rest = not ended and not quiet and not getattr(feed.kind, "closes", False)
             self._describe(file, feed, changed=True, content=content)
             return feed.rest
         else:

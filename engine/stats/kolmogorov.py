@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
@@ -13,18 +12,26 @@ EXACT_PAIRS = 10_000
 """Largest n1 * n2 for which lattice paths are counted; above, Kolmogorov's limit is used."""
 
 
-@lru_cache(maxsize=65536)
-def _exact(n1: int, n2: int, gap: int) -> float:
-    """P(D >= gap / (n1 n2)): one minus the share of lattice paths that stay strictly inside the band (Hodges 1958)."""
-    if gap <= 0:
-        return 1.0
+_KNOWN: dict[tuple[int, int], dict[int, float]] = {}
+_MOST_KNOWN = 256
+"""Pairs of sample sizes whose p-values are remembered."""
+
+
+def _exact(n1: int, n2: int, gaps: list[int]) -> dict[int, float]:
+    """P(D >= gap / (n1 n2)) for some gaps: one minus the share of lattice paths that stay strictly inside the band (Hodges
+    1958). All gaps at once: rows of counts of paths to (i, j)."""
+    limit = np.array(gaps, dtype=np.int64)[:, None]
     j = np.arange(n2 + 1, dtype=np.int64)
-    ways = np.where(j * n1 < gap, 1.0, 0.0)
+    ways = np.where(j * n1 < limit, 1.0, 0.0)
     for i in range(1, n1 + 1):
-        inside = np.abs(i * n2 - j * n1) < gap
-        ways = np.where(inside, np.cumsum(np.where(inside, ways, 0.0)), 0.0)
+        inside = np.abs(i * n2 - j * n1) < limit
+        ways = np.where(inside, np.cumsum(np.where(inside, ways, 0.0), axis=1), 0.0)
     total = math.comb(n1 + n2, n1)
-    return min(1.0, max(1.0 - float(ways[n2]) / total, 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total)))
+    found = {}
+    for gap, stay in zip(gaps, ways[:, n2].tolist(), strict=True):
+        least = 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total)
+        found[gap] = 1.0 if gap <= 0 else min(1.0, max(1.0 - stay / total, least))
+    return found
 
 
 def ks_p_values(distance: Floats, n1: int, n2: int) -> Floats:
@@ -36,7 +43,13 @@ def ks_p_values(distance: Floats, n1: int, n2: int) -> Floats:
         return np.full(len(distance), np.nan)
     if n1 * n2 <= EXACT_PAIRS:
         gaps, back = np.unique(np.rint(distance * n1 * n2).astype(np.int64), return_inverse=True)
-        return np.array([_exact(n1, n2, int(gap)) for gap in gaps])[back]
+        known = _KNOWN.setdefault((n1, n2), {})
+        fresh = [gap for gap in gaps.tolist() if gap not in known]
+        if fresh:
+            known.update(_exact(n1, n2, fresh))
+        if len(_KNOWN) > _MOST_KNOWN:
+            del _KNOWN[next(iter(_KNOWN))]
+        return np.array([known[gap] for gap in gaps.tolist()])[back]
     from scipy.special import kolmogorov
 
     return np.asarray(kolmogorov(distance * math.sqrt(n1 * n2 / (n1 + n2))), dtype=np.float64)

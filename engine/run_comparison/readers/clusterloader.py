@@ -38,6 +38,7 @@ class ClusterLoaderReport:
     id = "clusterloader-report"
     title = "ClusterLoader2 summaries and perfdash kinds (JSON)"
     append = False
+    closes = True
     version = 1
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 

@@ -24,6 +24,7 @@ class _JsonTool:
     id = ""
     title = ""
     append = False
+    closes = True
     version = 1
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 

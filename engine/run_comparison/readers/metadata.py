@@ -19,6 +19,7 @@ class RunMetadata:
     id = "run-metadata"
     title = "started.json and finished.json of a run folder"
     append = False
+    closes = True
     version = 1
     tables: tuple[Table, ...] = (RUN_FACTS,)
 

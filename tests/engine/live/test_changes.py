@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -120,8 +121,6 @@ def test_write_that_leaves_no_trace_in_the_stat_is_noticed_when_settled(
 
     monkeypatch.setattr(tail.os, "fstat", coarse)
     assert live.due() is not None
-    import time
-
     time.sleep(max(0.0, (live.due() or 0) - time.monotonic()))
     live.look(set())
     assert docs(live) == [("x", 2, 0)]
@@ -323,3 +322,19 @@ def test_a_new_folder_that_is_a_link_or_a_known_one_is_told_by_a_scan(tmp_path: 
     live.look({str(tmp_path / "two")})
     assert live.status.scans == scans + 2 and [row[0] for row in docs(live)] == ["x"]
     assert [info.label for info in live.inputs("fake").files.values()] == ["two/x.json"]
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_document_that_closes_itself_is_taken_once(
+    closes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "RACY_S", 0.0)
+    live = session(tmp_path, settle_s=0.05)
+    monkeypatch.setattr(view_of(live).doc, "closes", closes, raising=False)
+    (tmp_path / "x.json").write_bytes(doc("x", 1).rstrip(b"\n"))
+    assert live.look({str(tmp_path / "x.json")}) == {"fake"}
+    first = live.inputs("fake")
+    time.sleep(0.06)
+    live.look(set())
+    assert (live.inputs("fake").files.keys() == first.files.keys()) == closes
+    assert len(view_of(live).doc.reads) == (1 if closes else 2) and docs(live) == [("x", 1, 0)]
