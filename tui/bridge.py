@@ -251,15 +251,17 @@ class Lane:
                 progress=progress,
                 inputs=inputs,
             )
+            same = self._last is not None and result.same_as(self._last)
         except Cancelled:
             return None
         except NoInput as reason:
             self._last = None
             return outcome(empty=str(reason) or "no usable input")
-        except Exception as error:  # a bug in one view must not take the screen down
+        except (
+            BaseException
+        ) as error:  # a bug in one view must not take the screen down; Polars' panics are no Exceptions
             log.exception("computing %s failed", self.view)
             return outcome(error=f"{type(error).__name__}: {error}")
-        same = self._last is not None and result.same_as(self._last)
         self._last = result
         return outcome(result=result, same=same)
 
@@ -318,7 +320,7 @@ class Bridge:
             if rest:
                 self._load_others(session, rest, wait=any(session.inputs(name).files for name in views))
             session.watch(self._notice, self._stop)
-        except Exception as error:  # reported on screen; what was computed stays
+        except BaseException as error:  # reported on screen; what was computed stays
             log.exception("watching ended")
             self.post(WatchFailed(f"{type(error).__name__}: {error}"))
 
@@ -365,7 +367,7 @@ class Bridge:
                 return
             try:
                 found = session.scan()
-            except Exception as error:
+            except BaseException as error:
                 log.exception("scanning failed")
                 self.post(WatchFailed(f"{type(error).__name__}: {error}"))
                 return

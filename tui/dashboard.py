@@ -40,6 +40,9 @@ log = logging.getLogger("loadlens.shell")
 
 partial.install()
 
+RECOUNT_S = 5.0
+"""So often problems are counted anew where nothing says that anything changed: folding thousands takes a while."""
+
 WATCHED = {"events": "watched", "polling": "polled", "missing": "folder missing", "idle": ""}
 """How files are followed, as the status line says it."""
 
@@ -105,6 +108,8 @@ class Dashboard(App[None]):
         self._watch_error = ""
         self._mouse = False
         self._settings_problems: list[Problem] = []
+        self._problems = 0
+        self._recount_at = 0.0
         self._watchdog: lifecycle.Watchdog | None = None
         self._saved = False
         self._lost = lost
@@ -303,7 +308,7 @@ class Dashboard(App[None]):
             if found is not None:
                 found.error = reason
                 found.placeholder()
-        self.update_status()
+        self.update_status(recount=True)
 
     async def on_changed(self, event: Changed) -> None:
         """Inputs changed: compute the visible tab, mark the others."""
@@ -319,7 +324,7 @@ class Dashboard(App[None]):
             pane.dirty = True
             if not self.paused and pane is self.pane and self._settled:
                 self.request(pane, urgent=first)
-        self.update_status()
+        self.update_status(recount=True)
 
     async def _settle(self) -> bool:
         """Decide which tab is shown; False while the shown one has no files and other views are still being loaded."""
@@ -346,7 +351,7 @@ class Dashboard(App[None]):
         pane = self._panes.get(outcome.view)
         self._busy.pop(outcome.view, None)
         if pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:
-            self.update_status()
+            self.update_status(recount=True)
             return
         pane.files, pane.stale_files = outcome.files, outcome.stale
         if outcome.result is None:
@@ -361,7 +366,7 @@ class Dashboard(App[None]):
                 log.info("%s: drawing took %.0f ms", outcome.view, drawn)
         else:
             pane.result = outcome.result
-        self.update_status()
+        self.update_status(recount=True)
 
     def on_scanning(self, event: Scanning) -> None:
         """The first scan is under way."""
@@ -394,7 +399,7 @@ class Dashboard(App[None]):
             pane.error = event.reason
             pane.placeholder()
         self.notify(self._watch_error, severity="error", markup=False, timeout=10)
-        self.update_status()
+        self.update_status(recount=True)
 
     # -- status and keys ----------------------------------------------------------------------------------------
 
@@ -416,8 +421,18 @@ class Dashboard(App[None]):
                 found += pane.result.problems
         return fold(dict.fromkeys(found))
 
-    def update_status(self) -> None:
-        """Say on the status line what the data are."""
+    def _count_problems(self) -> int:
+        """How many problems there are, as counted when something last changed."""
+        now = time.monotonic()
+        if now >= self._recount_at:
+            self._recount_at = now + RECOUNT_S
+            self._problems = len(self.all_problems())
+        return self._problems
+
+    def update_status(self, *, recount: bool = False) -> None:
+        """Say on the status line what the data are. ``recount``: other problems are there."""
+        if recount:
+            self._recount_at = 0.0
         pane = self.pane
         session = self.bridge.session
         if pane is None or not self.screen_stack:
@@ -435,7 +450,7 @@ class Dashboard(App[None]):
             age=units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else "",
             files=pane.files,
             stale=pane.stale_files,
-            problems=len(self.all_problems()),
+            problems=self._count_problems(),
             skipped=status.ignored_count if status is not None else 0,
             mode=" ".join(WATCHED[mode] for mode in modes if WATCHED[mode]),
             paused=self.paused,

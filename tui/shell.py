@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from textual import on
 from textual.binding import BindingType
 
 from tui import actions, glyphs
 from tui.dashboard import Dashboard
 from tui.themes import CYCLE
+from tui.widgets.status import KeyBar
 
 
 class Shell(Dashboard):
@@ -102,6 +104,10 @@ class Shell(Dashboard):
                 await self.run_action(action.action, place)
                 return
         await self.run_action(action.action, self)
+
+    @on(KeyBar.Clicked)
+    async def _key_clicked(self, event: KeyBar.Clicked) -> None:
+        await self.run_from(self.focused, event.action)
 
     def action_problems(self) -> None:
         """Problems of all inputs."""

@@ -122,8 +122,12 @@ class Board:
             with tempfile.TemporaryFile() as file:
                 fd = os.dup(file.fileno())
         fd = _high(fd)
-        _write_all(fd, bytes(_CELLS) + request)
-        board = cls(fd)
+        try:
+            _write_all(fd, bytes(_CELLS) + request)
+            board = cls(fd)
+        except BaseException:
+            os.close(fd)
+            raise
         board.view[2] = len(request)
         return board
 
@@ -173,8 +177,13 @@ class _Process:
     def __init__(self, board: int) -> None:
         """``board``: descriptor that it gets as number 3. Raises OSError."""
         code = f"import sys; sys.path[:] = {sys.path!r}; from engine.live.crew import helping; helping()"
-        theirs, self._life = map(_high, os.pipe())
-        self.answers, answers = map(_high, os.pipe())
+        theirs, self._life = _pipe()
+        try:
+            self.answers, answers = _pipe()
+        except OSError:
+            os.close(theirs)
+            os.close(self._life)
+            raise
         try:
             self._pid = os.posix_spawn(
                 sys.executable,
@@ -220,12 +229,28 @@ class _Process:
 
 
 def _high(fd: int) -> int:
-    """``fd`` under a number that a started process does not use itself."""
+    """``fd`` under a number that a started process does not use itself. Raises OSError, and ``fd`` is closed then."""
     if fd > 9:
         return fd
-    high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
-    os.close(fd)
-    return high
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    finally:
+        os.close(fd)
+
+
+def _pipe() -> tuple[int, int]:
+    """Both ends of a pipe, under high numbers. Raises OSError."""
+    reading, writing = os.pipe()
+    try:
+        reading = _high(reading)
+    except OSError:
+        os.close(writing)
+        raise
+    try:
+        return reading, _high(writing)
+    except OSError:
+        os.close(reading)
+        raise
 
 
 class Crew:

@@ -96,7 +96,7 @@ class FakeView:
         self.rows = 40
         self.seed = 0
         self.delay = 0.0
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.frame: pl.DataFrame | None = None
         self.calls: list[tuple[Any, int | None]] = []
         self.notes: tuple[str, ...] = ("mode plain", "window 5 min")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from engine.problems import Problem
 from engine.settings import State
+from engine.tables import Table
 from engine.view import NoInput
 from tests.disk import full_after
 from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, stage
 from tui.messages import Progress
 from tui.screens.help import HelpScreen
+from tui.views.base import Level
+from tui.widgets import window
 from tui.widgets.fragments import plain
 from tui.widgets.sections import Sections
 from tui.widgets.status import KeyBar, StatusLine
@@ -250,13 +255,37 @@ def test_failed_result_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> No
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:
             view = s.session.views["fake-view"]
-            view.error = RuntimeError("boom [/b] \x1b[2J")
+            for kind in (RuntimeError, pl.exceptions.PanicException):  # the second one is no Exception
+                view.error = kind("boom [/b] \x1b[2J")
+                s.session.change()
+                await s.see(f"shown is old: {kind.__name__}: boom")
+                assert "node-000" in s.text() and "\x1b" not in s.text()
+                view.error = None
+                s.session.change()
+                await s.until(lambda: "shown is old" not in s.text())
+
+    play(story)
+
+
+def test_sorting_that_fails_in_its_thread_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = window.build
+
+    def build(spec: Table, frame: pl.DataFrame, choice: window.Choice, *more: Any) -> window.Window:
+        if choice.sort == "cpu":
+            raise pl.exceptions.PanicException("boom")
+        return real(spec, frame, choice, *more)
+
+    monkeypatch.setattr(window, "build", build)
+
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            s.session.views["fake-view"].rows = 6000
             s.session.change()
-            await s.see("shown is old: RuntimeError: boom")
-            assert "node-000" in s.text() and "\x1b" not in s.text()
-            view.error = None
-            s.session.change()
-            await s.until(lambda: "shown is old" not in s.text())
+            await s.see("1/6,000")
+            s.app.pane.query_one(LiveTable).choose(sort="cpu")
+            await s.see("neither sorted nor filtered")
+            s.app.pane.query_one(LiveTable).choose(sort="name")
+            await s.until(lambda: "neither" not in s.text())
 
     play(story)
 
@@ -272,6 +301,26 @@ def test_inputs_that_go_away_blank_the_tab(tmp_path: Path) -> None:
             view.error = None
             s.session.change()
             await s.see("node-000")
+
+    play(story)
+
+
+def test_inputs_that_go_away_while_a_level_opens_or_closes(tmp_path: Path) -> None:
+    class Deeper(Level):
+        def show(self, result: Any) -> None:
+            raise RuntimeError("a mistake in drawing")
+
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            pane = s.app.pane
+            await pane.drill(Deeper("deeper"))
+            await s.see("cannot be drawn")
+            await asyncio.gather(pane.back(), pane.nothing(empty="gone"))
+            await s.see("Nothing to show: gone")
+            s.session.change()
+            await s.see("node-000")
+            await asyncio.gather(pane.drill(Deeper("deeper")), pane.nothing(empty="gone again"))
+            await s.see("Nothing to show: gone again")
 
     play(story)
 

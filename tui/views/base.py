@@ -78,7 +78,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -270,8 +270,10 @@ class ViewPane(Frame):
             other.display = False
         self.levels.append(level)
         await holder.mount(level)
+        if level not in self.levels:  # its inputs went meanwhile
+            return
         if self.result is not None:
-            level.show(self.result)
+            self._safely(level.show, self.result)
         focus_first(level)
         self._crumbs()
 
@@ -281,10 +283,11 @@ class ViewPane(Frame):
             return False
         top = self.levels.pop()
         await top.remove()
-        below = self.levels[-1]
-        below.display = True
-        focus_first(below)
-        self._crumbs()
+        if self.levels:  # else the inputs went meanwhile
+            below = self.levels[-1]
+            below.display = True
+            focus_first(below)
+            self._crumbs()
         return True
 
     def at(self, moment: int | None) -> None:
@@ -367,11 +370,14 @@ class ViewPane(Frame):
             await holder.mount(root)
             if self.display and (self.app.focused is None or self.app.focused in self.ancestors_with_self):
                 focus_first(root)
+        for draw in (self.show, *(level.show for level in self.levels[1:])):
+            self._safely(draw, result)
+
+    def _safely(self, draw: Callable[[Result], None], result: Result) -> None:
+        """Draw ``result`` on the pane or one of its levels: a bug there must not end the program."""
         try:
-            self.show(result)
-            for level in self.levels[1:]:
-                level.show(result)
-        except Exception as error:  # a bug in drawing one tab must not end the program
+            draw(result)
+        except Exception as error:
             log.exception("drawing %s failed", self.entry.name)
             self.error = f"{type(error).__name__}: {error}"
             self.notify(f"{self.entry.title} cannot be drawn: {self.error}", severity="error", markup=False)
@@ -381,9 +387,9 @@ class ViewPane(Frame):
         self.empty, self.error = empty, error
         if empty and self.levels:
             # The inputs are gone (not broken): showing old numbers would be wrong.
-            for level in self.levels:
+            gone, self.levels = self.levels, []
+            for level in gone:
                 await level.remove()
-            self.levels = []
             self.result = None
             self.query_one("#levels").display = False
             self.query_one("#placeholder").display = True

@@ -8,6 +8,7 @@ thread. What an operator does with it is in ``tui/widgets/table.py``; everything
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from engine.tables import Table
     from tui.widgets.table import LiveTable
+
+log = logging.getLogger("loadlens.grid")
 
 INLINE = 5_000
 """Frames with more rows are sorted and filtered in a thread."""
@@ -132,7 +135,11 @@ class Grid(ScrollView, _Painter):
         self._building_since = self._building_since or time.monotonic()
 
         def work() -> None:
-            built = windows.build(spec, frame, choice, previous)
+            try:
+                built = windows.build(spec, frame, choice, previous)
+            except BaseException:  # a panic of Polars too: rows that stay the old ones for ever would be wrong
+                log.exception("sorting and filtering %s failed", self.name)
+                built = windows.unsorted(spec, frame, choice)
             if self.is_attached:
                 self.post_message(self.Built(built, generation))
 

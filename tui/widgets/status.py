@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events
+from textual.message import Message
 
 from tui.actions import Action, key_text
 from tui.widgets.canvas import Canvas
@@ -88,24 +89,31 @@ class StatusLine(Canvas):
 
 
 class KeyBar(Canvas):
-    """One line of keys that do something here, in the order of the registry's ``bar`` ranks. A click presses the key."""
+    """One line of keys that do something here, in the order of the registry's ``bar`` ranks. A click does it."""
+
+    class Clicked(Message):
+        """Somebody clicked on an action."""
+
+        def __init__(self, action: Action) -> None:
+            super().__init__()
+            self.action = action
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.shown: tuple[tuple[str, str, str], ...] = ()
-        self._ends: list[tuple[int, str]] = []
+        self.shown: tuple[tuple[str, Action], ...] = ()
+        self._ends: list[tuple[int, Action]] = []
 
     def show(self, actions: Sequence[tuple[Action, str]]) -> None:
         """Show other actions, each with the key that triggers it now."""
         ranked = sorted(actions, key=lambda pair: pair[0].bar)
-        shown = tuple((key_text(key), action.title, key) for action, key in ranked if action.bar)
+        shown = tuple((key_text(key), action) for action, key in ranked if action.bar)
         if shown != self.shown:
             self.shown = shown
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """As many as fit; quit and help always."""
-        last = [one for one in self.shown if one[1] in ("Help", "Quit")]
+        last = [one for one in self.shown if one[1].title in ("Help", "Quit")]
         room = width - sum(_size(one) for one in last)
         fitting = []
         for one in self.shown:
@@ -118,20 +126,20 @@ class KeyBar(Canvas):
         line: Line = []
         self._ends, end = [], 0
         for one in (*fitting, *last):
-            text, title, key = one
-            line += [(f" {text}", "key"), (f" {title} ", "")]
+            key, action = one
+            line += [(f" {key}", "key"), (f" {action.title} ", "")]
             end += _size(one)
-            self._ends.append((end, key))
+            self._ends.append((end, action))
         return [line]
 
     def on_click(self, event: events.Click) -> None:
-        """Press the key that was clicked on."""
-        for end, key in self._ends:
+        """Tell which action was clicked on."""
+        for end, action in self._ends:
             if event.x < end:
-                self.app.simulate_key(key)
+                self.post_message(self.Clicked(action))
                 return
 
 
-def _size(shown: tuple[str, str, str]) -> int:
-    text, title, _key = shown
-    return cells(text) + cells(title) + 3
+def _size(shown: tuple[str, Action]) -> int:
+    key, action = shown
+    return cells(key) + cells(action.title) + 3

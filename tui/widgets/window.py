@@ -212,6 +212,15 @@ def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | N
     return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
 
 
+def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice) -> Window:
+    """Every row as it came, where ``build`` fails by a mistake of ours; the window's ``error`` says so."""
+    import polars as pl
+
+    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
+    error = "neither sorted nor filtered, by a mistake of ours: see the log (L)"
+    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
+
+
 def spark_text(values: Sequence[Any], width: int, glyphs: Glyphs) -> str:
     """A list of numbers as one line of vertical bars: the last ``width`` after min/max-preserving thinning."""
     from tui.widgets.plot import spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from engine.job_heuristics.readers import HISTORY, History
 from engine.job_heuristics.view import VIEW
 from engine.live import crew, session, tail, worker
 from engine.live.crew import Board, Crew, module_of
+from engine.live.look import Look
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
@@ -364,6 +366,27 @@ def test_a_helper_that_is_stopped_is_not_waited_for(
     while children():
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_too_few_descriptors_cost_only_the_helper(root: Path) -> None:
+    look = Look([str(root)], SETTINGS)
+    files = [(path, str(root), stat) for path, stat in look.changes.changed.items()]
+    before, limits = descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    started = []
+    for limit in range(8, 40):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limits[1]))
+        try:
+            found = crew.start(files, ["engine.job_heuristics.view"], SETTINGS, final=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        if found is not None:
+            started.append(limit)
+            found.close()
+        until = time.monotonic() + 5
+        while descriptors() > before or children():
+            assert time.monotonic() < until, limit
+            time.sleep(0.01)
+    assert started and started[0] > 8
 
 
 def test_when_a_helper_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
