@@ -18,7 +18,7 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
         float, option("Look at every root at least this often, whatever events say", unit="s", low=0.05, high=3600)
     ] = 2.0
     debounce_ms: Annotated[int, option("Longest wait for a burst of events to end", unit="ms", low=1, high=10_000)] = 50
-    step_ms: Annotated[int, option("Quiet time that ends a burst of events", unit="ms", low=1, high=10_000)] = 2
+    step_ms: Annotated[int, option("Quiet time that ends a burst of events", unit="ms", low=1, high=10_000)] = 1
     settle_s: Annotated[
         float, option("A file this long unchanged is taken as it is, half-written or not", unit="s", low=0.0, high=3600)
     ] = 3.0

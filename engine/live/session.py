@@ -95,6 +95,7 @@ class Session:
         self._troubled: set[File] = set()
         self._general: tuple[Problem, ...] = ()
         self._troubles: tuple[Problem, ...] = ()
+        self._folded: tuple[tuple[tuple[Problem, ...], Problem | None], tuple[Problem, ...]] = (((), None), ())
         self._last: tuple[int | None, float] = (None, 0.0)
         self._lock = threading.RLock()
         self._compute_locks = {name: threading.Lock() for name in self.views}
@@ -503,10 +504,10 @@ class Session:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the live path itself: unreadable files and folders, missing roots, bombs, a failing watch."""
-        found = list(self._troubles)
-        if self._watcher.problem is not None:
-            found.append(self._watcher.problem)
-        return fold(found)
+        known = (self._troubles, self._watcher.problem)
+        if self._folded[0][0] is not known[0] or self._folded[0][1] is not known[1]:
+            self._folded = (known, fold([*known[0], *([known[1]] if known[1] is not None else [])]))
+        return self._folded[1]
 
     @property
     def status(self) -> Status:
