@@ -139,7 +139,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class Model:
-    """What ``assembly.assemble`` gives: ``jobs`` (JOB_MODEL), ``tasks`` (TASK_MODEL), ``attempts`` (ATTEMPT_MODEL) and
+    """What ``upkeep.assemble`` gives: ``jobs`` (JOB_MODEL), ``tasks`` (TASK_MODEL), ``attempts`` (ATTEMPT_MODEL) and
     ``conf`` (CONF_MODEL), each with exactly its declared columns in its declared order.
 
     ``job`` and ``arrays`` of few jobs are cheap; the whole ``tasks``, ``attempts`` and ``conf`` are put together when

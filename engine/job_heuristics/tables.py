@@ -1,7 +1,7 @@
 """The tables of job heuristics: what readers deliver, the model assembled from it, and what results show.
 
 Three layers. *Input* tables hold events as the files hold them, so that a growing history only ever appends.
-*Model* frames (``assembly.assemble``) hold one row per job, task and attempt; everything that analyses jobs is a
+*Model* frames (``upkeep.assemble``) hold one row per job, task and attempt; everything that analyses jobs is a
 pure function of them. *Result* tables are what ``report`` prints.
 """
 

@@ -48,13 +48,13 @@ class JobHeuristics:
 
     def load(self) -> None:
         """Load what ``compute`` needs, before it is needed."""
-        from engine.job_heuristics import assembly, beyond, judging  # noqa: F401
+        from engine.job_heuristics import beyond, judging, upkeep  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
         from engine.job_heuristics import beyond
-        from engine.job_heuristics.assembly import assembled
         from engine.job_heuristics.judging import judge_all
+        from engine.job_heuristics.upkeep import assembled
 
         wanted: JobParameters = parameters
         model, changes = assembled(inputs, context)
@@ -95,7 +95,7 @@ class JobHeuristics:
 
     def prepare(self, inputs: Inputs, context: Context) -> bool:
         """Take one running job in hand, so that its first growth costs no more than the next ones."""
-        from engine.job_heuristics.assembly import prepare
+        from engine.job_heuristics.upkeep import prepare
 
         return prepare(inputs, context)
 

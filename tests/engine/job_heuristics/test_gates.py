@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics import assembly, facts, gates, whatif, why
+from engine.job_heuristics import facts, gates, upkeep, whatif, why
 from engine.view import Context
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
@@ -34,7 +34,7 @@ def upstream_model():
 
                 data, name = gzip.decompress(data), name[:-3]
             store.put(f"{path.parent}/{name}", data)
-    return assembly.assemble(store.inputs(), Context(now_ms=0))
+    return upkeep.assemble(store.inputs(), Context(now_ms=0))
 
 
 def expectations():

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from engine.inputs import Inputs
-from engine.job_heuristics import assembly
+from engine.job_heuristics import upkeep
 from engine.job_heuristics.grown import Grown, Refused
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
@@ -83,8 +83,8 @@ class Watched:
 
     def model(self, inputs: Inputs) -> None:
         memo = self.session._memos[VIEW.name]
-        kept = assembly.assemble(inputs, Context(0, memo=memo))
-        fresh = assembly.assemble(inputs, Context(0))
+        kept = upkeep.assemble(inputs, Context(0, memo=memo))
+        fresh = upkeep.assemble(inputs, Context(0))
         for name in ("jobs", "tasks", "attempts", "conf"):
             assert getattr(kept, name).equals(getattr(fresh, name)), name
         for mine, anew in zip(kept.arrays, fresh.arrays, strict=True):
