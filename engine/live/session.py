@@ -41,6 +41,8 @@ IGNORED = 200
 """Ignored files that ``status`` names; the rest are counted."""
 BATCH_FILES = 1000
 """Files whose rows become one piece of the store, at most."""
+FREEZE_EVERY = 32 << 20
+"""With every so many bytes what is in memory is taken out of the garbage collector's sight."""
 SAVE_EVERY_S = 60.0
 """A live session writes to the cache at most so often."""
 
@@ -108,6 +110,7 @@ class Session:
         self._saver: threading.Thread | None = None
         self._saved_at = -SAVE_EVERY_S
         self._saved_read = 0
+        self._frozen_at = 0
         self._watcher = Watcher(self.roots, self.settings, self)
         self._crew = crew
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
@@ -158,6 +161,14 @@ class Session:
 
     def ahead(self) -> bool:
         """Let the views do a piece of work ahead, for the time when nothing happens. Whether there was any."""
+        held = max(self._follower.bytes_read, self._tally.bytes)  # what comes from the cache is not read
+        if held - self._frozen_at >= FREEZE_EVERY:
+            # What was read stays: the garbage collector need not go through it again and again, 100 ms each time.
+            if self._frozen_at:
+                gc.collect()  # of what came since then
+            gc.freeze()
+            self._frozen_at = held
+            return True
         if self._lock.acquire(blocking=False):
             try:
                 if any(store.tidy() for store in self._stores.values()):
