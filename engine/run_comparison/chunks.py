@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.inputs import FILE, FileInfo, Inputs
+from engine.inputs import FILE, Inputs
 from engine.run_comparison.series import Series
 
 Ints = NDArray[np.int64]
@@ -42,7 +41,6 @@ class Measurements:
     series: list[Series] = field(default_factory=list)
     code_of: dict[str, int] = field(default_factory=dict)
     by_file: dict[int, tuple[int, tuple[Chunk, ...]]] = field(default_factory=dict)
-    files: Mapping[int, FileInfo] = field(default_factory=dict)
     keyed: Any = None
     """Table of ``samples.metric_keys``, which grows with the series."""
 
@@ -52,22 +50,19 @@ def measurements(inputs: Inputs, memo: dict[Any, Any]) -> Measurements:
     kept: Measurements = memo.setdefault("measurements", Measurements())
     if kept.version == inputs.version:
         return kept
-    known, files = kept.files, inputs.files
-    changed = [i for i, info in files.items() if known.get(i) is not info]
-    changed = [i for i in changed if kept.by_file.get(i, (-1, ()))[0] != files[i].version]
-    arrived = sum(1 for i in changed if i not in known)
-    if len(known) + arrived != len(files):
-        for gone in kept.by_file.keys() - files.keys():
-            del kept.by_file[gone]
-    kept.files = files
+    files = inputs.files
+    touched = inputs.touched_since(kept.version) if kept.version >= 0 else None
+    if touched is None:
+        touched = frozenset(kept.by_file.keys() | files.keys())
+    for gone in touched - files.keys():
+        kept.by_file.pop(gone, None)
+    changed = [i for i in touched if i in files and kept.by_file.get(i, (-1, ()))[0] != files[i].version]
     frame = None
     if kept.version >= 0 and not any(kept.by_file.get(i, (0, ()))[1] for i in changed):
         frame = inputs.added("measurements", kept.version)  # the rows of new files, without a look at all others
     if frame is None:
-        frame = inputs.table("measurements")
-    if kept.by_file and len(changed) < len(inputs.files):
-        wanted = pl.Series(changed, dtype=frame.schema[FILE])
-        frame = frame.filter(pl.col(FILE).is_in(wanted.implode()))
+        some = kept.by_file and len(changed) < len(files)
+        frame = inputs.of("measurements", frozenset(changed)) if some else inputs.table("measurements")
     for file in changed:
         kept.by_file[file] = (inputs.files[file].version, ())
     if frame.height:

@@ -69,6 +69,8 @@ class Placer:
         self._rest: set[int] = set()
         self._folders: dict[tuple[str, ...], set[int]] = defaultdict(set)
         self._marks: dict[tuple[str, ...], set[int]] = defaultdict(set)
+        self._above: set[tuple[str, ...]] | None = None
+        """Folders that hold files, at any depth, or once did; None until files are added to others."""
 
     def update(self, files: Mapping[int, FileInfo], changed: Iterable[int], gone: Iterable[int]) -> set[int]:
         """Files whose place is new or another; ``changed``: ids of new files and of those with new facts."""
@@ -77,6 +79,9 @@ class Placer:
         at_stake.update(parts[:-1] for i in touched if (parts := self._parts.get(i)) is not None)
         at_stake.update(path_parts(files[i].path)[:-1] for i in touched)
         marked_before = at_stake & self._marks.keys()
+        if self._parts and self._above is None:
+            self._above = {parent[:end] for parent in self._folders for end in range(1, len(parent) + 1)}
+        peopled = at_stake & self._above if self._above is not None else at_stake
         for i in gone:
             self._drop(i)
         for i in touched:
@@ -87,7 +92,10 @@ class Placer:
             self._folders[parts[:-1]].add(i)
             if files[i].kind == "run-metadata":
                 self._marks[parts[:-1]].add(i)
-        turned = marked_before ^ (at_stake & self._marks.keys())
+        if self._above is not None:
+            fresh = {self._parts[i][:-1] for i in touched} - self._above
+            self._above.update(parent[:end] for parent in fresh for end in range(1, len(parent) + 1))
+        turned = (marked_before ^ (at_stake & self._marks.keys())) & peopled
         if turned and len(touched) < len(self._parts):
             lengths = {len(folder) for folder in turned}
             for parent, inside in self._folders.items():

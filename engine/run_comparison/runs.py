@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import polars as pl
 
-from engine.inputs import FILE, FileInfo
+from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem, fold
 from engine.run_comparison.chunks import Chunk, Measurements
 from engine.run_comparison.layout import Place, Placer, path_parts, run_number, short_names, stem_of
@@ -95,6 +95,7 @@ class RunBook:
     def __init__(self) -> None:
         """No runs yet."""
         self._placer = Placer()
+        self._version = -1
         self._files: dict[int, FileInfo] = {}
         self._facts: dict[int, list[tuple[str, int | None, str | None]]] = {}
         self._told: dict[int, list[tuple[str, int | None, str | None]]] = {}
@@ -108,15 +109,20 @@ class RunBook:
         """Where each file lies."""
         return self._placer.places
 
-    def update(self, files: Mapping[int, FileInfo], facts: pl.DataFrame, found: Measurements) -> Runs:
-        """Runs from ``files``, the ``run_facts`` table and the measurements of the same moment."""
-        known = self._files
-        changed = [i for i, info in files.items() if known.get(i) is not info]
-        changed = [i for i in changed if known.get(i) != files[i]]
-        arrived = sum(1 for i in changed if i not in known)
-        gone = [i for i in known if i not in files] if len(known) + arrived != len(files) else []
+    def update(self, inputs: Inputs, found: Measurements) -> Runs:
+        """Runs from the files and the ``run_facts`` table of ``inputs``, and the measurements of the same moment."""
+        known, files = self._files, inputs.files
+        candidates = inputs.touched_since(self._version) if known else None
+        if candidates is None:
+            candidates = frozenset(known.keys() | files.keys())
+        changed = [i for i in candidates if i in files and known.get(i) != files[i]]
+        gone = [i for i in candidates if i in known and i not in files]
+        self._version = -1  # until this is through
         if changed or gone:
-            self._take_facts(facts, changed, whole=len(changed) == len(files))
+            whole = len(changed) == len(files)
+            self._take_facts(
+                inputs.table("run_facts") if whole else inputs.of("run_facts", frozenset(changed)), changed
+            )
             touched = self._placer.update(files, changed, gone) | set(changed)
             again: set[RunKey] = set()
             for i in (*gone, *touched):
@@ -131,7 +137,9 @@ class RunBook:
                 for key in keys:
                     again.add(key)
                     self._files_of[key].add(i)
-            self._files = dict(files)
+            for i in gone:
+                del known[i]
+            known.update((i, files[i]) for i in changed)
             for key in again:
                 if self._files_of[key]:
                     self._found[key] = self._make(key, found)
@@ -144,16 +152,15 @@ class RunBook:
             for key in again & self._found.keys():
                 if self._found[key].job != self._names[key[0]]:
                     self._found[key] = replace(self._found[key], job=self._names[key[0]])
+        self._version = inputs.version
         ordered = sorted(self._found.values(), key=attrgetter("place"))
         directions = {result or "" for facts in self._told.values() for _, _, result in facts}
         return Runs(tuple(ordered), tuple(sorted(directions)), _bad_names(ordered))
 
-    def _take_facts(self, facts: pl.DataFrame, changed: list[int], *, whole: bool) -> None:
+    def _take_facts(self, facts: pl.DataFrame, changed: list[int]) -> None:
         for i in changed:
             self._facts.pop(i, None)
             self._told.pop(i, None)
-        if not whole:
-            facts = facts.filter(pl.col(FILE).is_in(pl.Series(changed, dtype=facts.schema[FILE]).implode()))
         for file, fact, stamp, result in facts.select(FILE, "fact", "time_ms", "result").iter_rows():
             self._facts.setdefault(file, []).append((fact, stamp, result))
             if fact == "direction":

@@ -299,7 +299,7 @@ def _runs(inputs: Inputs, found: Measurements, memo: dict[Any, Any]) -> tuple[Ru
     book: RunBook = memo.setdefault("book", RunBook())
 
     def make() -> Runs:
-        runs = book.update(inputs.files, inputs.table("run_facts"), found)
+        runs = book.update(inputs, found)
         known = {run.key: run for run in runs.runs}
         for keeper in ("upstream parts", "honest parts"):
             if keeper in memo:
