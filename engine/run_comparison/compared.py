@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from engine.problems import Problem
@@ -21,6 +22,8 @@ from engine.run_comparison.ranked import Tracker
 from engine.run_comparison.runs import Runs
 from engine.run_comparison.samples import Joined, MetricKey, Pooled, Samples, metric_keys
 from engine.run_comparison.series import Series
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -100,19 +103,38 @@ def _directions(keys: Sequence[MetricKey], hints: Sequence[str], rules: Sequence
     return found
 
 
-def _base_columns(
-    names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], samples: Samples, directions: list[str]
-) -> dict[str, Any]:
-    columns: dict[str, Any] = {
+class Names:
+    """What follows from the names of metrics alone, kept from one look to the next while these stay the same."""
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        self._known: dict[str, tuple[tuple[Any, ...], Any]] = {}
+
+    def once(self, what: str, basis: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What ``make`` says of ``basis``, asked once for the same."""
+        known = self._known.get(what)
+        if known is None or not all(a is b or a == b for a, b in zip(known[0], basis, strict=True)):
+            known = self._known[what] = basis, make()
+        found: T = known[1]
+        return found
+
+
+def _texts(names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], directions: list[str]) -> dict[str, Any]:
+    columns: dict[str, list[str]] = {
         name: [row[i] for row in names]
         for i, name in enumerate(("test", "verb", "resource", "subresource", "scope", "bucket"))
     }
     columns["unit"] = [key.unit for key in keys]
     columns["kind"] = [key.kind for key in keys]
     columns["metric"] = [key.metric for key in keys]
+    columns["direction"] = directions
+    return {name: pl.Series(name, values, dtype=pl.String) for name, values in columns.items()}
+
+
+def _base_columns(texts: dict[str, Any], samples: Samples) -> dict[str, Any]:
+    columns = dict(texts)
     columns["n_left"], columns["n_right"] = samples.left.sizes, samples.right.sizes
     columns["runs_left"], columns["runs_right"] = samples.left.behind, samples.right.behind
-    columns["direction"] = directions
     columns["row"] = np.arange(samples.count)
     columns["pooled"] = np.zeros(samples.count, dtype=bool)
     return columns
@@ -130,18 +152,24 @@ def _answer(
     return answer
 
 
-def upstream_compared(pool: upstream.Pool, found: Measurements, parameters: ComparisonParameters) -> Compared:
+def upstream_compared(
+    pool: upstream.Pool, found: Measurements, parameters: ComparisonParameters, known: Names
+) -> Compared:
     """Upstream's answer, over its own keys; share and PASS are the seed's rule, which upstream does not apply."""
     left, right = upstream.moments(pool.samples)
     answer = _answer(pool, parameters, (left, right))
     samples = pool.samples
-    one = [_first(found, codes) for codes in pool.codes]
-    keys = [MetricKey(*series[:8], series.unit) for series in one]
-    columns = _base_columns(pool.keys, keys, samples, _directions(keys, (), parameters.direction))
+
+    def texts() -> dict[str, Any]:
+        one = [_first(found, codes) for codes in pool.codes]
+        keys = [MetricKey(*series[:6], "", series.bucket, series.unit) for series in one]
+        whole = [MetricKey(*series[:8], series.unit) for series in one]
+        return _texts(pool.keys, keys, _directions(whole, (), parameters.direction))
+
+    columns = _base_columns(known.once("upstream", (pool.keys, pool.codes, parameters.direction), texts), samples)
     columns["mean_left"], columns["mean_right"] = left.mean, right.mean
     columns["ratio"], columns["p_value"], columns["matched"] = answer.ratio, answer.p_value, answer.matched
     columns["upstream_matched"] = answer.matched
-    columns["metric"] = ["" for _ in keys]
     both = (left.n > 0) & (right.n > 0)
     columns["verdict"] = [
         statistical.MISSING if not two else ("equivalent" if ok else "different")
@@ -161,18 +189,26 @@ def upstream_compared(pool: upstream.Pool, found: Measurements, parameters: Comp
 
 
 def design_compared(
-    pooled: Pooled, pool: upstream.Pool, found: Measurements, part: NDArray[np.bool_], parameters: ComparisonParameters
+    pooled: Pooled,
+    pool: upstream.Pool,
+    found: Measurements,
+    part: NDArray[np.bool_],
+    parameters: ComparisonParameters,
+    known: Names,
 ) -> Compared:
     """The seed design's answer over its metric set."""
     answer = design.compare(
         pooled.keys, pooled.samples, part, parameters.similarity, parameters.threshold, parameters.upper
     )
-    naming = name_rows(pooled, pool, found)
     rows = np.flatnonzero(part)
     keys = [pooled.keys[i] for i in rows]
-    columns = _base_columns(
-        naming.names, pooled.keys, pooled.samples, _directions(pooled.keys, (), parameters.direction)
-    )
+
+    def texts() -> dict[str, Any]:
+        names = name_rows(pooled, pool, found).names
+        return _texts(names, pooled.keys, _directions(pooled.keys, (), parameters.direction))
+
+    basis = pooled.keys, pool.keys, pool.codes, parameters.direction
+    columns = _base_columns(known.once("design", basis, texts), pooled.samples)
     columns["mean_left"], columns["mean_right"] = answer.mean_left, answer.mean_right
     lacking = part & ~answer.compared
     columns["mean_left"] = np.where(lacking, pooled.samples.left.means, answer.mean_left)
@@ -204,6 +240,8 @@ def _word(passed: bool | None) -> str:
 def _take(values: Any, rows: NDArray[np.int64]) -> Any:
     if rows.size == len(values):
         return values  # rows rise, so these are all
+    if isinstance(values, pl.Series):
+        return values.gather(rows)
     return values[rows] if isinstance(values, np.ndarray) else [values[i] for i in rows]
 
 
@@ -256,23 +294,32 @@ def prepare(
     runs: Runs,
     parameters: ComparisonParameters,
     tracker: Tracker,
+    known: Names,
     check: Callable[[], None],
 ) -> Prepared:
     """Name all rows and gather the evidence of upstream's pools. ``tracker``: what is known of theirs."""
-    naming = name_rows(pooled, pool, found)
-    lumps = [k for k, members in enumerate(naming.parts) if len(members) > 1 and not parameters.kinds]
+    whole = not parameters.kinds
+
+    def named() -> tuple[Naming, list[int], list[str], dict[str, Any]]:
+        naming = name_rows(pooled, pool, found)
+        lumps = [k for k, members in enumerate(naming.parts) if len(members) > 1 and whole]
+        firsts = [_first(found, pool.codes[k]) for k in lumps]
+        lump_keys = [
+            MetricKey(*first[:6], "", pool.keys[k].bucket, first.unit) for k, first in zip(lumps, firsts, strict=True)
+        ]
+        keys = [*pooled.keys, *lump_keys]
+        directions = _directions(keys, runs.directions, parameters.direction)
+        names = [*naming.names, *(tuple(pool.keys[k]) for k in lumps)]
+        return naming, lumps, directions, _texts(names, keys, directions)
+
+    basis = pooled.keys, pool.keys, pool.codes, whole, runs.directions, parameters.direction
+    naming, lumps, directions, texts = known.once("statistical", basis, named)
     rows = np.array(lumps, dtype=np.int64)
     lumped = Samples(Joined(None, pool.samples.left, rows), Joined(None, pool.samples.right, rows))
     samples = Samples(
         Joined(pooled.samples.left, pool.samples.left, rows), Joined(pooled.samples.right, pool.samples.right, rows)
     )
-    firsts = [_first(found, pool.codes[k]) for k in lumps]
-    lump_keys = [
-        MetricKey(*first[:6], "", pool.keys[k].bucket, first.unit) for k, first in zip(lumps, firsts, strict=True)
-    ]
-    keys = [*pooled.keys, *lump_keys]
-    directions = _directions(keys, runs.directions, parameters.direction)
-    columns = _base_columns([*naming.names, *(tuple(pool.keys[k]) for k in lumps)], keys, samples, directions)
+    columns = _base_columns(texts, samples)
     columns["pooled"][len(pooled.keys) :] = True
     columns["mean_left"], columns["mean_right"] = samples.left.means, samples.right.means
     only = np.zeros(pool.samples.count, dtype=bool)

@@ -16,6 +16,7 @@ from engine.run_comparison import changepoints, design, influence, resampling, u
 from engine.run_comparison.chunks import Measurements, measurements
 from engine.run_comparison.compared import (
     Compared,
+    Names,
     design_compared,
     prepare,
     statistical_compared,
@@ -126,7 +127,7 @@ class RunComparison:
         )
         if parameters.mode == "upstream":
             _both_sides(pool.samples)
-            compared = upstream_compared(pool, found, parameters)
+            compared = upstream_compared(pool, found, parameters, memo.setdefault("names", Names()))
         else:
             pooled_key = (keys, parameters.min_count, parameters.sample)
             by_run = parameters.sample == "run"
@@ -141,7 +142,7 @@ class RunComparison:
             _both_sides(pooled.samples)
             if parameters.mode == "design":
                 part = design.chosen(pooled.keys, parameters.percentiles, parameters.kinds)
-                compared = design_compared(pooled, pool, found, part, parameters)
+                compared = design_compared(pooled, pool, found, part, parameters, memo.setdefault("names", Names()))
             else:
                 part = _kinds_only(pooled, parameters.kinds)
                 compared = self._statistical(pooled, pool, found, part, chosen, runs, parameters, context, pooled_key)
@@ -239,7 +240,15 @@ class RunComparison:
             "prepared",
             (key, parameters.kinds, parameters.alpha, parameters.direction),
             lambda: prepare(
-                pooled, pool, found, part, runs, parameters, memo.setdefault("pools tracker", Tracker()), context.check
+                pooled,
+                pool,
+                found,
+                part,
+                runs,
+                parameters,
+                memo.setdefault("pools tracker", Tracker()),
+                memo.setdefault("names", Names()),
+                context.check,
             ),
         )
         return statistical_compared(prepared, pooled, pool, part, evidence, overall, scores, axis, changes, parameters)
