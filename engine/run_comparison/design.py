@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.run_comparison.chunks import Floats
 from engine.run_comparison.kinds import BY_NAME
-from engine.run_comparison.samples import MetricKey, Samples
+from engine.run_comparison.samples import MetricKey, Samples, Side
 from engine.stats.ranks import merge
 
 _PERCENTILE = re.compile(r"(?:perc|percentile|p)?[\s(_]*(\d{1,3}(?:\.\d+)?)\)?(?:th percentile)?", re.IGNORECASE)
@@ -35,7 +35,10 @@ class RatioSimilarity:
 
     def score(self, left: Floats, right: Floats) -> Floats:
         """1 for two zero means, 0 for means of different sign."""
-        a, b = left.mean(axis=1), right.mean(axis=1)
+        return self.of_means(left.mean(axis=1), right.mean(axis=1))
+
+    def of_means(self, a: Floats, b: Floats) -> Floats:
+        """The same from the means, which is all it takes: so no run is looked at twice."""
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.minimum(a, b) / np.maximum(a, b)
             ratio = np.where((a < 0) & (b < 0), np.maximum(a, b) / np.minimum(a, b), ratio)
@@ -115,22 +118,39 @@ def compare(
         kind = BY_NAME.get(key.kind)
         if kind is not None and kind.cutoff is not None and key.unit == "ms":
             cut[i] = kind.cutoff
-    empty = [np.full(k, np.nan) for _ in range(4)]
-    mean_left, mean_right, ratio, score = empty
-    compared = np.zeros(k, dtype=bool)
-    measure = SIMILARITIES[similarity]
-    for metrics, n1, n2 in samples.shapes():
-        metrics = metrics[part[metrics]]
-        if not (n1 and n2 and metrics.size):
-            continue
-        left = np.maximum(samples.left.rows(metrics, n1), cut[metrics][:, None])
-        right = np.maximum(samples.right.rows(metrics, n2), cut[metrics][:, None])
-        compared[metrics] = True
-        mean_left[metrics], mean_right[metrics] = left.mean(axis=1), right.mean(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio[metrics] = mean_left[metrics] / mean_right[metrics]
-        ratio[metrics] = np.where(mean_left[metrics] == mean_right[metrics], 1.0, ratio[metrics])
-        score[metrics] = measure.score(left, right)
-    with np.errstate(invalid="ignore"):
+    left, right = samples.left, samples.right
+    name = f"means from {cut.tobytes().hex()} of {np.packbits(part).tobytes().hex()}"
+    mean_left, mean_right = (side.once(name, lambda side: _means(side, cut, part)) for side in (left, right))
+    compared = part & (left.sizes > 0) & (right.sizes > 0)
+    mean_left, mean_right = (np.where(compared, means, np.nan) for means in (mean_left, mean_right))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(mean_left == mean_right, 1.0, mean_left / mean_right)
         matched = compared & (ratio >= lower) & (ratio <= upper)
+    measure = SIMILARITIES[similarity]
+    score = np.full(k, np.nan)
+    if isinstance(measure, RatioSimilarity):
+        score[compared] = measure.of_means(mean_left[compared], mean_right[compared])
+        return DesignAnswer(compared, mean_left, mean_right, ratio, score, matched)
+    for metrics, n1, n2 in samples.shapes():
+        metrics = metrics[compared[metrics]]
+        if metrics.size:
+            lowest = cut[metrics][:, None]
+            one, other = np.maximum(left.rows(metrics, n1), lowest), np.maximum(right.rows(metrics, n2), lowest)
+            score[metrics] = measure.score(one, other)
     return DesignAnswer(compared, mean_left, mean_right, ratio, score, matched)
+
+
+_BLOCK = 65_536
+"""Values looked at together: they stay in the cache."""
+
+
+def _means(side: Side, cut: Floats, part: NDArray[np.bool_]) -> Floats:
+    """Mean of each metric of ``part`` with values below its cutoff counting as the cutoff."""
+    found = np.full(side.count, np.nan)
+    for metrics, size in side.by_size():
+        metrics = metrics[part[metrics]]
+        step = max(1, _BLOCK // size)
+        for start in range(0, metrics.size, step):
+            some = metrics[start : start + step]
+            found[some] = np.maximum(side.rows(some, size), cut[some][:, None]).mean(axis=1)
+    return found

@@ -29,6 +29,9 @@ _FEW = 8
 _PIECE = 900
 """Windows made in one piece of work ahead: about a tenth of a second."""
 
+_ORDERED = 300_000
+"""Values of a side put in order in one piece of work ahead."""
+
 _BLOCK = 32_768
 """Values looked at together: they stay in the cache."""
 
@@ -56,31 +59,47 @@ class Ranked:
         self._row = np.full(samples.count, -1, dtype=np.int64)
         self._row[metrics] = np.arange(metrics.size)
         self._logarithmic = evidence.logarithmic[metrics]
-        self._left, self._right = self._sorted(left, 3), self._sorted(right, 2)
         self._n1, self._n2 = left.sizes[metrics], right.sizes[metrics]
         self._u, self._ties = np.zeros(metrics.size), np.zeros(metrics.size)
         self._squares = np.zeros((2, metrics.size))
-        for rows, n1, n2 in self._shapes(np.arange(metrics.size)):
-            x, y = self._left[rows, :, :n1], self._right[rows, :, :n2]
-            merged = merge(x[:, _RAW], y[:, _RAW])
-            self._u[rows], self._ties[rows] = merged.u_left, merged.tie_term
-            self._squares[0, rows], self._squares[1, rows] = squares(x[:, _CHANGED]), squares(y[:, _CHANGED])
-            for row, one, other in zip(rows.tolist(), x[:, _RAW], y[:, _RAW], strict=True):
-                self._left[row, _CROSSED, :n1] = other.searchsorted(one)
-        self._windows = PairWindows(metrics.size, _GROUPS, int(max(self._n1.max(initial=0), self._n2.max(initial=0))))
-        self._next = 0
+        largest = int(max(self._n1.max(initial=0), self._n2.max(initial=0)))
+        self._windows = PairWindows(metrics.size, _GROUPS, largest)
+        self._left, self._right = self._empty(self._n1, 3), self._empty(self._n2, 2)
+        self._built = 0
 
-    def _sorted(self, side: Side, planes: int) -> Floats:
-        """Samples sorted, as they are and transformed: [metrics, planes, values], infinite behind the last."""
-        sizes = side.sizes[self._metrics]
+    @staticmethod
+    def _empty(sizes: Numbers, planes: int) -> Floats:
         most = int(sizes.max(initial=0))
-        found = np.full((self._metrics.size, planes, most + max(most // 4, 16)), np.inf)
+        return np.full((sizes.size, planes, most + max(most // 4, 16)), np.inf)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all samples are in order."""
+        return self._built == self._metrics.size
+
+    def build(self) -> None:
+        """Put the samples of some more metrics in order."""
+        largest = max(int(self._n1.max(initial=1)), int(self._n2.max(initial=1)))
+        stop = min(self._built + max(1, _ORDERED // largest), self._metrics.size)
+        rows, self._built = np.arange(self._built, stop), stop
+        for own, side in ((self._left, self.samples.left), (self._right, self.samples.right)):
+            self._order(own, side, rows)
+        for group, n1, n2 in self._shapes(rows):
+            x, y = self._left[group][:, :, :n1], self._right[group][:, :, :n2]
+            merged = merge(x[:, _RAW], y[:, _RAW])
+            self._u[group], self._ties[group] = merged.u_left, merged.tie_term
+            self._squares[0, group], self._squares[1, group] = squares(x[:, _CHANGED]), squares(y[:, _CHANGED])
+            for row, one, other in zip(group.tolist(), x[:, _RAW], y[:, _RAW], strict=True):
+                self._left[row, _CROSSED, :n1] = other.searchsorted(one)
+
+    def _order(self, own: Floats, side: Side, rows: Numbers) -> None:
+        """Samples sorted, as they are and transformed: [metrics, planes, values], infinite behind the last."""
+        sizes = side.sizes[self._metrics[rows]]
         for size in np.unique(sizes).tolist():
-            rows = np.flatnonzero(sizes == size)
-            values = np.sort(side.rows(self._metrics[rows], size), axis=1)
-            found[rows, _RAW, :size] = values
-            found[rows, _CHANGED, :size] = self._transformed(rows, values)
-        return found
+            some = rows[sizes == size]
+            values = np.sort(side.rows(self._metrics[some], size), axis=1)
+            own[some, _RAW, :size] = values
+            own[some, _CHANGED, :size] = self._transformed(some, values)
 
     def _transformed(self, rows: Numbers, values: Floats) -> Floats:
         logarithmic = self._logarithmic[rows].reshape(-1, *(1,) * (values.ndim - 1))
@@ -299,7 +318,7 @@ class Tracker:
         found = None
         before, self._only = self._only, only
         same = before is only or (before is not None and only is not None and np.array_equal(before, only))
-        if ranked is not None and ranked.alpha == alpha and same:
+        if ranked is not None and ranked.ready and ranked.alpha == alpha and same:
             found = ranked.follow(samples, check)
         if found is not None and ranked is not None and not ranked.worn:
             self._ranked = ranked
@@ -315,5 +334,7 @@ class Tracker:
         if self._ranked is None:
             samples, evidence, alpha = self._last
             self._ranked = Ranked(samples, evidence, alpha, self._only)
+        if not self._ranked.ready:
+            self._ranked.build()
             return True
         return self._ranked.ahead()
