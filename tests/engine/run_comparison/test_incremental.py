@@ -9,6 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.live.session import LiveSettings, Session
+from engine.result import Result
+from engine.run_comparison import ranked, resampling
+from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.view import VIEW
+from engine.stats import balls
+from engine.view import Context
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
 
@@ -87,6 +94,69 @@ def test_choices_one_after_another_give_what_a_fresh_look_gives(tmp_path: Path) 
         assert warm.same_as(fresh), choice
         verdicts.add(str(fresh.tables["metrics"].get_column("verdict").to_list()))
     assert len(verdicts) > 3
+
+
+def _agree(warm: Result, fresh: Result, what: object) -> None:
+    """Equal tables and summary; where differences of pairs are equal but for rounding, ratios may differ by that."""
+    for name, table in fresh.tables.items():
+        told = warm.tables[name]
+        assert told.columns == table.columns and told.height == table.height, (what, name)
+        for column in table.columns:
+            one, other = told.get_column(column), table.get_column(column)
+            if column.startswith(("ratio", "evidence")):
+                assert one.is_null().equals(other.is_null()), (what, name, column)
+                np.testing.assert_allclose(
+                    one.fill_null(0.0), other.fill_null(0.0), rtol=1e-12, err_msg=f"{what} {name}"
+                )
+            else:
+                assert one.equals(other), (what, name, column)
+    assert warm.summary == fresh.summary and warm.problems == fresh.problems, what
+
+
+@pytest.mark.parametrize("mode", ["upstream", "design", "statistical"])
+def test_a_long_history_and_whatever_happens_next(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live session that has made itself ready for arrivals tells what a new one tells, whatever comes."""
+    monkeypatch.setattr(ranked, "_WORTH", 100)
+    monkeypatch.setattr(balls, "SMALL", 8)
+    monkeypatch.setattr(resampling, "SMALL", 8)
+    rng = np.random.default_rng(17)
+    root = tmp_path / "root"
+    for job in SIDES["left"] + SIDES["right"]:
+        for number in range(13):
+            write_run(root, job, 100 + number, _files(rng), hour=2 * number)
+    options = {"mode": mode, "select": "all", "draws": 40, "change_p": 0.3, "change_window": 6, **SIDES}
+    parameters = ComparisonParameters(**options)
+
+    def session() -> Session:
+        return Session([root], [VIEW], settings=LiveSettings(cache=False))
+
+    live = session()
+    live.scan()
+    kept: dict[str, int] = {}
+    for number in range(12):
+        warm = live.compute("run-comparison", parameters, now_ms=1_785_000_000_000)
+        other = session()
+        other.scan(final=True)
+        _agree(warm, other.compute("run-comparison", parameters, now_ms=1_785_000_000_000), number)
+        memo = live._memos["run-comparison"]
+        tracker, draws = memo.get("tracker"), memo.get("draws", {})
+        kept["evidence"] = kept.get("evidence", 0) + (tracker is not None and tracker._ranked is not None)
+        kept["draws"] = kept.get("draws", 0) + sum(part.n > 13 for part in draws.values())
+        while VIEW.prepare(live.inputs("run-comparison"), Context(now_ms=0, memo=memo)):
+            pass
+        job = ("left-job", "right-job")[number % 2]
+        if number == 6:
+            write_run(root, job, 50, _files(rng), hour=3)  # earlier than all others by number, in their midst by time
+        elif number == 8:
+            shutil.rmtree(root / job / "104")
+        elif number == 9:
+            write_run(root, job, 300 + number - 2, _files(rng), hour=60 + number - 2)  # another one in the same folder
+        elif number == 10:
+            write_run(root, job, 400, {"APIResponsiveness_new_T.json": api_file(5.0, Verb="NEW")}, hour=70)
+        else:
+            write_run(root, job, 300 + number, _files(rng), hour=60 + number)
+        live.scan()
+    assert mode != "statistical" or (kept["evidence"] >= 6 and kept["draws"] >= 10)
 
 
 def test_a_run_that_did_not_change_is_looked_up_once(tmp_path: Path) -> None:
