@@ -21,6 +21,10 @@ LARGE_CELLS = 2_000_000
 MANY_CLASSES = 400
 """Above so many classes the multivariate methods fit this many by time and the rest as one."""
 
+MANY_CALLED, FEWEST_APART = 80, 30
+"""The same where calls are known too, so that each class has two costs: at most this many, and half as many as there are
+intervals, if that is more than the other number; those with the largest shares of time and calls."""
+
 
 @dataclass
 class Fits:
@@ -80,17 +84,28 @@ class Fits:
         high = self.x.max(axis=0, initial=0.0)
         return np.asarray((low < high * 2) & (high - low <= NO_SPREAD * high) & ((self.x > 0).sum(axis=0) > 1))
 
+    def _apart(self) -> int:
+        """How many classes are fitted each alone."""
+        if self.calls is None:
+            return MANY_CLASSES
+        return int(np.clip(len(self.y) // 2, FEWEST_APART, MANY_CALLED))
+
     def _few(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Times and calls with the smallest classes joined into one, and the class -> column map."""
         x, calls = self.x, self.calls
         classes = x.shape[1]
-        if classes <= MANY_CLASSES:
+        apart = self._apart()
+        if classes <= apart:
             return x, calls, np.arange(classes)
         if "few" not in self.kept:
-            order = np.argsort(-x.sum(axis=0), kind="stable")
-            place = np.full(classes, MANY_CLASSES)
-            place[order[:MANY_CLASSES]] = np.arange(MANY_CLASSES)
-            top = order[:MANY_CLASSES]
+            weight = x.sum(axis=0)
+            if calls is not None:
+                called = calls.sum(axis=0)
+                weight = weight / max(float(weight.sum()), 1e-300) + called / max(float(called.sum()), 1e-300)
+            order = np.argsort(-weight, kind="stable")
+            place = np.full(classes, apart)
+            place[order[:apart]] = np.arange(apart)
+            top = order[:apart]
 
             def join(table: np.ndarray) -> np.ndarray:
                 rest = np.delete(table, top, axis=1).sum(axis=1)
@@ -101,7 +116,7 @@ class Fits:
         return found
 
     def _spread(self, costs: Costs, place: np.ndarray) -> Costs:
-        if len(place) == len(costs.time) and len(place) <= MANY_CLASSES:
+        if len(place) <= self._apart():
             return costs
         ahead = None if costs.ahead is None else costs.ahead[place]
         return Costs(
@@ -130,7 +145,7 @@ class Fits:
             self.context.check()
             x, calls, place = self._few()
             found = breaks.attribute(x, calls, self.y, self.seconds, self.recipe, self.level)
-            if len(place) > MANY_CLASSES:
+            if len(place) > self._apart():
                 found = _unlump(found, place, self.x, self.calls)
             self.kept["default"] = found
         result: Attribution = self.kept["default"]
@@ -240,12 +255,17 @@ class Fits:
 
 
 def _unlump(found: Attribution, place: np.ndarray, x: np.ndarray, calls: np.ndarray | None) -> Attribution:
-    """Classes that were fitted as one get its CPU by their time."""
+    """Classes that were fitted as one get its CPU by what their time and calls cost in it."""
     last = len(found.total) - 1
-    time = np.maximum(x, 0).sum(axis=0)
     small = place == last
-    rest = float(time[small].sum())
-    share = np.where(small, time / rest if rest > 0 else 0.0, 1.0)
+    time = np.maximum(x, 0).sum(axis=0)
+    part = time * found.time[last]
+    if calls is not None:
+        part = part + np.maximum(calls, 0).sum(axis=0) * found.call[last]
+    if not part[small].sum() > 0:
+        part = time
+    rest = float(part[small].sum())
+    share = np.where(small, part / rest if rest > 0 else 0.0, 1.0)
     total = found.total[place] * share
     low, high = found.low[place] * share, found.high[place] * share
     # nothing is known of a single small class but what all of them take together

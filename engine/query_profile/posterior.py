@@ -16,13 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 
 TAILS = 8.0
-"""Degrees of freedom of the t prior of log costs."""
+"""Degrees of freedom of the t prior of log costs where the search for the mode begins, and"""
 
-ASLEEP, DEEP, DEPTH = 0.05, -4.0, 2.5
-"""A class may also be one of few that hardly use CPU (they sleep, or wait for locks): chance, mean of its log cost
-relative to the common one, and standard deviation."""
+ALL_TAILS = np.array([5.0, 10.0, 60.0])
+"""those that each chain chooses from: from heavy tails to a normal prior."""
 
-SMALL_BACKGROUND = 0.01
+ASLEEP, DEEP, DEPTH = 0.1, -5.0, 1.5
+"""A class may also be one of few that hardly use CPU (they sleep, or wait for locks): chance (of the first guess), mean of
+its log cost relative to the common one, and standard deviation."""
+
+GUESSES = 20.0
+"""The chance is learnt; the first guess counts as much as so many classes."""
+
+SMALL_BACKGROUND = 0.0005
 """A background has a prior density ~ 1/(background + this), as a share of the median interval."""
 
 WIDEST = 1.0
@@ -44,7 +50,7 @@ FEWEST_CHAINS = 30
 
 _LOG_TAU = np.linspace(math.log(0.03), math.log(6.0), 48)
 _LOG_NOISE = np.linspace(math.log(0.002), 0.0, 60)
-_T_PEAK = math.gamma((TAILS + 1) / 2) / math.gamma(TAILS / 2) / math.sqrt(TAILS * math.pi)
+_LOG_PEAK = np.array([math.lgamma((n + 1) / 2) - math.lgamma(n / 2) - 0.5 * math.log(n * math.pi) for n in ALL_TAILS])
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
     tau = start.spread * np.exp(0.3 * random.standard_normal(chains))
     sigma = np.full(chains, noise)
     tails, asleep = np.ones((chains, j)), np.zeros((chains, j), bool)
+    choice, chance = np.ones(chains, int), np.full(chains, ASLEEP)
     to_v = np.linalg.inv(spread_out)
     step = 1.2 / size**0.25
     kept: list[np.ndarray] = []
@@ -130,10 +137,15 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
         # what the classes have in common, given their costs: those that are awake count
         off = v[:, :j] - mean[:, None]
         ratio = off * off / (tau**2)[:, None]
-        awake = (1 - ASLEEP) * _T_PEAK / tau[:, None] * (1 + ratio / TAILS) ** (-(TAILS + 1) / 2)
-        deep = ASLEEP / (DEPTH * math.sqrt(2 * math.pi)) * np.exp(-0.5 * ((off - DEEP) / DEPTH) ** 2)
+        degrees = ALL_TAILS[choice][:, None]
+        share = np.log1p(ratio / degrees)
+        awake = (1 - chance)[:, None] / tau[:, None] * np.exp(_LOG_PEAK[choice][:, None] - (degrees + 1) / 2 * share)
+        deep = chance[:, None] / (DEPTH * math.sqrt(2 * math.pi)) * np.exp(-0.5 * ((off - DEEP) / DEPTH) ** 2)
         asleep = random.random((chains, j)) * (awake + deep) < deep
-        tails = random.gamma((TAILS + 1) / 2, 1.0, (chains, j)) / ((TAILS + ratio) / 2)
+        chance = random.beta(ASLEEP * GUESSES + asleep.sum(axis=1), (1 - ASLEEP) * GUESSES + (~asleep).sum(axis=1))
+        choice = _choose(np.where(asleep, 0.0, ratio), (~asleep).sum(axis=1), random)
+        degrees = ALL_TAILS[choice][:, None]
+        tails = random.gamma((degrees + 1) / 2, 1.0, (chains, j)) / ((degrees + ratio) / 2)
         counted = np.where(asleep, 0.0, tails)
         weight = np.maximum(counted.sum(axis=1), 0.5)
         mean = (counted * v[:, :j]).sum(axis=1) / weight + random.standard_normal(chains) * tau / np.sqrt(weight)
@@ -225,6 +237,18 @@ def _pick(log_chance: np.ndarray, grid: np.ndarray, random: np.random.Generator)
     place = (random.random(len(chance))[:, None] * chance[:, -1:] > chance).sum(axis=1)
     jitter = random.uniform(-0.5, 0.5, len(chance)) * (grid[1] - grid[0])
     return np.asarray(np.exp(grid[np.minimum(place, len(grid) - 1)] + jitter))
+
+
+def _choose(ratio: np.ndarray, awake: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Which of ``ALL_TAILS`` each chain takes (C,), by the chance of its squared distances (C, J) in units of tau (0 of
+    those that do not count) and the number of classes ``awake`` (C,)."""
+    log_chance = np.stack(
+        [
+            awake * peak - (degrees + 1) / 2 * np.log1p(ratio / degrees).sum(axis=1)
+            for degrees, peak in zip(ALL_TAILS, _LOG_PEAK, strict=True)
+        ]
+    )
+    return np.asarray(np.argmax(log_chance + random.gumbel(size=log_chance.shape), axis=0))
 
 
 def _together(

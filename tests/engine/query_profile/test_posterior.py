@@ -14,16 +14,21 @@ UNKNOWN = np.full(720, np.nan)
 
 
 @pytest.mark.parametrize("name", ["costs log-sd 1", "bursty and a sleeper", "outlier intervals"])
-def test_intervals_cover_and_the_attribution_is_better_than_plain_methods(name: str) -> None:
-    case = scenario(name, 31)
-    found = attribute(case.x, None, case.y, UNKNOWN, Recipe())
-    major = case.truth > 0.01 * case.truth.sum()
-    inside = (found.low <= case.truth) & (case.truth <= found.high)
-    assert inside[major].mean() >= 0.75
-    assert np.median((found.high - found.low)[major] / case.truth[major]) < 1
-    assert error(found.total, case.truth) < 1.05 * min(
-        error(total, case.truth) for total in plain_methods(case.x, case.y).values()
-    )
+def test_intervals_cover_and_the_attribution_is_no_worse_than_the_best_method(name: str) -> None:
+    """Means over three draws: on a single one, some method of many is always lucky."""
+    wrong, covered, others = [], [], []
+    for seed in (31, 32, 33):
+        case = scenario(name, seed)
+        found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=50))
+        major = case.truth > 0.01 * case.truth.sum()
+        inside = (found.low <= case.truth) & (case.truth <= found.high)
+        covered.append(inside[major].mean())
+        assert np.median((found.high - found.low)[major] / case.truth[major]) < 1
+        wrong.append(error(found.total, case.truth))
+        totals = plain_methods(case.x, case.y, ("wlr", "ols", "nnls", "nnls+bg", "em100", "eb"))
+        others.append([error(total, case.truth) for total in totals.values()])
+    assert np.mean(covered) >= 0.8
+    assert np.mean(wrong) < 1.04 * np.mean(others, axis=0).min()
 
 
 def test_a_lag_is_found_and_taken_back() -> None:
