@@ -143,7 +143,12 @@ def _convert(found: Option, value: Any) -> Any:
         if isinstance(part, (int, float)) and (
             (found.low is not None and not part >= found.low) or (found.high is not None and not part <= found.high)
         ):
-            low = "-∞" if found.low is None else f"{found.low:g}"
-            high = "∞" if found.high is None else f"{found.high:g}"
+            low = "-∞" if found.low is None else bound(found.low)
+            high = "∞" if found.high is None else bound(found.high)
             raise BadOption(f"{found.key}: {part} is not within {low} to {high}")
     return taken
+
+
+def bound(number: float) -> str:
+    """A bound of an option as one would type it: whole numbers with all their digits."""
+    return str(int(number)) if float(number).is_integer() else f"{number:g}"

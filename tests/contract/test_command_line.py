@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine import views
+from engine.parameters import bound
 from tui.__main__ import main
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +79,7 @@ def test_other_formats(capfdbinary: pytest.CaptureFixture[bytes], data: Path) ->
 @pytest.mark.parametrize(
     ("option", "wanted"),
     [
-        ("scale=-1", "not within"),
+        ("scale=-1", "not within 0 to ∞"),
         ("scale=abc", "scale"),
         ("mode=odd", "plain, absolute"),
         ("scal=1", "did you mean 'scale'"),
@@ -328,3 +329,7 @@ def test_ctrl_c_exits_130(
     monkeypatch.setattr("engine.live.follow.Follower.visit", interrupted)
     code, out, err = report(capfdbinary, data)
     assert (code, out, err) == (130, b"", "")
+
+
+def test_bounds_of_options_are_told_with_all_their_digits() -> None:
+    assert [bound(number) for number in (2**20, 1.0, 0.05, -3)] == ["1048576", "1", "0.05", "-3"]

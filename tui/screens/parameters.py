@@ -8,6 +8,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from engine.parameters import bound
 from tui.screens.box import Box, about
 from tui.screens.prompt import ask
 from tui.widgets.control import STEPS, stepped
@@ -101,8 +102,8 @@ class ParametersScreen(Box[None]):
         if option.choices:
             facts.append(("choices", ", ".join(option.choices), ""))
         elif option.low is not None or option.high is not None:
-            low = "" if option.low is None else f"from {option.low:g} "
-            high = "" if option.high is None else f"to {option.high:g}"
+            low = "" if option.low is None else f"from {bound(option.low)} "
+            high = "" if option.high is None else f"to {bound(option.high)}"
             facts.append(("range", low + high, ""))
         self.query_one(Facts).show(facts)
 
