@@ -8,6 +8,7 @@ import polars as pl
 
 from engine.broker_load import tables
 from engine.broker_load.cluster import Cluster
+from engine.broker_load.draft import Draft
 from engine.broker_load.model import Model
 from engine.broker_load.samples import Weights
 from engine.inputs import Inputs
@@ -27,9 +28,7 @@ def add(
     inputs: Inputs,
     built: Model | None,
     chosen: Cluster | None,
-    frames: dict[str, pl.DataFrame],
-    findings: list[Finding],
-    notes: list[str],
+    draft: Draft,
     weights: Weights,
 ) -> None:
     """Add upstream's rows to ``brokers`` and ``replicas``, and the table of differences."""
@@ -38,26 +37,28 @@ def add(
     differences: list[tuple[str, str, str, float, float, str]] = []
     if given.height:
         shown = _chosen(given)
-        ours = frames.get("brokers", tables.BROKERS.empty())
+        ours = draft.frames.get("brokers", tables.BROKERS.empty())
         rows = tables.BROKERS.frame(
             shown.select(
                 "broker", "host", "rack", "state", *_SHARED, "nw_in_cap_kbs", "nw_out_cap_kbs", "disk_cap_mb",
                 pl.lit("upstream").alias("source"),
             )
         )  # fmt: skip
-        frames["brokers"] = tables.BROKERS.sorted(pl.concat([ours, rows]))
+        draft.frames["brokers"] = tables.BROKERS.sorted(pl.concat([ours, rows]))
         _rederive(given, differences)
         _hosts(given, inputs.table("answer_hosts"), differences)
-        _directories(inputs.table("answer_dirs"), shown, frames, differences)
+        _directories(inputs.table("answer_dirs"), shown, draft.frames, differences)
         if built is not None and chosen is not None and (built.rounds or built.finished is not None):
             _against_model(shown, ours, differences)
     if records.height:
-        frames["replicas"] = pl.concat([frames.get("replicas", tables.REPLICAS.empty()), _replicas(records, weights)])
+        draft.frames["replicas"] = pl.concat(
+            [draft.frames.get("replicas", tables.REPLICAS.empty()), _replicas(records, weights)]
+        )
         if given.height:
             _against_records(given, records, differences)
     if given.height or records.height:
         differences.sort()
-        frames["answer_differences"] = tables.DIFFERENCES.frame(
+        draft.frames["answer_differences"] = tables.DIFFERENCES.frame(
             pl.DataFrame(
                 differences,
                 schema={
@@ -67,15 +68,17 @@ def add(
                 orient="row",
             )
         )  # fmt: skip
-        notes.append(f"Cruise Control answers are shown as source upstream; {len(differences)} of their numbers differ")
+        draft.notes.append(
+            f"Cruise Control answers are shown as source upstream; {len(differences)} of their numbers differ"
+        )
         internal = [d for d in differences if d[5] != "the model"]
         if internal:
-            findings.append(
+            draft.findings.append(
                 Finding("moderate", "upstream answer", f"{len(internal)} numbers contradict its own others")
             )
     goals = inputs.table("answer_goals")
     if goals.height:
-        frames["answer_goals"] = tables.ANSWER_GOALS.frame(goals.select(list(tables.ANSWER_GOALS.schema)))
+        draft.frames["answer_goals"] = tables.ANSWER_GOALS.frame(goals.select(list(tables.ANSWER_GOALS.schema)))
 
 
 def _chosen(given: pl.DataFrame) -> pl.DataFrame:

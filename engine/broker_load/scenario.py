@@ -13,6 +13,7 @@ import polars as pl
 from engine.broker_load import assemble, cluster, estimate, failover, tables
 from engine.broker_load.balance import Thresholds
 from engine.broker_load.cluster import HOST_RESOURCES, RESOURCES, Cluster
+from engine.broker_load.draft import Draft
 from engine.broker_load.model import Model
 from engine.broker_load.options import BrokerLoadParameters
 from engine.broker_load.readers.common import text_of
@@ -30,10 +31,7 @@ def standing(
     model: Model,
     chosen: Cluster,
     parameters: BrokerLoadParameters,
-    frames: dict[str, pl.DataFrame],
-    summary: dict[str, Any],
-    findings: list[Finding],
-    headline: list[Headline],
+    draft: Draft,
 ) -> None:
     """Tables ``failures`` (worst first) and ``rolling_restart``, and whether one failure cannot be survived."""
     topology, rules, thresholds = chosen.topology, parameters.rules(), parameters.thresholds()
@@ -47,9 +45,11 @@ def standing(
             if 1 < sizes[place] < topology.alive.sum():
                 rows.append(_rack(chosen, (index == place) & topology.alive, name, rules, thresholds))
     rows.sort(key=_badness)
-    frames["failures"] = tables.FAILURES.frame({c.name: [r[c.name] for r in rows] for c in tables.FAILURES.columns})
+    draft.frames["failures"] = tables.FAILURES.frame(
+        {c.name: [r[c.name] for r in rows] for c in tables.FAILURES.columns}
+    )
     if topology.brokers <= MATRIX_LIMIT:
-        frames["rolling_restart"] = _rolling(chosen, found, thresholds)
+        draft.frames["rolling_restart"] = _rolling(chosen, found, thresholds)
     single = [row for row in rows if str(row["failure"]).startswith("broker ")]
     lost = [row for row in single if row["leaderless"] or row["breaches"]]
     for row in lost:
@@ -58,14 +58,16 @@ def standing(
             what.append(_many(row["leaderless"], "partition") + " without a leader")
         if row["breaches"]:
             what.append(_many(row["breaches"], "capacity threshold") + f" newly broken, {row['worst']}")
-        findings.append(Finding("severe", f"loss of {row['failure']}", "not survivable: " + "; ".join(what)))
+        draft.findings.append(Finding("severe", f"loss of {row['failure']}", "not survivable: " + "; ".join(what)))
     percents = [float(row["headroom_pct"]) for row in single if row["headroom_pct"] is not None]  # type: ignore[arg-type]
-    summary["unsurvivable_single_failures"] = len(lost)
-    summary["n_plus_1_headroom_pct"] = min(percents) if percents else None
+    draft.summary["unsurvivable_single_failures"] = len(lost)
+    draft.summary["n_plus_1_headroom_pct"] = min(percents) if percents else None
     if single:
         worst = rows[0]
         text = f"{len(lost)} of {len(single)} not survivable" if lost else "each survivable"
-        headline.append(Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok"))
+        draft.headline.append(
+            Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok")
+        )
 
 
 def _many(count: object, noun: str) -> str:
@@ -150,35 +152,34 @@ def add(
     chosen: Cluster,
     inputs: Inputs,
     parameters: BrokerLoadParameters,
-    frames: dict[str, pl.DataFrame],
-    summary: dict[str, Any],
-    findings: list[Finding],
-    notes: list[str],
-    problems: list[Problem],
-    headline: list[Headline],
+    draft: Draft,
 ) -> None:
     """Tables of the what-if that the parameters ask for."""
     if parameters.fail:
-        _fail(model, chosen, parameters, frames, summary, findings, notes, problems, headline)
+        _fail(model, chosen, parameters, draft)
     if parameters.demote:
         marked, unknown = failover.select(chosen.topology, parameters.demote)
         for word in unknown:
-            notes.append(f"demote: no broker, rack or host is called {word!r}")
-            problems.append(Problem.at("-o demote", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
+            draft.notes.append(f"demote: no broker, rack or host is called {word!r}")
+            draft.problems.append(
+                Problem.at("-o demote", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME")
+            )
         rows, new, sums = failover.demote(chosen, marked)
         states = [
             "DEMOTED" if gone and state == "ALIVE" else state
             for gone, state in zip(marked.tolist(), chosen.states, strict=True)
         ]
-        frames["scenario_brokers"] = _scenario_brokers(chosen, sums, parameters.thresholds(), states)
+        draft.frames["scenario_brokers"] = _scenario_brokers(chosen, sums, parameters.thresholds(), states)
         after, changed = _reordered(chosen.topology, marked, rows, new)
-        frames["scenario_moves"] = _moves(chosen.topology, changed, after.leader[changed], after, None)
+        draft.frames["scenario_moves"] = _moves(chosen.topology, changed, after.leader[changed], after, None)
         stay = int(np.append(marked, False)[chosen.topology.leader].sum()) - len(rows)
-        notes.append(f"demotion moves {len(rows)} leaders" + (f"; {stay} have no other live replica" if stay else ""))
+        draft.notes.append(
+            f"demotion moves {len(rows)} leaders" + (f"; {stay} have no other live replica" if stay else "")
+        )
     if parameters.reassignment is not None or parameters.apply_plan:
-        _reassign(model, chosen, inputs, parameters, frames, notes, problems)
+        _reassign(model, chosen, inputs, parameters, draft)
     if parameters.add_brokers:
-        frames["add_brokers"] = _add_brokers(chosen, parameters.add_brokers)
+        draft.frames["add_brokers"] = _add_brokers(chosen, parameters.add_brokers)
 
 
 def _reordered(topology: Topology, demoted: np.ndarray, rows: np.ndarray, new: Ints) -> tuple[Topology, np.ndarray]:
@@ -197,30 +198,27 @@ def _fail(
     model: Model,
     chosen: Cluster,
     parameters: BrokerLoadParameters,
-    frames: dict[str, pl.DataFrame],
-    summary: dict[str, Any],
-    findings: list[Finding],
-    notes: list[str],
-    problems: list[Problem],
-    headline: list[Headline],
+    draft: Draft,
 ) -> None:
     failed, unknown = failover.select(chosen.topology, parameters.fail)
     for word in unknown:
-        notes.append(f"fail: no broker, rack or host is called {word!r}")
-        problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
-        findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host is called so"))
+        draft.notes.append(f"fail: no broker, rack or host is called {word!r}")
+        draft.problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
+        draft.findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host is called so"))
     rules, thresholds = parameters.rules(), parameters.thresholds()
     found = failover.after(chosen, failed, rules)
     words = assemble.breaches(chosen, found, thresholds)
-    frames["failover_leaders"] = assemble.failover_leaders(model, found)
-    frames["failover_brokers"] = assemble.failover_brokers(chosen, found, words)
-    frames["failover_min_isr"] = assemble.failover_min_isr(model, found, failover.min_isr_of(chosen.topology, rules))
+    draft.frames["failover_leaders"] = assemble.failover_leaders(model, found)
+    draft.frames["failover_brokers"] = assemble.failover_brokers(chosen, found, words)
+    draft.frames["failover_min_isr"] = assemble.failover_min_isr(
+        model, found, failover.min_isr_of(chosen.topology, rules)
+    )
     election = found.election
     leaderless = int((election.moved & (election.new < 0)).sum())
     moved = int((election.moved & (election.new >= 0)).sum())
     under = int((election.under & ~election.under_before).sum())
     room = failover.headroom(chosen, failed, {r: found.sums.of(r) for r in RESOURCES}, thresholds)
-    summary |= {
+    draft.summary |= {
         "failed_brokers": [int(i) for i in chosen.topology.ids[failed].tolist()],
         "failover_moved": moved,
         "failover_leaderless": leaderless,
@@ -231,11 +229,11 @@ def _fail(
     level = "severe" if leaderless or room.breaches else "ok"
     text = f"{moved} leaders move, {leaderless} leaderless, {under} under min ISR"
     # First, as what was just asked: a narrow screen shows the first entries only.
-    headline.insert(0, Headline(f"if {names} fail", text, f"{room.breaches} breaches", level))  # type: ignore[arg-type]
+    draft.headline.insert(0, Headline(f"if {names} fail", text, f"{room.breaches} breaches", level))  # type: ignore[arg-type]
     if leaderless or room.breaches:
         broken = _many(room.breaches, "capacity threshold")
         detail = f"{_many(leaderless, 'partition')} without a leader, {broken} newly broken"
-        findings.append(Finding("severe", f"failure of {names}", detail))
+        draft.findings.append(Finding("severe", f"failure of {names}", detail))
 
 
 def _scenario_brokers(
@@ -282,14 +280,12 @@ def _reassign(
     chosen: Cluster,
     inputs: Inputs,
     parameters: BrokerLoadParameters,
-    frames: dict[str, pl.DataFrame],
-    notes: list[str],
-    problems: list[Problem],
+    draft: Draft,
 ) -> None:
     """Loads after the replicas lie as planned: the leader stays if it keeps a replica, else the first one leads."""
     if parameters.reassignment is not None:
         rows, found = read_plan(parameters.reassignment.name, text_of(parameters.reassignment.data))
-        problems.extend(found)
+        draft.problems.extend(found)
         plan = tables.PLANS.frame(rows)
     else:
         plan = inputs.table("plans")
@@ -298,9 +294,9 @@ def _reassign(
     here = pl.DataFrame({"topic": topology.topic_names, "partition": topology.partition, "p": np.arange(topology.size)})
     known = plan.join(here, on=["topic", "partition"], how="inner", maintain_order="left")
     if known.height < plan.height:
-        notes.append(f"reassignment: {_many(plan.height - known.height, 'partition')} not in this cluster")
+        draft.notes.append(f"reassignment: {_many(plan.height - known.height, 'partition')} not in this cluster")
     if not known.height:
-        notes.append("reassignment: nothing to apply")
+        draft.notes.append("reassignment: nothing to apply")
         return
     planned = dict(zip(known["p"].to_list(), known["replicas"].to_list(), strict=True))
     lists = topology.replica_lists.to_list()
@@ -319,7 +315,7 @@ def _reassign(
     }
     for new in sorted({b for p in order for b in planned[p]} - set(brokers)):
         brokers[new] = Broker(f"broker-{new}", "", True, True)
-        notes.append(f"reassignment: broker {new} is not known; its capacity is the default entry's, if any")
+        draft.notes.append(f"reassignment: broker {new} is not known; its capacity is the default entry's, if any")
     none = pl.Series("e", [[]] * topology.size, dtype=pl.List(pl.Int32))
     after = build(
         pl.DataFrame(
@@ -348,9 +344,11 @@ def _reassign(
     loads = estimate.as_upstream(after, model.values, parameters.settings().weights)
     shown = Cluster(after, capacities, loads, cluster.sums(after, loads, True))
     rows_moved = np.array(order, np.int64)
-    frames["scenario_brokers"] = _scenario_brokers(shown, shown.sums, parameters.thresholds(), shown.states)
-    frames["scenario_moves"] = _moves(topology, rows_moved, after.leader[rows_moved], after, np.array(moved_mb))
-    notes.append(f"reassignment of {_many(len(order), 'partition')} moves {sum(moved_mb):,.0f} MB; loads as upstream")
+    draft.frames["scenario_brokers"] = _scenario_brokers(shown, shown.sums, parameters.thresholds(), shown.states)
+    draft.frames["scenario_moves"] = _moves(topology, rows_moved, after.leader[rows_moved], after, np.array(moved_mb))
+    draft.notes.append(
+        f"reassignment of {_many(len(order), 'partition')} moves {sum(moved_mb):,.0f} MB; loads as upstream"
+    )
 
 
 def _add_brokers(chosen: Cluster, count: int) -> pl.DataFrame:

@@ -29,6 +29,7 @@ from engine.broker_load import (
     upstream_answers,
 )
 from engine.broker_load.cluster import Cluster
+from engine.broker_load.draft import Draft
 from engine.broker_load.goals import Verdict
 from engine.broker_load.metrics import IN, OUT, REPL_IN, SAMPLE
 from engine.broker_load.model import Model
@@ -37,7 +38,6 @@ from engine.broker_load.readers import KINDS
 from engine.broker_load.regression import Fit, Observations, Upstream
 from engine.broker_load.samples import Weights, broker_cpu, broker_cpus, broker_samples, pour
 from engine.inputs import Inputs
-from engine.problems import Problem
 from engine.report import instant
 from engine.result import Finding, Headline, Level, Result
 from engine.tables import Table
@@ -83,15 +83,8 @@ class _Base:
 
     model: Model | None
     cluster: Cluster | None
-    frames: dict[str, pl.DataFrame]
-    summary: dict[str, Any]
-    headline: tuple[Headline, ...]
-    findings: tuple[Finding, ...]
-    notes: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    draft: Draft
     detail: Detail | None
-    newest_ms: int | None
-    at_ms: int | None
 
 
 class BrokerLoad:
@@ -113,23 +106,18 @@ class BrokerLoad:
             except (ValueError, OverflowError) as error:
                 raise NoInput(f"at: {parameters.at!r} is not a time") from error
         base = _base(inputs, parameters, context, at_ms)
-        frames, findings, notes = dict(base.frames), list(base.findings), list(base.notes)
-        summary, problems = dict(base.summary), list(base.problems)
-        headline = list(base.headline)
+        draft = base.draft.copy()
         if base.model is not None and base.cluster is not None:
-            scenario.add(
-                base.model, base.cluster, inputs, parameters, frames, summary, findings, notes, problems, headline
-            )
+            scenario.add(base.model, base.cluster, inputs, parameters, draft)
         order = {table.name: place for place, table in enumerate(self.tables)}
-        frames = dict(sorted(frames.items(), key=lambda item: order[item[0]]))
         return Result(
             view=self.name,
-            summary=summary,
-            tables=frames,
-            headline=tuple(headline),
-            findings=tuple(findings),
-            notes=tuple(notes),
-            problems=tuple(problems),
+            summary=draft.summary,
+            tables=dict(sorted(draft.frames.items(), key=lambda item: order[item[0]])),
+            headline=tuple(draft.headline),
+            findings=tuple(draft.findings),
+            notes=tuple(draft.notes),
+            problems=tuple(draft.problems),
             newest_ms=inputs.newest_ms,
             at_ms=at_ms,
             detail=base.detail,
@@ -169,44 +157,43 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     several = mixed.find(inputs, context)
     learned = regression.as_upstream(observed)
     fit = regression.fit(observed)
-    notes: list[str] = []
+    draft = Draft(summary={"mode": parameters.mode}, problems=[*inputs.problems, *several])
     if built is not None and parameters.weights == "fitted":
         if fit.usable:
             a, b, c = (value or 0.0 for value in fit.coefficients)
             built = model.build(inputs, parameters.settings(Weights(a, b, c)), context, at_ms)
-            notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
+            draft.notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
         else:
-            notes.append(f"fitted weights cannot be used ({fit.verdict}); the static ones are")
-    frames: dict[str, pl.DataFrame] = {}
-    findings: list[Finding] = []
-    summary: dict[str, Any] = {"mode": parameters.mode}
-    headline: list[Headline] = []
-    problems = [*inputs.problems, *several]
+            draft.notes.append(f"fitted weights cannot be used ({fit.verdict}); the static ones are")
     if several:
-        notes.append("files of more than one cluster seem to lie here and are shown as one: see the problems")
-        findings.append(Finding("moderate", "mixed clusters", several[0].reason))
-    frames["regression"] = _regression_table(observed, learned, fit, parameters.mode)
-    frames["regression_coverage"] = _coverage(observed, learned, fit)
+        draft.notes.append("files of more than one cluster seem to lie here and are shown as one: see the problems")
+        draft.findings.append(Finding("moderate", "mixed clusters", several[0].reason))
+    draft.frames["regression"] = _regression_table(observed, learned, fit, parameters.mode)
+    draft.frames["regression_coverage"] = _coverage(observed, learned, fit)
     chosen: Cluster | None = None
     if built is not None:
-        chosen = _cluster_of(built, parameters, fit, observed, notes)
+        chosen = _cluster_of(built, parameters, fit, observed, draft.notes)
         assert chosen is not None
-        found = _model_tables(inputs, built, chosen, parameters, frames, context)
-        _describe(built, chosen, found, parameters, frames, summary, headline, findings, notes)
-        scenario.standing(built, chosen, parameters, frames, summary, findings, headline)
+        found = _model_tables(inputs, built, chosen, parameters, draft.frames, context)
+        _describe(built, chosen, found, parameters, draft)
+        scenario.standing(built, chosen, parameters, draft)
     weights = Weights(parameters.a, parameters.b, parameters.c)
-    answers.add(inputs, built, chosen, frames, findings, notes, weights)
+    answers.add(inputs, built, chosen, draft, weights)
     if built is None:
         alone = partial.brokers(inputs, at_ms, settings.interval_ms)
         if alone is not None:
-            shown = frames.get("brokers", tables.BROKERS.empty())
-            frames["brokers"] = tables.BROKERS.sorted(pl.concat([shown, alone]))
-            notes.append("no topology: only each broker's own totals; kafka-topics --describe would add the partitions")
-    if built is None and not observed.size and not frames.get("brokers", pl.DataFrame()).height:
+            shown = draft.frames.get("brokers", tables.BROKERS.empty())
+            draft.frames["brokers"] = tables.BROKERS.sorted(pl.concat([shown, alone]))
+            draft.notes.append(
+                "no topology: only each broker's own totals; kafka-topics --describe would add the partitions"
+            )
+    if built is None and not observed.size and not draft.frames.get("brokers", pl.DataFrame()).height:
         if not any(inputs.table(name).height for name in ("capacity", "plans", "answer_goals", "answer_partitions")):
             raise NoInput("no scrape, topology, sample or Cruise Control answer was found")
-        notes.append("only capacities or plans are known: a kafka-topics description and scrapes would add the loads")
-    summary |= {
+        draft.notes.append(
+            "only capacities or plans are known: a kafka-topics description and scrapes would add the loads"
+        )
+    draft.summary |= {
         "regression_trained": learned.trained,
         "regression_completeness": learned.completeness,
         "regression_verdict": fit.verdict,
@@ -225,20 +212,7 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         chosen,
         inputs.table("log_dirs"),
     )
-    newest = built.history.newest_ms if built is not None else None
-    return _Base(
-        built,
-        chosen,
-        frames,
-        summary,
-        tuple(headline),
-        tuple(findings),
-        tuple(notes),
-        tuple(problems),
-        detail,
-        newest,
-        at_ms,
-    )
+    return _Base(built, chosen, draft, detail)
 
 
 def _window_ends(inputs: Inputs, context: Context, built: Model | None, settings: model.Settings) -> tuple[int, ...]:
@@ -427,11 +401,7 @@ def _describe(
     chosen: Cluster,
     found: list[Verdict],
     parameters: BrokerLoadParameters,
-    frames: dict[str, pl.DataFrame],
-    summary: dict[str, Any],
-    headline: list[Headline],
-    findings: list[Finding],
-    notes: list[str],
+    draft: Draft,
 ) -> None:
     topology, total = built.topology, built.aggregate
     thresholds = parameters.thresholds()
@@ -441,9 +411,9 @@ def _describe(
         provision, why = "UNDECIDED", "no loads are known"
     valid = int(total.valid.sum()) if total.windows else 0
     monitored = 100.0 * valid / topology.size if topology.size else 0.0
-    skipped = frames["skipped"].height
+    skipped = draft.frames["skipped"].height
     dead = int((~topology.alive).sum())
-    summary |= {
+    draft.summary |= {
         "brokers": topology.brokers,
         "dead_brokers": dead,
         "topics": len(topology.topics),
@@ -463,20 +433,20 @@ def _describe(
     }
     for resource in cluster.RESOURCES:
         share = chosen.utilisation(resource)
-        summary[f"{resource.lower()}_utilization_pct"] = None if math.isnan(share) else share * 100.0
+        draft.summary[f"{resource.lower()}_utilization_pct"] = None if math.isnan(share) else share * 100.0
     violated = [v for v in found if v.violated]
     hard = [v for v in violated if v.hard]
-    summary["violated_goals"], summary["violated_hard_goals"] = len(violated), len(hard)
+    draft.summary["violated_goals"], draft.summary["violated_hard_goals"] = len(violated), len(hard)
     span = f"{len(total.windows)} window{'s' if len(total.windows) != 1 else ''} of {total.window_ms / 60000:g} min"
     alive = int(topology.alive.sum())
-    headline.append(
+    draft.headline.append(
         Headline(
             "brokers", f"{alive}/{topology.brokers} alive", f"{topology.size} partitions", "critical" if dead else "ok"
         )
     )
-    cpu = summary["cpu_utilization_pct"]
-    headline.append(Headline("CPU", "–" if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"))
-    headline.append(
+    cpu = draft.summary["cpu_utilization_pct"]
+    draft.headline.append(Headline("CPU", "–" if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"))
+    draft.headline.append(
         Headline(
             "goals",
             f"{len(violated)} violated, {len(hard)} hard",
@@ -484,26 +454,26 @@ def _describe(
             "severe" if hard else "moderate" if violated else "ok",
         )
     )
-    headline.append(
+    draft.headline.append(
         Headline(
             "coverage", f"{monitored:.1f} %", f"{skipped} partitions without a sample", "moderate" if skipped else "ok"
         )
     )
-    findings.extend(Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated)
+    draft.findings.extend(Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated)
     if not total.enough and topology.size:
-        notes.append("upstream would answer: not enough valid windows; the newest window is shown all the same")
+        draft.notes.append("upstream would answer: not enough valid windows; the newest window is shown all the same")
     if built.minimum_used != parameters.min_samples:
-        notes.append(
+        draft.notes.append(
             f"no window has {parameters.min_samples} samples of a partition: the minimum is lowered to {built.minimum_used}"
         )
-    if "windows" not in frames:
+    if "windows" not in draft.frames:
         rows = topology.size * len(total.windows)
-        notes.append(f"the table windows is left out: {rows:,} rows are more than max-rows")
+        draft.notes.append(f"the table windows is left out: {rows:,} rows are more than max-rows")
     if built.synthetic:
-        notes.append("no topology: each partition is shown with its leader only")
+        draft.notes.append("no topology: each partition is shown with its leader only")
     if not built.rounds and built.finished is None:
-        notes.append("no sample of any partition: loads are 0 until scrapes or samples are there")
-    notes.append(f"mode {parameters.mode}; {provision}: {why}")
+        draft.notes.append("no sample of any partition: loads are 0 until scrapes or samples are there")
+    draft.notes.append(f"mode {parameters.mode}; {provision}: {why}")
 
 
 VIEW = BrokerLoad()

@@ -1,0 +1,34 @@
+"""A result of the view while it is made: each step adds to it what it has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from engine.problems import Problem
+from engine.result import Finding, Headline
+
+
+@dataclass
+class Draft:
+    """Tables by name, and the other parts of a ``Result``, not yet frozen."""
+
+    frames: dict[str, pl.DataFrame] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    headline: list[Headline] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def copy(self) -> Draft:
+        """Another one to add to; frames are shared, they never change."""
+        return Draft(
+            dict(self.frames),
+            dict(self.summary),
+            list(self.headline),
+            list(self.findings),
+            list(self.notes),
+            list(self.problems),
+        )
