@@ -171,10 +171,6 @@ class Lane:
             self._closed = True
             self._wake.notify()
 
-    def forget(self) -> None:
-        """The screen shows nothing of this view any more: the next result is new whatever it is."""
-        self._last = None
-
     def _stop(self) -> bool:
         waiting = self._waiting
         return self._closed or (waiting is not None and waiting.urgent)

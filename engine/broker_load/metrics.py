@@ -81,9 +81,6 @@ UNIT = (1 / 1024, 1 / 1024, 1 / 1024, 1 / 1024, 1.0, 1.0, 1.0)
 MB = 1 / 1048576
 """Factor from bytes to the model's megabytes."""
 
-BROKER_ONLY = frozenset(range(16, len(NAMES)))
-"""Broker-scope metrics beside the eight that the partition model needs."""
-
 VERSION_4 = frozenset(range(43)) - {2, 3, 4, 11, 12, 13, 14, 15}
 """Broker metrics that a version-4 reporter sends; the 20 after them are version 5."""
 

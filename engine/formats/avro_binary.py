@@ -22,10 +22,6 @@ DEPTH = 64
 """Deepest nesting of a schema."""
 
 
-class CutRecord(Exception):
-    """The data end inside a record: more may follow."""
-
-
 class BadRecord(ValueError):
     """The bytes cannot be a record of the schema; the place of the next one is unknown."""
 

@@ -52,7 +52,3 @@ class Status:
     last_scan_took_ms: float = 0.0
     pending: int = 0
     newest_ms: int | None = None
-
-    def age_ms(self, now_ms: int) -> int | None:
-        """Milliseconds since the newest recognised file was modified, None without one. Never negative."""
-        return None if self.newest_ms is None else max(0, now_ms - self.newest_ms)

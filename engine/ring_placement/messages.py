@@ -94,24 +94,6 @@ def _instance(data: bytes, start: int, end: int, out: Instance) -> None:
                 out.read_only = bool(at)
 
 
-def write_ring(instances: list[Instance], tokens: dict[str, list[int]]) -> bytes:
-    """A ring descriptor; ``tokens`` by instance ID."""
-    out = b""
-    for i in instances:
-        body = (
-            write_bytes(1, i.address.encode())
-            + write_int(2, i.timestamp)
-            + write_int(3, i.state)
-            + write_packed(6, tokens.get(i.id, []))
-            + write_bytes(7, i.zone.encode())
-            + write_int(8, i.registered)
-            + write_bytes(9, i.id.encode())
-            + write_int(11, int(i.read_only))
-        )
-        out += write_bytes(1, write_bytes(1, i.id.encode()) + write_bytes(2, body, always=True), always=True)
-    return out
-
-
 def _tenants(data: bytes, start: int, end: int) -> str:
     tenant = ""
     for number, kind, at, stop in fields(data, start, end):

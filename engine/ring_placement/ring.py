@@ -15,7 +15,6 @@ PLACED_STATES = ("ACTIVE", "LEAVING", "PENDING", "JOINING")
 
 KNOWN_STATES = (*PLACED_STATES, "LEFT", "UNHEALTHY")
 
-HEARTBEAT_TIMEOUT_S = 60.0
 NUM_TOKENS = 4
 """Upstream's default number of tokens of a segment writer."""
 
@@ -49,10 +48,6 @@ class Member:
         if now_ns - self.heartbeat_s * 1_000_000_000 > timeout_s * 1_000_000_000:
             return replace(self, state="UNHEALTHY")
         return self
-
-
-class EmptyRing(ValueError):
-    """No healthy instance at all: upstream answers UNAVAILABLE ("empty ring")."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,6 @@ from engine.ring_placement.balancing import decide
 from engine.ring_placement.distribution import DistributionStats
 from engine.ring_placement.limits import BY_FINGERPRINT, ROUND_ROBIN, Limits, Rule
 
-RETENTION_NS = 15 * 60 * 10**9
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:

@@ -19,10 +19,6 @@ PER_CORE = 8_000_000
 _ORDINAL = re.compile(r"^(.*?)(\d+)$", re.DOTALL)
 
 
-class BadScenario(ValueError):
-    """A scenario that names what is not there; the message says what."""
-
-
 def fail_set(wanted: Sequence[str], members: Sequence[Member]) -> tuple[list[str], list[str]]:
     """Member IDs (in ring order) that ``wanted`` names, each an ID or ``zone:NAME``; and what names nothing.
 

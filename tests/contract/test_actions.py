@@ -27,7 +27,6 @@ from tui.widgets.plot import Mark, PlotView, Series, plot
 from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.status import KeyBar, StatusFacts, StatusLine
 from tui.widgets.table import LiveTable
-from tui.widgets.tree import Node, TreeList
 
 ALL = actions.registry()
 
@@ -177,7 +176,6 @@ def widgets() -> dict[str, Widget]:
         "titles": TitleBar([HOSTILE, HOSTILE]),
         "sections": Sections().add(HOSTILE, Facts([(HOSTILE, HOSTILE, "")])).add("b", TextPanel([(HOSTILE, "")])),
         "pick": PickList([[(HOSTILE, "")], [(HOSTILE, "key")]]),
-        "tree": TreeList([Node(1, [(HOSTILE, "")], (Node(2, [(HOSTILE, "")]),))]),
         "number": NumberControl(HOSTILE, 5, high=10),
         "word": WordControl(HOSTILE, [HOSTILE, "b"], HOSTILE),
         "plot": PlotView(
@@ -195,7 +193,7 @@ def test_hostile_text_is_shown_and_does_nothing(name: str, focus: bool) -> None:
 
     async def story() -> None:
         widget = widgets()[name]
-        if isinstance(widget, PickList) and not isinstance(widget, TreeList):
+        if isinstance(widget, PickList):
             widget.call_later(widget.repaint)
 
         class Bare(App[None]):

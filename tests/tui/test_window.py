@@ -13,7 +13,7 @@ from engine.tables import Column, Table
 from tests.tui.fakes import NODES, frame
 from tui.glyphs import SETS
 from tui.widgets import window as w
-from tui.widgets.bars import change_bar, column_bar, severity_cells, share_bar
+from tui.widgets.bars import change_bar, share_bar
 from tui.widgets.filters import FilterError
 from tui.widgets.fragments import plain, width_of
 from tui.widgets.layout import layout
@@ -194,8 +194,6 @@ ANY = Table(
 RENDERERS = {
     "bar": share_bar(text="number"),
     "change": change_bar("number", "bar", limit="change"),
-    "strip": severity_cells,
-    "flag": column_bar("number"),
 }
 floats = st.one_of(st.none(), st.floats(width=64))
 rows = st.lists(

@@ -88,31 +88,6 @@ def change_bar(before: str, after: str, peak: float | None = None, limit: str = 
     return render
 
 
-def severity_strip(levels: Sequence[object], width: int, glyphs: Glyphs) -> Line:
-    """One mark per level (shape and colour differ); what does not fit keeps the worst of each group."""
-    from engine import units
-
-    ranks = [units.rank(level) for level in levels]
-    if not ranks or width <= 0:
-        return [(" " * max(width, 0), "")]
-    if len(ranks) > width:
-        ranks = [max(ranks[index * len(ranks) // width : (index + 1) * len(ranks) // width]) for index in range(width)]
-    line: Line = [(glyphs.severity[units.LEVEL_OF_RANK[rank]], units.LEVEL_OF_RANK[rank]) for rank in ranks]
-    return fit_line(join(line), width)
-
-
-def severity_cells(cell: Cell) -> Sequence[Fragment]:
-    """A cell renderer for a list of severities (words or ranks), or a text with one digit 0-4 per heuristic."""
-    value = cell.value
-    if value is None:
-        return [("", "")]
-    if isinstance(value, str):
-        levels: Sequence[object] = [int(c) if c.isdigit() else "" for c in value]
-    else:
-        levels = list(value)
-    return severity_strip(levels, cell.width, cell.glyphs)
-
-
 @dataclass(frozen=True)
 class Bar:
     """One horizontal bar: label, value, its text behind the bar, style."""
@@ -339,13 +314,3 @@ def lanes(
         labels = bottom_labels(values, tick_texts(values, kind, 8), span, inner)
         out.append(fit_line([(" " * (left + 1) + labels, "dim")], width, glyphs.ellipsis))
     return out
-
-
-def column_bar(name: str, style: str = "bar", peak: float | None = None) -> Renderer:
-    """A cell renderer: column ``name`` of the row as a bar against that column's peak (or a fixed one)."""
-
-    def render(cell: Cell) -> Sequence[Fragment]:
-        top = peak if peak is not None else cell.peak(name)
-        return [(bar(finite(cell.row.get(name)), top, cell.width, cell.glyphs), style)]
-
-    return render

@@ -160,10 +160,6 @@ def _word(value: Any) -> str | None:
     return clean(value) if isinstance(value, str) else None
 
 
-def _score(text: Any) -> float | None:
-    return number(text)
-
-
 class CruiseControlJson:
     """``load``, ``partition_load``, ``kafka_cluster_state`` and optimisation answers as JSON."""
 

@@ -45,7 +45,6 @@ _WAITS = {
     "totaltimems": "TOTAL_TIME_MS",
 }
 _HOW = {"max": "MAX", "mean": "MEAN", "50thpercentile": "50TH", "999thpercentile": "999TH"}
-_TOPIC_METRIC = r"^kafka_server_brokertopicmetrics_(.+)$"
 PROCESS_LOAD = 102
 """Id for the JVM's own ProcessCpuLoad (0-1)."""
 

@@ -201,8 +201,7 @@ def test_status(tmp_path: Path, live: Session) -> None:
         ("photo.jpg", "not recognised"),
     }
     assert status.bytes == len(line("a", 1)) and status.bytes_read == len(line("a", 1))
-    assert status.newest_ms is not None and status.age_ms(status.newest_ms + 5) == 5
-    assert status.last_scan_ms is not None and told[-1][0] == 1.0
+    assert status.newest_ms is not None and status.last_scan_ms is not None and told[-1][0] == 1.0
 
 
 def test_dot_folders_are_looked_into_but_not_those_of_tools(tmp_path: Path, live: Session) -> None:
