@@ -97,7 +97,6 @@ def test_bars_are_exact(values, width, glyphs, log, text) -> None:
     check(bars.lanes([bars.Lane(text, spans, text)], width, glyphs, kind="ms"), width)
     assert len(bars.heat(values, width, glyphs)) <= width
     assert len(plot.spark(values, width, glyphs)) <= width
-    assert f.width_of(bars.severity_strip(values, width, glyphs)) == width
 
 
 def test_line_goes_through_its_points() -> None:
@@ -133,12 +132,9 @@ def test_bar(value, peak, want) -> None:
     assert bars.bar(value, peak, 4, SETS["block"]) == want
 
 
-def test_strip_keeps_the_worst_and_tells_without_colour() -> None:
-    levels = ["none"] * 20 + ["critical"] + ["none"] * 20
+def test_each_level_has_a_mark_of_its_own() -> None:
     for glyphs in SETS.values():
-        line = bars.severity_strip(levels, 5, glyphs)
-        assert ("critical" in [style for _, style in line]) and glyphs.severity["critical"] in f.plain(line)
-        assert len(set(glyphs.severity.values())) == len(glyphs.severity), "each level has a mark of its own"
+        assert len(set(glyphs.severity.values())) == len(glyphs.severity)
 
 
 def test_lanes_differ_without_colour() -> None:
