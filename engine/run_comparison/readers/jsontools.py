@@ -284,6 +284,8 @@ class Pyperf(_JsonTool):
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Benchmarks that hold runs, or pyperf's metadata."""
+        if b'"benchmarks"' not in head:
+            return False
         dense = head.replace(b" ", b"").replace(b"\n", b"")
         return b'"benchmarks":[{' in dense and (b'"runs":[' in dense or b'"perf_version"' in dense)
 
