@@ -65,7 +65,7 @@ _HIGHER_NAME = re.compile(
     r"throughput|availab|per.second|events.per|bandwidth|iops|\bbw\b|ops\b|success|checks|hit.?rate", re.IGNORECASE
 )
 _LOWER_NAME = re.compile(
-    r"latency|duration|lost|loss|error|fail|restart|wait|blocked|unavailab|jitter|time\b", re.IGNORECASE
+    r"latency|duration|lost|loss|error|fail|restart|wait|blocked|unavailab|jitter|time\b|gc\.alloc", re.IGNORECASE
 )
 
 

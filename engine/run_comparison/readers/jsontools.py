@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -86,11 +87,15 @@ def _labels(values: Any) -> str:
     return ", ".join(f"{key}={_text(values[key])}" for key in sorted(values, key=str))
 
 
+_TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
+
+
 class K6Summary(_JsonTool):
     """k6's end-of-test summary."""
 
     id = "k6-summary"
     title = "k6 end-of-test summary (JSON)"
+    version = 2
 
     _units: ClassVar = {"time": "ms", "data": "bytes"}
 
@@ -113,6 +118,9 @@ class K6Summary(_JsonTool):
                 skip = ("thresholds", "type", "contains")
                 values = {k: v for k, v in fields.items() if k not in skip and not isinstance(v, (dict, list))}
                 contains = contains or ("time" if "avg" in values and "duration" in name else "")
+            if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
+                # How much was done in a run: its count and its rate say the same.
+                better[name] = "lower" if _TROUBLE.search(name) else "higher"
             for bucket, value in values.items():
                 unit = self._units.get(contains, "")
                 if kind == "counter" and bucket == "rate":

@@ -67,6 +67,8 @@ def test_k6_summary_in_both_forms() -> None:
     got = values(read("summary.json", json.dumps(long)))
     assert got["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
     assert got["data_received", "", "", "rate", "bytes/s"] == [2.0]
+    told: Any = read("summary.json", json.dumps(long)).rows["run_facts"]
+    assert told["result"] == ["data_received=higher"], "count and rate of a counter say the same"
     flat = {"metrics": {"http_req_duration": {"avg": 1.5, "p(90)": 2.0, "p(95)": 3.0}}}
     assert values(read("summary.json", json.dumps(flat)))["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
 
