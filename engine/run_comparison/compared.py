@@ -17,6 +17,7 @@ from engine.run_comparison.chunks import Floats, Measurements
 from engine.run_comparison.evidence import Evidence, as_ratio
 from engine.run_comparison.influence import RunScores
 from engine.run_comparison.kinds import BY_NAME
+from engine.run_comparison.ordered import Distances
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.ranked import Tracker
 from engine.run_comparison.runs import Runs
@@ -104,10 +105,12 @@ def _directions(keys: Sequence[MetricKey], hints: Sequence[str], rules: Sequence
 
 
 class Names:
-    """What follows from the names of metrics alone, kept from one look to the next while these stay the same."""
+    """What follows from the names of metrics alone, kept from one look to the next while these stay the same; and the
+    ``distances`` of upstream's samples, for its second scheme."""
 
     def __init__(self) -> None:
         """Nothing known yet."""
+        self.distances = Distances()
         self._known: dict[str, tuple[tuple[Any, ...], Any]] = {}
 
     def once(self, what: str, basis: tuple[Any, ...], make: Callable[[], T]) -> T:
@@ -144,11 +147,14 @@ def _base_columns(texts: dict[str, Any], samples: Samples) -> dict[str, Any]:
 
 
 def _answer(
-    pool: upstream.Pool, parameters: ComparisonParameters, moments: tuple[upstream.Moments, upstream.Moments]
+    pool: upstream.Pool,
+    parameters: ComparisonParameters,
+    moments: tuple[upstream.Moments, upstream.Moments],
+    known: Names,
 ) -> upstream.Answer:
     left, right = moments
     scheme = upstream.SCHEMES[parameters.scheme]
-    answer = scheme.compare(pool.samples, left, right, parameters.threshold, parameters.min_average)
+    answer = scheme.compare(pool.samples, left, right, parameters.threshold, parameters.min_average, known.distances.of)
     return answer
 
 
@@ -157,7 +163,7 @@ def upstream_compared(
 ) -> Compared:
     """Upstream's answer, over its own keys; share and PASS are the seed's rule, which upstream does not apply."""
     left, right = upstream.moments(pool.samples)
-    answer = _answer(pool, parameters, (left, right))
+    answer = _answer(pool, parameters, (left, right), known)
     samples = pool.samples
 
     def texts() -> dict[str, Any]:
@@ -340,6 +346,7 @@ def statistical_compared(
     axis: changepoints.Axis,
     changes: tuple[list[changepoints.Found], int],
     parameters: ComparisonParameters,
+    known: Names,
 ) -> Compared:
     """Verdicts of all metrics; upstream's pools of several metrics as rows of their own that never count."""
     rows = np.flatnonzero(part)
@@ -373,7 +380,7 @@ def statistical_compared(
     columns["matched"] = inside
     columns["runs_needed"] = _needed_runs(judged("runs_needed"), columns)
     columns["effect"] = _effects(columns["ratio"], words, changed, prepared.directions)
-    answer = _answer(pool, parameters, prepared.moments)
+    answer = _answer(pool, parameters, prepared.moments, known)
     told = prepared.key_of >= 0
     said = np.zeros(told.size, dtype=bool)
     said[told] = answer.matched[prepared.key_of[told]]

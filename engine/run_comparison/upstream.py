@@ -4,7 +4,7 @@ six printed tables."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ from engine.run_comparison.pooling import Keeper, Numbers
 from engine.run_comparison.readers.clusterloader import UPSTREAM_PREFIXES
 from engine.run_comparison.runs import Run
 from engine.run_comparison.samples import Samples, Side
-from engine.stats.ranks import merge
 
 PRINTED = ("Perc99", "Perc90", "Perc50")
 HEADER = ("E2E TEST", "VERB", "RESOURCE", "SUBRESOURCE", "SCOPE", "PERCENTILE", "COMMENTS")
@@ -210,7 +209,15 @@ class AvgScheme:
 
     name = "avg"
 
-    def compare(self, samples: Samples, left: Moments, right: Moments, threshold: float, min_average: float) -> Answer:
+    def compare(
+        self,
+        samples: Samples,
+        left: Moments,
+        right: Moments,
+        threshold: float,
+        min_average: float,
+        distances: Callable[[Samples], Floats],
+    ) -> Answer:
         """Both sides empty of values or below the minimum average: matched."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = left.mean / right.mean
@@ -231,13 +238,21 @@ class KsScheme:
 
     name = "ks"
 
-    def compare(self, samples: Samples, left: Moments, right: Moments, threshold: float, min_average: float) -> Answer:
+    def compare(
+        self,
+        samples: Samples,
+        left: Moments,
+        right: Moments,
+        threshold: float,
+        min_average: float,
+        distances: Callable[[Samples], Floats],
+    ) -> Answer:
         """The ratio is never filled, as upstream has it."""
         p = np.full(samples.count, np.nan)
+        distance = distances(samples)
         for metrics, n1, n2 in samples.shapes():
             if n1 and n2:
-                merged = merge(samples.left.rows(metrics, n1), samples.right.rows(metrics, n2))
-                p[metrics] = upstream_ks_p(merged.distance, n1, n2)
+                p[metrics] = upstream_ks_p(distance[metrics], n1, n2)
         matched = p >= threshold
         return Answer(matched | _excused(left, right, min_average), np.full(samples.count, np.nan), p)
 

@@ -251,14 +251,29 @@ class RunComparison:
                 context.check,
             ),
         )
-        return statistical_compared(prepared, pooled, pool, part, evidence, overall, scores, axis, changes, parameters)
+        return statistical_compared(
+            prepared,
+            pooled,
+            pool,
+            part,
+            evidence,
+            overall,
+            scores,
+            axis,
+            changes,
+            parameters,
+            memo.setdefault("names", Names()),
+        )
 
     def prepare(self, inputs: Inputs, context: Context) -> bool:
         """Make the next run that arrives cheap: order all samples and find the differences that intervals rest on, piece by
-        piece. Only statistical mode needs that, and only many runs."""
-        trackers = (context.memo.get("tracker"), context.memo.get("pools tracker"))
+        piece. Only ranks need that, and only of many runs."""
+        memo = context.memo
+        trackers = [memo[name] for name in ("tracker", "pools tracker") if name in memo]
+        if "names" in memo:
+            trackers.append(memo["names"].distances)
         with np.errstate(all="ignore"):
-            return any(tracker.ahead() for tracker in trackers if tracker is not None)
+            return any(tracker.ahead() for tracker in trackers)
 
     def junit(self, result: Result, parameters: ComparisonParameters) -> str:
         """JUnit XML with a test case per metric (``check --junit FILE``)."""

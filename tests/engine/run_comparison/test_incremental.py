@@ -11,7 +11,7 @@ import pytest
 
 from engine.live.session import LiveSettings, Session
 from engine.result import Result
-from engine.run_comparison import ranked, resampling
+from engine.run_comparison import ordered, resampling
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
 from engine.stats import balls
@@ -113,10 +113,10 @@ def _agree(warm: Result, fresh: Result, what: object) -> None:
     assert warm.summary == fresh.summary and warm.problems == fresh.problems, what
 
 
-@pytest.mark.parametrize("mode", ["upstream", "design", "statistical"])
+@pytest.mark.parametrize("mode", ["upstream", "ks", "design", "statistical"])
 def test_a_long_history_and_whatever_happens_next(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A live session that has made itself ready for arrivals tells what a new one tells, whatever comes."""
-    monkeypatch.setattr(ranked, "_WORTH", 100)
+    monkeypatch.setattr(ordered, "WORTH", 100)
     monkeypatch.setattr(balls, "SMALL", 8)
     monkeypatch.setattr(resampling, "SMALL", 8)
     rng = np.random.default_rng(17)
@@ -124,7 +124,16 @@ def test_a_long_history_and_whatever_happens_next(mode: str, tmp_path: Path, mon
     for job in SIDES["left"] + SIDES["right"]:
         for number in range(13):
             write_run(root, job, 100 + number, _files(rng), hour=2 * number)
-    options = {"mode": mode, "select": "all", "draws": 40, "change_p": 0.3, "change_window": 6, **SIDES}
+    scheme, mode = ("ks", "upstream") if mode == "ks" else ("avg", mode)
+    options = {
+        "mode": mode,
+        "scheme": scheme,
+        "select": "all",
+        "draws": 40,
+        "change_p": 0.3,
+        "change_window": 6,
+        **SIDES,
+    }
     parameters = ComparisonParameters(**options)
 
     def session() -> Session:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.run_comparison import ordered
 from engine.run_comparison import ranked as module
 from engine.run_comparison.evidence import Evidence, gather
 from engine.run_comparison.ranked import Tracker
@@ -26,7 +27,7 @@ def _same(one: Evidence, other: Evidence) -> None:
 @pytest.mark.parametrize(("ragged", "ties"), [(0.0, False), (0.0, True), (0.2, False), (0.2, True)])
 @pytest.mark.parametrize("n", [12, 60])
 def test_runs_that_arrive_one_by_one(n: int, ragged: float, ties: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WORTH", 150)
+    monkeypatch.setattr(ordered, "WORTH", 150)
     asked: list[int] = []
 
     def counted(*args: Any) -> Evidence:
@@ -59,7 +60,7 @@ def test_runs_that_arrive_one_by_one(n: int, ragged: float, ties: bool, monkeypa
 
 
 def test_only_some_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WORTH", 100)
+    monkeypatch.setattr(ordered, "WORTH", 100)
     rng = np.random.default_rng(1)
     runs = [random_runs(rng, 30, 6), random_runs(rng, 30, 6)]
     sides = [pooled(part, 6) for part in runs]
@@ -88,3 +89,26 @@ def test_other_values_in_an_older_run_are_seen() -> None:
             pass
         left[10] = random_runs(rng, 1, 5)[0]
         del right[4]
+
+
+@pytest.mark.parametrize(("ragged", "ties"), [(0.0, False), (0.0, True), (0.2, True)])
+def test_distances_of_runs_that_arrive(ragged: float, ties: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered, "WORTH", 100)
+    rng = np.random.default_rng(5)
+    runs = [random_runs(rng, 15, 20, ragged=ragged, ties=ties), random_runs(rng, 12, 20, ragged=ragged, ties=ties)]
+    sides = [pooled(part, 20) for part in runs]
+    distances = ordered.Distances()
+    followed = 0
+    for number in range(12):
+        samples = Samples(sides[0], sides[1])
+        found = distances.of(samples)
+        plain = ordered.Distances().of(Samples(*(pooled(part, 20) for part in runs)))
+        assert np.array_equal(found, plain, equal_nan=True), number
+        assert distances.of(samples) is found
+        followed += distances._ordered is not None
+        while distances.ahead():
+            pass
+        at = number % 2
+        runs[at] += random_runs(rng, 1, 20, ragged=ragged, ties=ties)
+        sides[at] = sides[at].grown(added(runs[at][-1]))
+    assert followed == 11
