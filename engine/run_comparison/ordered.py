@@ -20,8 +20,9 @@ WORTH = 2_500
 BLOCK = 32_768
 """Values looked at together: they stay in the cache."""
 
-RAW, CROSSED = 0, 1
-"""Planes of the left samples: values, and how many right ones lie below each. Right samples have the first only."""
+RAW, BELOW, UPTO = 0, 1, 2
+"""Planes of the left samples: values, and how many right ones lie below each, or not above it. Right samples have the
+first only."""
 
 _SPARSE = 4
 """Followed samples lie in matrices: they may be at most so many times as large as the samples."""
@@ -33,7 +34,7 @@ _ORDERED = 300_000
 class Ordered:
     """The samples of many metrics, sorted. Values only ever come."""
 
-    planes = 2, 1
+    planes = 3, 1
     """Planes of the left and of the right samples: [metrics, planes, values], infinite behind the last."""
 
     def __init__(self, samples: Samples, wanted: NDArray[np.bool_]) -> None:
@@ -78,7 +79,8 @@ class Ordered:
             merged = merge(x, y)
             self.u[group], self.ties[group] = merged.u_left, merged.tie_term
             for row, one, other in zip(group.tolist(), x, y, strict=True):
-                self.left[row, CROSSED, :n1] = other.searchsorted(one)
+                self.left[row, BELOW, :n1] = other.searchsorted(one)
+                self.left[row, UPTO, :n1] = other.searchsorted(one, side="right")
 
     def _order(self, own: Floats, side: Side, rows: Numbers) -> None:
         sizes = side.sizes[self.metrics[rows]]
@@ -143,10 +145,13 @@ class Ordered:
             planes[:, at + 1 : n + 1] = planes[:, at:n]
         own[rows, RAW, upto] = values
         if left:
-            own[rows, CROSSED, upto] = other_below
+            own[rows, BELOW, upto], own[rows, UPTO, upto] = other_below, other_upto
         else:
-            for row, at, n in zip(rows.tolist(), other_upto.tolist(), others.tolist(), strict=True):
-                other[row, CROSSED, at:n] += 1.0
+            places = zip(rows.tolist(), other_below.tolist(), other_upto.tolist(), others.tolist(), strict=True)
+            for row, first, behind, n in places:
+                other[row, BELOW : UPTO + 1, behind:n] += 1.0
+                if first < behind:
+                    other[row, UPTO, first:behind] += 1.0
         n_own[rows] += 1
         return upto
 
@@ -204,15 +209,32 @@ def _plain(samples: Samples, wanted: NDArray[np.bool_]) -> Floats:
 
 
 def _distances(ordered: Ordered, rows: Numbers, n1: int, n2: int) -> Floats:
-    x, y = ordered.some(rows, n1, n2)
+    left, _ = ordered.some(rows, n1, n2)
     before, upto = np.arange(n1) / n1, np.arange(1, n1 + 1) / n1
     found = np.empty(rows.size)
-    step = max(1, BLOCK // n1)
-    for start in range(0, rows.size, step):
+    for some in blocks(rows.size, n1):
         # Between two left values the gap only grows or shrinks: it is largest at one of them or just before.
-        share = x[start : start + step, CROSSED] / n2
-        found[start : start + step] = np.maximum((upto - share).max(axis=1), (share - before).max(axis=1))
+        share = left[some, BELOW] / n2
+        found[some] = np.maximum((upto - share).max(axis=1), (share - before).max(axis=1))
     tied = np.flatnonzero(ordered.ties[rows] > 0)
-    if tied.size:
-        found[tied] = merge(x[tied, RAW], y[tied, RAW]).distance
+    for some in blocks(tied.size, n1):
+        part = left[tied[some]]
+        first, last = groups(part[:, RAW])
+        behind = np.where(last, np.abs(upto - part[:, UPTO] / n2), 0.0)
+        ahead = np.where(first, np.abs(before - part[:, BELOW] / n2), 0.0)
+        found[tied[some]] = np.maximum(behind.max(axis=1), ahead.max(axis=1))
     return found
+
+
+def groups(rows: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which values of sorted rows are the first, and which the last, of their equals."""
+    differ = rows[:, 1:] != rows[:, :-1]
+    edge = np.ones((len(rows), 1), dtype=bool)
+    return np.concatenate([edge, differ], axis=1), np.concatenate([differ, edge], axis=1)
+
+
+def blocks(count: int, width: int) -> Iterator[slice]:
+    """Rows of so many values that stay in the cache."""
+    step = max(1, BLOCK // width)
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))

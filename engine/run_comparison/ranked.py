@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from engine.run_comparison.chunks import Floats
 from engine.run_comparison.evidence import Evidence, gap_p_values, gather, squares
-from engine.run_comparison.ordered import BLOCK, CROSSED, RAW, WORTH, Numbers, Ordered
+from engine.run_comparison.ordered import BELOW, RAW, UPTO, WORTH, Numbers, Ordered, blocks, groups
 from engine.run_comparison.samples import Samples, Side
 from engine.stats.pairs import PairWindows
-from engine.stats.ranks import Merged, critical_rank, mann_whitney, merge
+from engine.stats.ranks import Merged, critical_rank, mann_whitney
 from engine.stats.shift import hodges_lehmann
 
 _FEW = 8
@@ -32,7 +32,7 @@ _GROUPS = 3
 class Ranked(Ordered):
     """The samples of many metrics, sorted, with all that their tests need."""
 
-    planes = 3, 2
+    planes = 4, 2
 
     def __init__(
         self, samples: Samples, evidence: Evidence, alpha: float, only: NDArray[np.bool_] | None = None
@@ -98,9 +98,8 @@ class Ranked(Ordered):
         own, sizes = (self.left, self.n1) if left else (self.right, self.n2)
         for size in np.unique(sizes[rows]).tolist():
             alike = rows[sizes[rows] == size]
-            step = max(1, BLOCK // size)
-            for start in range(0, alike.size, step):
-                some = alike[start : start + step]
+            for part in blocks(alike.size, size):
+                some = alike[part]
                 self._squares[0 if left else 1, some] = squares(own[some, _CHANGED, :size])
 
     # -- telling -------------------------------------------------------------------------------------------------------
@@ -112,10 +111,7 @@ class Ranked(Ordered):
             metrics = self.metrics[group]
             x, y = self.some(group, n1, n2)
             ties, u = self.ties[group], self.u[group]
-            gap = _gaps(x[:, CROSSED], n2)
-            tied = np.flatnonzero(ties > 0)
-            if tied.size:
-                gap[tied] = np.rint(merge(x[tied, RAW], y[tied, RAW]).distance * n1 * n2)
+            gap = _gaps(x, ties > 0, n2)
             merged = Merged(n1, n2, gap / (n1 * n2), u, ties)
             new["p_value"][metrics] = mann_whitney(x[:, RAW], y[:, RAW], merged).two_sided
             new["spread_p"][metrics] = gap_p_values(gap, n1, n2)
@@ -177,17 +173,22 @@ class Ranked(Ordered):
         return lacking.size > 0
 
 
-def _gaps(crossed: Floats, n2: int) -> Floats:
-    """Largest gap of two empirical distribution functions times n1 n2, from how many right values lie below each left
-    one; without ties."""
-    n1 = crossed.shape[1]
+def _gaps(left: Floats, tied: NDArray[np.bool_], n2: int) -> Floats:
+    """Largest gap of two empirical distribution functions times n1 n2, from planes of the left samples."""
+    n1 = left.shape[2]
     risen = np.arange(1.0, n1 + 1.0) * n2
-    found = np.empty(len(crossed))
-    step = max(1, BLOCK // n1)
-    for start in range(0, len(crossed), step):
-        apart = risen - n1 * crossed[start : start + step]
+    found = np.empty(len(left))
+    for some in blocks(len(left), n1):
+        apart = risen - n1 * left[some, BELOW]
         # After a left value the gap is this, just before it n2 less.
-        found[start : start + step] = np.maximum(apart.max(axis=1), n2 - apart.min(axis=1))
+        found[some] = np.maximum(apart.max(axis=1), n2 - apart.min(axis=1))
+    rows = np.flatnonzero(tied)
+    for some in blocks(rows.size, n1):
+        part = left[rows[some]]
+        first, last = groups(part[:, RAW])
+        behind = np.where(last, np.abs(risen - n1 * part[:, UPTO]), 0.0)
+        ahead = np.where(first, np.abs(risen - n2 - n1 * part[:, BELOW]), 0.0)
+        found[rows[some]] = np.maximum(behind.max(axis=1), ahead.max(axis=1))
     return found
 
 

@@ -132,6 +132,9 @@ def _sizes() -> list[Line]:
     return lines
 
 
+_MODES: tuple[tuple[str, dict[str, str]], ...] = (
+    ("upstream", {}), ("upstream", {"scheme": "ks"}), ("design", {}), ("statistical", {}),
+)  # fmt: skip
 ARRIVALS = 6
 """Runs that arrive one after another in each mode, on both sides by turns; the median is told."""
 
@@ -150,8 +153,8 @@ def _arrivals() -> list[Line]:
             session = _session(root)
             session.scan(final=True)
             arrived = []
-            for mode in ("upstream", "design", "statistical"):
-                answer = partial(session.compute, "run-comparison", _parameters(mode))
+            for mode, more in _MODES:
+                answer = partial(session.compute, "run-comparison", _parameters(mode, **more))
                 answer()
                 quiet, longest = _quiet(session)
                 looks, answers = [], []
@@ -159,7 +162,7 @@ def _arrivals() -> list[Line]:
                     newest += 1
                     folder = root / JOBS[number % 2] / str(newest)
                     arrived.append(folder)
-                    write_run(folder, 684, np.random.default_rng(newest % 1000), 1.0, 10_000 + newest % 1000)
+                    write_run(folder, 684, np.random.default_rng(newest), 1.0, 10_000 + newest % 1000)
                     looks.append(took(partial(session.look, {str(folder)})))
                     answers.append(took(answer))
                     _quiet(session)
@@ -168,8 +171,8 @@ def _arrivals() -> list[Line]:
                     * (float(np.median([pair[i] for pair in looks])) + float(np.median([pair[i] for pair in answers])))
                     for i in (0, 1)
                 )
-                name = f"one run arrives after {runs}: {mode} mode"
-                times = clock / first.setdefault(mode, clock)
+                name = f"one run arrives after {runs}: {mode} mode{' (KS-Test)' if more else ''}"
+                times = clock / first.setdefault(name.rpartition(":")[2], clock)
                 look = 1000.0 * float(np.median([pair[0] for pair in looks]))
                 note = f"{times:.2f} times that after {HISTORIES[0]}; looking and reading {look:.2g} ms; processor {used:.3g} ms"
                 lines.append(Line(name, clock, "ms", note=note))
