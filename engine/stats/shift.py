@@ -32,6 +32,12 @@ _SOME = 5
 _NEIGHBOURS = 16
 """Most right values beside one left value inside a predicted bracket; rows with more (ties) are selected one by one."""
 
+_FEW_DISTINCT = 2_000
+"""Pairs of different values up to which they are counted; a metric in whole steps has few, however many values."""
+
+_SOME_DISTINCT = 10_000
+"""The same for rows that selecting would do one by one."""
+
 _ROWS = 32
 """Rows handled together: they fit the second-level cache."""
 
@@ -93,15 +99,38 @@ def _select_large(x: Floats, y: Floats, ranks: tuple[int, ...], check: Callable[
     pairs inside are formed. What a prediction misses is selected by widening brackets, row by row."""
     found = np.empty((len(x), len(ranks)))
     groups = [(0, 1), *((i, i) for i in range(2, len(ranks)))]
-    for start in range(0, len(x), _ROWS):
+    distinct = _distinct(x) * _distinct(y)
+    for row in np.flatnonzero(distinct <= _FEW_DISTINCT).tolist():
+        found[row] = _select_counted(x[row], y[row], ranks)
+    rest = np.flatnonzero(distinct > _FEW_DISTINCT)
+    for start in range(0, rest.size, _ROWS):
         check()
-        rows = slice(start, start + _ROWS)
-        found[rows] = _select_rows(x[rows], y[rows], ranks, groups)
+        rows = rest[start : start + _ROWS]
+        found[rows] = _select_rows(x[rows], y[rows], ranks, groups, distinct[rows])
     return found
 
 
-def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tuple[int, int]]) -> Floats:
-    """One block of rows; both samples sorted. ``groups``: first and last of the neighbouring ranks found together."""
+def _distinct(rows: Floats) -> Ints:
+    """How many different values sorted rows hold."""
+    return np.asarray(1 + np.count_nonzero(rows[:, 1:] != rows[:, :-1], axis=1), dtype=np.int64)
+
+
+def _select_counted(x: Floats, y: Floats, ranks: tuple[int, ...]) -> Floats:
+    """Differences of the given ranks from each pair of different values and how often it occurs."""
+    values, counts = [], []
+    for sample in (x, y):
+        starts = np.flatnonzero(np.concatenate([[True], sample[1:] != sample[:-1]]))
+        values.append(sample[starts])
+        counts.append(np.diff(np.concatenate([starts, [sample.size]])))
+    differences = np.subtract.outer(values[1], values[0]).ravel()
+    order = np.argsort(differences)
+    upto = np.cumsum(np.multiply.outer(counts[1], counts[0]).ravel()[order])
+    return differences[order[np.searchsorted(upto, np.array(ranks), side="right")]]
+
+
+def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tuple[int, int]], distinct: Ints) -> Floats:
+    """One block of rows; both samples sorted. ``groups``: first and last of the neighbouring ranks found together;
+    ``distinct``: pairs of different values."""
     grid = _grid(x, y)
     size, pairs = grid.shape[1], x.shape[1] * y.shape[1]
     first = np.array([ranks[a] for a, _ in groups])
@@ -122,8 +151,12 @@ def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tupl
     ordered, counts = _inside(x, y, start, high)
     proven = (skipped <= first) & (skipped + counts > last)
     found = np.empty((len(x), len(ranks)))
+    counted = ~proven.all(axis=1) & (distinct <= _SOME_DISTINCT)
+    for row in np.flatnonzero(counted).tolist():
+        found[row] = _select_counted(x[row], y[row], ranks)
+    proven |= counted[:, None]
     for group, (a, b) in enumerate(groups):
-        good = np.flatnonzero(proven[:, group])
+        good = np.flatnonzero(proven[:, group] & ~counted)
         for rank in (a, b):
             found[good, rank] = ordered[good, group, ranks[rank] - skipped[good, group]]
         for row in np.flatnonzero(~proven[:, group]).tolist():
