@@ -3,7 +3,7 @@
 Two histories, each of about 1 GB or of one huge job: many finished jobs of which some grow in turn, and one running job
 of 22,000 tasks. The first figures are the engine's, through its own watch of the folder; the others are those of the
 dashboard on a pseudo-terminal, until its first bytes after the write (idle, it writes none). ``LOADLENS_BENCH_FILES`` sets
-the number of finished jobs, ``LOADLENS_BENCH_APPENDS`` how often each history grows for each of the two measures. A
+the number of finished jobs, ``LOADLENS_BENCH_APPENDS`` (at most 48) how often each history grows for each of the two measures. A
 megabyte ends where it ends, mostly within a line.
 """
 
@@ -40,7 +40,7 @@ Appends = Iterator[Callable[[], None]]
 def run() -> list[Line]:
     """Both histories, engine and screen."""
     lines: list[Line] = []
-    at_most = int(os.environ.get("LOADLENS_BENCH_APPENDS", "20"))
+    at_most = int(os.environ.get("LOADLENS_BENCH_APPENDS", "45"))
     for name, begin in ((f"one of {FILES:,} jobs", _many), ("a job of 22,000 tasks", _one)):
         with tempfile.TemporaryDirectory(prefix="loadlens-bench-") as folder:
             root = Path(folder) / "history"
