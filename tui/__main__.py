@@ -470,10 +470,11 @@ def _check(arguments: argparse.Namespace) -> int:
 
 def run() -> NoReturn:
     """The program as a process: ends it without taking down the interpreter, which takes a tenth of a second."""
-    if sys.argv[1:2] in (["report"], ["check"]):
-        import gc
+    import gc
 
-        gc.disable()  # it is over soon, and what it makes are rows, not cycles: going through them takes a while
+    # Reports are over soon, and what they make are rows, not cycles: going through them takes a while. The dashboard
+    # begins to collect when everything is loaded.
+    gc.disable()
     _end(main())
 
 

@@ -273,8 +273,10 @@ class Bridge:
         *,
         opener: Opener = open_session,
         prepare: Callable[[str], None] | None = None,
+        settled: Callable[[], object] = lambda: None,
         fps: float = 15.0,
     ) -> None:
+        """``settled`` is called when everything is loaded, or could not be."""
         self._post = post
         self.roots = tuple(roots)
         self.settings = settings
@@ -284,6 +286,7 @@ class Bridge:
         self.answered = threading.Event()
         self._opener = opener
         self._prepare = prepare or (lambda view: None)
+        self._settled = settled
         self._changed: set[str] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -315,10 +318,12 @@ class Bridge:
             self._notice(frozenset(views))
             if rest:
                 self._load_others(session, rest, wait=any(session.inputs(name).files for name in views))
+            self._settled()
             session.watch(self._notice, self._stop)
         except BaseException as error:  # reported on screen; what was computed stays
             log.exception("watching ended")
             self.post(WatchFailed(f"{type(error).__name__}: {error}"))
+            self._settled()
 
     def _scan(self, session: SessionLike) -> frozenset[str]:
         begun = time.perf_counter()

@@ -20,6 +20,7 @@ from engine import units
 from engine.views import VIEWS, Entry
 from tui import actions, glyphs, keymap, lifecycle, logs
 from tui.bridge import Bridge, Opener, open_session
+from tui.garbage import Collector
 from tui.messages import Changed, Computed, Opened, Progress, Scanning, WatchFailed
 from tui.screens.box import MainScreen
 from tui.themes import THEMES
@@ -114,7 +115,9 @@ class Dashboard(App[None]):
         self._saved = False
         self._lost = lost
         fps = settings.ui.frames_per_second or (4 if lifecycle.over_ssh() else 15)
-        self.bridge = Bridge(self._post, roots, settings, opener=opener, prepare=prepare, fps=fps)
+        self._collector = Collector() if guards else None
+        settled = self._collector.begin if self._collector is not None else lambda: None
+        self.bridge = Bridge(self._post, roots, settings, opener=opener, prepare=prepare, settled=settled, fps=fps)
         self._apply_theme()
         self._apply_no_color()
         self._apply_keys()
@@ -194,7 +197,7 @@ class Dashboard(App[None]):
         shown = self.entries[self._active].name
         others = [entry.name for entry in self.entries if entry.ready and entry.name != shown]
         self.call_after_refresh(self.bridge.start, [shown, *others])
-        self.set_interval(1.0, self.update_status)
+        self.set_interval(1.0, self._every_second)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
         for complaint in self.complaints:
             log.warning("%s", complaint)
@@ -463,6 +466,18 @@ class Dashboard(App[None]):
         )
         for line in self.main.query(StatusLine):  # none while the program ends
             line.show(facts)
+
+    def _every_second(self) -> None:
+        """The age of the data grows; and nobody may be waiting just now."""
+        self.update_status()
+        if self._collector is not None:
+            self._collector.tick()
+
+    async def on_event(self, event: events.Event) -> None:
+        """As the framework has it; keys and the mouse tell that somebody is there."""
+        if self._collector is not None and isinstance(event, events.InputEvent):
+            self._collector.touched()
+        await super().on_event(event)
 
     def update_keys(self) -> None:
         """Show the keys that do something where the focus is."""

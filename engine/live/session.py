@@ -164,8 +164,6 @@ class Session:
         held = max(self._follower.bytes_read, self._tally.bytes)  # what comes from the cache is not read
         if held - self._frozen_at >= FREEZE_EVERY:
             # What was read stays: the garbage collector need not go through it again and again, 100 ms each time.
-            if self._frozen_at:
-                gc.collect()  # of what came since then
             gc.freeze()
             self._frozen_at = held
             return True
