@@ -130,6 +130,8 @@ def extend(
         shown = one_job.shown(
             model, judged.heuristics, judged.jobs, (limits, changed), job_id, parameters, memo, tables
         )
+        if parameters.compare is not None and parameters.compare not in model.place:
+            complaints += (f"Nothing is compared: there is no job {clean(parameters.compare, 100)!r}.",)
     stamp = (names, listed.listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
     return Extension(tables, Detail(stamp, names, listed.listing, LISTING, shown), listed.base.summary(), complaints)
 

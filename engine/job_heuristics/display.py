@@ -66,14 +66,6 @@ def java_double(value: float) -> str:
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
 
 
-def gb_hours(mb_s: int) -> str:
-    """MB x seconds as ``3.346 GB Hours``: three decimals, half even, ``0 GB Hours`` below 0.001."""
-    hours = mb_s / 1024 / 3600
-    if int(hours * 1000) == 0:
-        return "0 GB Hours"
-    return f"{_decimal_format(hours, 3)} GB Hours"
-
-
 def percent(part: int, whole: int) -> str:
     """``1.72 %``: two decimals, half even, below 1 % ``0 %``; a whole of 0: ``NaN``."""
     if whole == 0:

@@ -16,8 +16,6 @@ from engine.text import decode
 _START = b'{"type":"'
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z_]{1,64})"')
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-MAX_TEXT_LINE = 64 * 2**20
-"""Longest line taken for a record, in bytes. The counters of the largest real jobs fill some hundred kB."""
 
 
 def _decoder(record: str, kind: type[Any]) -> msgspec.json.Decoder[Any]:
@@ -31,7 +29,6 @@ _FAST = {
     kind.encode(): (_decoder(record, shape), HANDLERS[shape], kind, record) for kind, (record, shape) in RECORDS.items()
 }
 _SKIP = {kind.encode() for kind in IGNORED}
-_BIG = re.compile(rb"-?\d{19,}")
 
 
 def is_event(line: bytes) -> bool:

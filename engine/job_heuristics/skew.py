@@ -129,17 +129,6 @@ def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
     return k, float(ordered[:k].sum()) / total if total > 0 else 0.0
 
 
-def lorenz(values: Floats, points: int = 33) -> Floats:
-    """Lorenz curve: ``points`` cumulated shares 0-1 of the sum at equal steps of the tasks sorted ascending."""
-    ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))
-    total = float(ordered.sum())
-    if not len(ordered) or total <= 0:
-        return np.linspace(0, 1, points)
-    curve = np.concatenate([[0.0], np.cumsum(ordered) / total])
-    result: Floats = np.interp(np.linspace(0, 1, points), np.linspace(0, 1, len(curve)), curve)
-    return result
-
-
 @dataclass(frozen=True, slots=True)
 class Line:
     """A robust line ``y = intercept + slope x``; ``spread`` is the robust standard deviation of the residuals,

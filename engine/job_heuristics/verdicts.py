@@ -415,10 +415,6 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-QUEUE_LIMITS = (13 * MINUTE, 13.5 * MINUTE, 14 * MINUTE, 14.5 * MINUTE)
-"""Limits of Job Queue Limit: run time of a task, ms."""
-
-
 def _queue(judge: Judge, rule: Rule) -> Verdict:
     severity = np.zeros(judge.count, dtype=np.int64)
     queues = [p.get(settings.QUEUE_OLD, p.get(settings.QUEUE)) for p in judge.properties]

@@ -171,11 +171,6 @@ def _start_cost(side: Side, work: Ints) -> float:
     return float(np.clip(cost, 0, min(START_MOST_MS, 0.5 * float(work.min())) if len(work) else 0))
 
 
-def start_cost(side: Side) -> float:
-    """Fixed ms per task of a side (see ``predict``'s model)."""
-    return _start_cost(side, side.total)
-
-
 def _pick(n: int, wanted: int) -> Ints:
     """``wanted`` of n tasks, evenly over their order, each about equally often."""
     found: Ints = ((np.arange(wanted) + 0.5) * n / wanted).astype(np.int64)
@@ -260,6 +255,8 @@ def _reduces(job: Job, scenario: Scenario, last_map: int, said: list[str], warni
     side = _contain(job.reduces, scenario.reduce_mb, said, warnings)
     n = len(side.total)
     if not n:
+        if scenario.reduces is not None or scenario.slowstart is not None:
+            warnings.append("the job has no reducer: their number and the slow start change nothing")
         return side, 0
     slots = peak_slots(job.reduces.start, job.reduces.finish)
     idle = idle_ms(side, last_map)

@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.display import clock, factor, gb_hours, java_double, percent, size, span
+from engine.job_heuristics.display import clock, factor, java_double, percent, size, span
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.rules import evaluate, limits
 from engine.job_heuristics.sides import Segments
@@ -125,7 +125,7 @@ def test_display() -> None:
     assert [java_double(v) for v in (1.0, 0.005, 1e7, 2.55584716796875e-4, float("inf"))] == [
         "1.0", "0.005", "1.0E7", "2.55584716796875E-4", "Infinity",
     ]  # fmt: skip
-    assert (gb_hours(12_335_104), percent(9_206, 534_604), percent(1, 0)) == ("3.346 GB Hours", "1.72 %", "NaN")
+    assert (percent(9_206, 534_604), percent(1, 0)) == ("1.72 %", "NaN")
 
 
 def test_thresholds() -> None:
