@@ -52,13 +52,15 @@ class Chosen:
     note: str
 
 
-def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int, found: Measurements) -> Chosen:
+def choose_sides(
+    runs: Runs, parameters: ComparisonParameters, now_ms: int, found: Measurements, series: JobSeries
+) -> Chosen:
     """Runs of both sides. Raises NoInput if a side stays empty, saying what there is."""
     rule = parse_rule(parameters.select)
     strict = parameters.mode == "upstream"
     left, right, note = parameters.left, parameters.right, ""
     if not left or not right:
-        usual_left, usual_right, note = usual_sides(runs, _series_of_jobs(runs, found))
+        usual_left, usual_right, note = usual_sides(runs, series.of(runs, found))
         left, right = left or usual_left, right or usual_right
         if parameters.left or parameters.right:
             note = ""
@@ -116,7 +118,12 @@ class RunComparison:
             inputs.version, context.at_ms, parameters.left, parameters.right, parameters.select, parameters.mode == "upstream",
             parameters.include_failed, now_ms if parameters.select.startswith("last-n-hours") else 0,
         )  # fmt: skip
-        chosen = _kept(memo, "sides", wish, lambda: choose_sides(runs, parameters, now_ms, found))
+        chosen = _kept(
+            memo,
+            "sides",
+            wish,
+            lambda: choose_sides(runs, parameters, now_ms, found, memo.setdefault("job series", JobSeries())),
+        )
         context.check()
         keys = (inputs.version, tuple(r.key for r in chosen.left), tuple(r.key for r in chosen.right))
         pool = _kept(
@@ -334,15 +341,35 @@ def _runs(inputs: Inputs, found: Measurements, memo: dict[Any, Any]) -> tuple[Ru
     return runs, book.places
 
 
-def _series_of_jobs(runs: Runs, found: Measurements) -> dict[tuple[str, ...], frozenset[int]]:
-    """Which series each job has; series of one name and another unit count as one thing only after conversion."""
-    keys, which, _ = metric_keys(found)
-    jobs: dict[tuple[str, ...], np.ndarray[Any, np.dtype[np.bool_]]] = {}
-    for run in runs.runs:
-        held = jobs.setdefault(run.job_path, np.zeros(len(keys), dtype=bool))
-        for chunk in run.chunks:
-            held[which[chunk.codes]] = True
-    return {path: frozenset(np.flatnonzero(held).tolist()) for path, held in jobs.items()}
+class JobSeries:
+    """Which series each job has, kept from one look to the next: runs that came cost their own series. Series of one name
+    and another unit count as one thing only after conversion."""
+
+    def __init__(self) -> None:
+        """Nothing known yet."""
+        self._known: dict[tuple[str, ...], tuple[dict[int, Run], frozenset[int]]] = {}
+
+    def of(self, runs: Runs, found: Measurements) -> dict[tuple[str, ...], frozenset[int]]:
+        """The numbers of the metric keys of each job."""
+        _, which, _ = metric_keys(found)
+        told = {}
+        for path, listed in runs.jobs.items():
+            known, series = self._known.get(path, ({}, frozenset()))
+            fresh = [run for run in listed if known.get(id(run)) is not run]
+            if len(known) + len(fresh) != len(listed):
+                fresh, known, series = listed, {}, frozenset()
+            codes = [chunk.codes for run in fresh for chunk in run.chunks]
+            if codes:
+                held = np.zeros(which.size, dtype=bool)
+                for part in codes:
+                    held[part] = True
+                series = series.union(which[np.flatnonzero(held)].tolist())
+            known.update((id(run), run) for run in fresh)
+            told[path] = series
+            self._known[path] = known, series
+        for path in self._known.keys() - told.keys():
+            del self._known[path]
+        return told
 
 
 def _all_but_thresholds(parameters: ComparisonParameters) -> tuple[Any, ...]:
