@@ -27,7 +27,7 @@ first only."""
 _SPARSE = 4
 """Followed samples lie in matrices: they may be at most so many times as large as the samples."""
 
-_ORDERED = 300_000
+_ORDERED = 150_000
 """Values of a side put in order in one piece of work ahead."""
 
 
