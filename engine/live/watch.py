@@ -211,7 +211,9 @@ class Watcher:
                     # A file that is rewritten all the time must not keep a whole core busy.
                     if hints and time.monotonic() - now < took:
                         stop.wait(min(took, 0.25))
-                except Exception as error:
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:  # a panic of Polars is no Exception
                     errors += 1
                     log.error("looking for changes failed", exc_info=error)
                     self.problem = Problem.at("", "watch-failure", f"{type(error).__name__}: {error}")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import engine.live.watch as watch
@@ -229,7 +230,8 @@ def test_watch_that_dies_is_started_again_and_then_rests(tmp_path: Path, monkeyp
     assert len(starts) == 3, "no busy restarting"
 
 
-def test_watch_never_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [ValueError, pl.exceptions.PanicException])
+def test_watch_never_raises(tmp_path: Path, kind: type[BaseException]) -> None:
     """Neither a failing callback nor a mistake of ours ends it."""
     live = session(tmp_path, strict=False)
     calls: list[frozenset[str]] = []
@@ -237,7 +239,7 @@ def test_watch_never_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     def changed(names: frozenset[str]) -> None:
         calls.append(names)
-        raise ValueError("the screen is gone")
+        raise kind("the screen is gone")
 
     thread = threading.Thread(target=live.watch, args=(changed, stop))
     thread.start()
