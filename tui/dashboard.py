@@ -87,7 +87,7 @@ class Dashboard(App[None]):
         self.demo = demo
         self.entries = entries
         self.clock = clock
-        self.glyphs = glyphs.choose(settings.ui.glyphs)
+        self.glyphs = glyphs.choose(settings.ui.glyphs, encoding=lifecycle.encoding())
         self.complaints: list[str] = []
         self.ring = logs.Ring()
         self.paused = False

@@ -64,10 +64,13 @@ TO_ASCII = str.maketrans(
 SETS: dict[str, Glyphs] = {"braille": BRAILLE, "block": BLOCK, "ascii": ASCII}
 
 
-def choose(name: str | None, environ: Mapping[str, str] | None = None) -> Glyphs:
-    """The set called ``name``; for None, ``auto`` or an unknown one, what the locale and terminal can show."""
+def choose(name: str | None, environ: Mapping[str, str] | None = None, encoding: str = "utf-8") -> Glyphs:
+    """The set called ``name``; for None, ``auto`` or an unknown one, what locale, terminal and the ``encoding`` of what is
+    written to it can show."""
     if name in SETS:
         return SETS[name]
+    if encoding.lower().replace("-", "").replace("_", "") != "utf8":
+        return ASCII
     env = os.environ if environ is None else environ
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
     if "utf-8" not in locale.lower() and "utf8" not in locale.lower() and locale not in ("", "C", "POSIX"):

@@ -34,6 +34,11 @@ def over_ssh(environ: Mapping[str, str] | None = None) -> bool:
     return bool(env.get("SSH_CONNECTION") or env.get("SSH_TTY") or env.get("SSH_CLIENT"))
 
 
+def encoding() -> str:
+    """How text is encoded on its way to the terminal (``PYTHONIOENCODING`` may say so); Textual draws on standard error."""
+    return getattr(sys.__stderr__, "encoding", None) or "utf-8"
+
+
 def refusal(stdin_tty: bool, stdout_tty: bool, environ: Mapping[str, str]) -> str | None:
     """Why a dashboard cannot be shown here, as a sentence with what to do instead; None if it can."""
     if not (stdin_tty and stdout_tty):

@@ -170,3 +170,5 @@ def test_glyphs_are_chosen_by_locale_and_terminal() -> None:
     assert choose("auto", {"LC_ALL": "C"}).name == "ascii"
     assert choose("auto", {"LANG": "C.UTF-8", "TERM": "linux"}).name == "block"
     assert choose("ascii", {"LANG": "en_US.UTF-8"}).name == "ascii"
+    assert choose("auto", {"LANG": "en_US.UTF-8"}, "ascii").name == "ascii"
+    assert choose("auto", {"LANG": "en_US.UTF-8"}, "UTF_8").name == "braille"
