@@ -289,6 +289,7 @@ class Bridge:
         self._settled = settled
         self._changed: set[str] = set()
         self._lock = threading.Lock()
+        self._rescanning = threading.Lock()
         self._stop = threading.Event()
         self._lanes: dict[str, Lane] = {}
         self._thread: threading.Thread | None = None
@@ -360,18 +361,20 @@ class Bridge:
             return found
 
     def rescan(self) -> None:
-        """Look at the folders now, in a thread."""
+        """Look at the folders now, in a thread; while one looks already (the key is held down), once is enough."""
+        session = self.session
+        if session is None or not self._rescanning.acquire(blocking=False):
+            return
 
         def work() -> None:
-            session = self.session
-            if session is None:
-                return
             try:
                 found = session.scan()
             except BaseException as error:
                 log.exception("scanning failed")
                 self.post(WatchFailed(f"{type(error).__name__}: {error}"))
                 return
+            finally:
+                self._rescanning.release()
             if found:
                 self._notice(found)
 

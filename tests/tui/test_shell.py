@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -500,6 +501,28 @@ def test_sections_and_time_keys(tmp_path: Path) -> None:
             assert s.app.query_one(StatusLine).facts.at
             await s.press("backslash")
             await s.until(lambda: s.session.views["fake-view"].calls[-1][1] is None)
+
+    play(story)
+
+
+def test_a_held_key_scans_once_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with stage(tmp_path, (120, 40)) as s:
+            scans, go = [], threading.Event()
+
+            def scan(**_: Any) -> frozenset[str]:
+                scans.append(threading.current_thread().name)
+                go.wait(5)
+                return frozenset()
+
+            monkeypatch.setattr(s.session, "scan", scan)
+            await s.press(*["f5"] * 5)
+            await s.until(lambda: scans)
+            assert scans == ["rescan"]
+            go.set()
+            await s.until(lambda: not s.app.bridge._rescanning.locked())
+            await s.press("f5")
+            await s.until(lambda: len(scans) == 2)
 
     play(story)
 
