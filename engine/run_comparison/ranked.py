@@ -16,7 +16,7 @@ from engine.stats.pairs import PairWindows
 from engine.stats.ranks import Merged, critical_rank, mann_whitney
 from engine.stats.shift import hodges_lehmann
 
-_FEW = 8
+_FEW = 5
 """One in so many windows may be made anew at once; with more, all shifts are found the plain way."""
 
 _PIECE = 600
@@ -59,17 +59,16 @@ class Ranked(Ordered):
 
     # -- arrivals ------------------------------------------------------------------------------------------------------
 
-    def follow(self, samples: Samples, check: Callable[[], None]) -> Evidence | None:
-        """The evidence of ``samples`` if they are those known with runs added, else None. Of no use any more if that is
-        broken off."""
+    def follow(self, samples: Samples) -> Evidence | None:
+        """The evidence of ``samples`` if they are those known with runs added, else None. Quick, and never broken off."""
         touched = self.take_in(samples)
         if touched is None:
             return None
         followed = touched & (self.row >= 0)
         rest = touched & ~followed & self._wanted & (samples.left.sizes > 0) & (samples.right.sizes > 0)
-        found = self._told(self.row[followed], check)
+        found = self._told(self.row[followed])
         if rest.any():
-            found = found.with_rows(rest, gather(samples, self.alpha, check, rest))
+            found = found.with_rows(rest, gather(samples, self.alpha, only=rest))
         self.evidence = found
         return found
 
@@ -104,7 +103,7 @@ class Ranked(Ordered):
 
     # -- telling -------------------------------------------------------------------------------------------------------
 
-    def _told(self, rows: Numbers, check: Callable[[], None]) -> Evidence:
+    def _told(self, rows: Numbers) -> Evidence:
         """The evidence with that of ``rows`` made anew from what is kept."""
         new = {name: np.array(getattr(self.evidence, name)) for name in Evidence.__slots__}
         for group, n1, n2 in self.shapes(rows):
@@ -118,7 +117,7 @@ class Ranked(Ordered):
             new["cliffs_delta"][metrics] = merged.cliffs_delta
             new["base"][metrics] = np.abs((x[:, RAW, (n1 - 1) // 2] + x[:, RAW, n1 // 2]) / 2.0)
             new["deviation"][metrics] = np.sqrt(self._squares[:, group].sum(axis=0) / (n1 + n2 - 2))
-            for name, values in zip(("shift", "low", "high"), self._shifts(group, x, y, check), strict=True):
+            for name, values in zip(("shift", "low", "high"), self._shifts(group, x, y), strict=True):
                 new[name][metrics] = values
         return Evidence(**new)
 
@@ -127,7 +126,7 @@ class Ranked(Ordered):
         pairs, c = n1 * n2, critical_rank(n1, n2, self.alpha)
         return np.array([(pairs - 1) // 2, c - 1, pairs - c]), np.array([pairs // 2, c - 1, pairs - c])
 
-    def _shifts(self, group: Numbers, x: Floats, y: Floats, check: Callable[[], None]) -> tuple[Floats, Floats, Floats]:
+    def _shifts(self, group: Numbers, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
         """Estimate and interval of the shift of rows of equal sizes."""
         n1, n2 = x.shape[2], y.shape[2]
         firsts, lasts = self._ranks(n1, n2)
@@ -145,7 +144,7 @@ class Ranked(Ordered):
         estimate, low, high = (one[:, 0] + other[:, 0]) / 2.0, one[:, 1], one[:, 2]
         plain = np.flatnonzero(~sure.all(axis=1))
         if plain.size:
-            found = hodges_lehmann(x[plain, _CHANGED], y[plain, _CHANGED], self.alpha, check, ordered=True)
+            found = hodges_lehmann(x[plain, _CHANGED], y[plain, _CHANGED], self.alpha, ordered=True)
             estimate[plain], low[plain], high[plain] = found.estimate, found.low, found.high
         return estimate, low, high
 
@@ -215,7 +214,7 @@ class Tracker:
         before, self._only = self._only, only
         same = before is only or (before is not None and only is not None and np.array_equal(before, only))
         if ranked is not None and ranked.ready and ranked.alpha == alpha and same:
-            found = ranked.follow(samples, check)
+            found = ranked.follow(samples)
         if found is not None and ranked is not None and not ranked.worn:
             self._ranked = ranked
         elif found is None:

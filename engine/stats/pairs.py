@@ -18,8 +18,9 @@ Ints = NDArray[np.int64]
 _LATE = 64
 """Differences of a window that came since it was last put in order, at most."""
 
-_WIDEST = 2_048
-"""Differences in a window, at most."""
+_MOST = 1 << 25
+"""Differences in all windows together, at most: 256 MB. With less than about three times the larger sample in each,
+windows are left so often that they help little."""
 
 _TRIES = 8
 _CLOSE = 1e-12
@@ -53,8 +54,8 @@ class PairWindows:
         """No window is known yet. ``size``: of the larger sample."""
         self.groups = groups
         self.size = size
-        self.width = int(np.clip(4 * size, 256, _WIDEST))
         windows = count * groups
+        self.width = max(256, min(4 * size, _MOST // max(windows, 1)))
         self._main = np.empty((windows, self.width))
         self._late = np.full((windows, _LATE), np.inf)
         self._places = np.full((windows, _LATE), np.iinfo(np.int32).max // 2, dtype=np.int32)

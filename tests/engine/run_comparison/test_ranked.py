@@ -30,9 +30,10 @@ def test_runs_that_arrive_one_by_one(n: int, ragged: float, ties: bool, monkeypa
     monkeypatch.setattr(ordered, "WORTH", 150)
     asked: list[int] = []
 
-    def counted(*args: Any) -> Evidence:
-        asked.append(-1 if args[3] is None else int(np.count_nonzero(args[3])))
-        return gather(*args)
+    def counted(*args: Any, **more: Any) -> Evidence:
+        only = more["only"] if more else args[3]
+        asked.append(-1 if only is None else int(np.count_nonzero(only)))
+        return gather(*args, **more)
 
     monkeypatch.setattr(module, "gather", counted)
     rng = np.random.default_rng(n)
