@@ -63,6 +63,10 @@ class Run:
     intervals: list[Interval] = field(default_factory=list)
     last: Snapshot | None = None
 
+    def copy(self) -> Run:
+        """The same, to be carried on without changing this one."""
+        return Run(dict(self.keys), list(self.infos), list(self.intervals), self.last)
+
     def add(self, snapshot: Snapshot) -> None:
         """The next snapshot: O(classes)."""
         before, self.last = self.last, snapshot
@@ -134,7 +138,11 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else plural}"
 
 
-def snapshots(frame: pl.DataFrame, run: Run, info: Callable[[int | None], tuple[float | None, int | None]]) -> None:
+Asker = Callable[[int | None], tuple[float | None, int | None]]
+"""Evictions and last reset at a moment."""
+
+
+def snapshots(frame: pl.DataFrame, run: Run, info: Asker) -> None:
     """Feed all rows of ``frame`` (the ``snapshots`` table with a ``moment`` column that numbers the snapshots in order)
     into ``run``. ``info`` tells evictions and the last reset at a moment."""
     frame = frame.sort("moment", maintain_order=True)
@@ -180,17 +188,18 @@ def workload(label: str, kind: str, run: Run) -> Workload:
     A single snapshot gives one interval without a begin: what was counted since the statistics began.
     """
     notes: tuple[str, ...] = ()
-    if not run.intervals and run.last is not None:
-        run.intervals.append(Interval(None, run.last.at_ms, run.last.index, run.last.values, [ONE]))
+    intervals = run.intervals
+    if not intervals and run.last is not None:
+        intervals = [Interval(None, run.last.at_ms, run.last.index, run.last.values, [ONE])]
         notes = (
             "there is one snapshot: the totals since the statistics began are shown, and nothing can be attributed",
         )
-    count, classes = len(run.intervals), len(run.infos)
+    count, classes = len(intervals), len(run.infos)
     metrics: dict[str, np.ndarray] = {}
     for m, name in enumerate(NAMES):
         table = np.zeros((count, classes))
         known = False
-        for t, interval in enumerate(run.intervals):
+        for t, interval in enumerate(intervals):
             row = interval.values[:, m]
             fine = np.isfinite(row)
             known |= bool(fine.any())
@@ -204,8 +213,8 @@ def workload(label: str, kind: str, run: Run) -> Workload:
         ClassInfo(name, i.queryid, i.query, i.user, i.database, i.nested)
         for name, i in zip(names, run.infos, strict=True)
     )
-    start = np.array([-1 if i.start_ms is None else i.start_ms for i in run.intervals], np.int64)
-    end = np.array([-1 if i.end_ms is None else i.end_ms for i in run.intervals], np.int64)
+    start = np.array([-1 if i.start_ms is None else i.start_ms for i in intervals], np.int64)
+    end = np.array([-1 if i.end_ms is None else i.end_ms for i in intervals], np.int64)
     seconds = np.where((start >= 0) & (end >= 0), (end - start) / 1000, np.nan)
     return Workload(
         label,
@@ -216,6 +225,6 @@ def workload(label: str, kind: str, run: Run) -> Workload:
         start,
         end,
         seconds,
-        tuple("; ".join(i.reasons) for i in run.intervals),
+        tuple("; ".join(i.reasons) for i in intervals),
         notes=notes,
     )

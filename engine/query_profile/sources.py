@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -53,9 +53,7 @@ def gather(inputs: Inputs, target: str, context: Context, without: tuple[str, in
     found = matrices(inputs, target, context, problems, without)
     host = inputs.table("host")
     folders = _column(host, inputs.files, folder)
-    labelled = host.with_columns(
-        pl.concat_str(pl.Series("folder", folders, dtype=pl.String), pl.lit("/"), pl.col("series")).alias("series")
-    )
+    labelled = host.with_columns(pl.concat_str(folders, pl.lit("/"), pl.col("series")).alias("series"))
     series = hostseries.collect(labelled) if host.height else []
     for item in (*_snapshots(inputs, context), *_logs(inputs, series, target)):
         found.append(_lay(item, series, target, problems))
@@ -63,9 +61,10 @@ def gather(inputs: Inputs, target: str, context: Context, without: tuple[str, in
     return Gathered(tuple(found), tuple(series), tuple(problems))
 
 
-def _column(frame: pl.DataFrame, files: Mapping[int, FileInfo], what: Any) -> list[str]:
-    names = {i: what(info) for i, info in files.items()}
-    return [names.get(i, "") for i in frame[FILE].to_list()]
+def _column(frame: pl.DataFrame, files: Mapping[int, FileInfo], what: Callable[[FileInfo], str]) -> pl.Series:
+    ids = frame[FILE].unique().to_list() if frame.height else []
+    names = {i: what(files[i]) if i in files else "" for i in ids}
+    return frame[FILE].replace_strict(names, return_dtype=pl.String).rename("name")
 
 
 # --- upstream-style tables -------------------------------------------------------------------------------------------
@@ -239,11 +238,13 @@ def _snapshots(inputs: Inputs, context: Context) -> list[Workload]:
     frame = inputs.table("snapshots")
     if not frame.height:
         return []
-    keyed = frame.with_columns(pl.Series("folder", _column(frame, inputs.files, folder), dtype=pl.String))
-    groups: dict[tuple[str, str, str], pl.DataFrame] = {
-        (str(s), str(f), str(n)): part
-        for (s, f, n), part in keyed.group_by("system", "folder", "series", maintain_order=True)
-    }
+    keyed = frame.with_columns(_column(frame, inputs.files, folder).rename("folder"))
+    by = ("system", "folder", "series")
+    first = keyed.row(0, named=True)
+    if all((keyed[name] == first[name]).all() for name in by):  # as usual: nothing needs to be copied
+        groups = {(str(first[by[0]]), str(first[by[1]]), str(first[by[2]])): keyed}
+    else:
+        groups = {(str(s), str(f), str(n)): part for (s, f, n), part in keyed.group_by(by, maintain_order=True)}
     # File names that differ are other servers, unless each holds one snapshot only: then the name is its moment.
     merged: dict[tuple[str, str, str], list[pl.DataFrame]] = {}
     for (system, place, series), part in groups.items():
@@ -258,12 +259,32 @@ def _snapshots(inputs: Inputs, context: Context) -> list[Workload]:
     for (system, place, series), rows in merged.items():
         context.check()
         part = pl.concat(rows) if len(rows) > 1 else rows[0]
-        run = deltas.Run()
-        deltas.snapshots(_moments(part), run, _asker(infos, place))
+        run = _run(part, _asker(infos, place), context.memo.setdefault("runs", {}), (system, place, series))
         names = sorted({label(inputs.files[i]) for i in part[FILE].unique().to_list() if i in inputs.files})
         name = series.removeprefix(STEM) or (names[0] if len(names) == 1 else PurePath(place).name)
         found.append(deltas.workload(f"{TITLES.get(system, system)}: {name}", system, run))
     return found
+
+
+def _run(part: pl.DataFrame, ask: deltas.Asker, memo: dict[Any, Any], key: tuple[str, str, str]) -> deltas.Run:
+    """The intervals of one server's snapshots. Those up to the last but one are kept in ``memo``: as long as they are what
+    they were, the next snapshot costs no more than itself."""
+    part = _moments(part)
+    heads = part.group_by("moment").agg(pl.col(FILE).first(), pl.col("part").first(), pl.len(), pl.col("at_ms").first())
+    rows = heads.sort("moment").select(FILE, "part", "len", "at_ms").rows()
+    moments = [(*row, *ask(row[-1])) for row in rows]
+    known: tuple[Any, ...] = ()
+    run = deltas.Run()
+    if key in memo and memo[key][0] == tuple(moments[: len(memo[key][0])]):
+        known, run = memo[key]
+    last = len(moments) - 1
+    run = run.copy()
+    if len(known) < last:
+        deltas.snapshots(part.filter(pl.col("moment").is_between(len(known), last - 1)), run, ask)
+        memo[key] = (tuple(moments[:last]), run)
+        run = run.copy()
+    deltas.snapshots(part.filter(pl.col("moment") >= max(len(known), last)), run, ask)
+    return run
 
 
 def _moments(part: pl.DataFrame) -> pl.DataFrame:
@@ -314,7 +335,7 @@ def _logs(inputs: Inputs, series: list[hostseries.Series], target: str) -> list[
     frame = inputs.table("interval_classes")
     if not frame.height:
         return []
-    keyed = frame.with_columns(pl.Series("folder", _column(frame, inputs.files, folder), dtype=pl.String))
+    keyed = frame.with_columns(_column(frame, inputs.files, folder).rename("folder"))
     found = []
     for (system, place), part in keyed.group_by("system", "folder", maintain_order=True):
         names = sorted({label(inputs.files[i]) for i in part[FILE].unique().to_list() if i in inputs.files})

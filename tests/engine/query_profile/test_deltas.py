@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.parameters import parse
 from engine.query_profile import profile, whatif
-from tests.engine.query_profile.made import compute, folder, kinds
+from engine.query_profile.view import VIEW
+from engine.view import Context
+from tests.engine.query_profile.made import compute, folder, inputs, kinds
 from tests.reference import reference
 
 HEADER = "userid,dbid,toplevel,queryid,query,calls,total_exec_time,rows"
@@ -313,3 +317,27 @@ def test_an_appended_row_changes_nothing_but_adds() -> None:
     assert fresh.summary == appended.summary
     assert fresh.tables["predictions"].equals(appended.tables["predictions"])
     assert np.allclose(fresh.tables["classes"]["slope"], appended.tables["classes"]["slope"], rtol=1e-12)
+
+
+def test_snapshots_that_come_one_by_one_give_what_all_at_once_give() -> None:
+    """What is kept of earlier snapshots only saves time: also after a reset told later, and when old files are deleted."""
+    rng = np.random.default_rng(4)
+    calls = np.cumsum(rng.poisson(50, (12, 3)), axis=0)
+    texts = [snapshot(*((j, c, c * 2.0) for j, c in enumerate(row) if j < 2 or i > 4)) for i, row in enumerate(calls)]
+    texts[7] = snapshot((0, 3, 5), (1, 4, 6))
+    whole = capture(*texts, cpu=[1000 * i * i for i in range(12)])
+    cpu = {"cpu.csv": whole.pop("cpu.csv")}
+    names = sorted(whole)
+    context = Context(now_ms=0)
+    given = parse(VIEW.parameters, [("draws", "0")])
+    told = {"info.csv": b"captured_at,dealloc,stats_reset\n2026-01-01T00:02:00Z,0,1\n2026-01-01T00:03:00Z,0,2\n"}
+    stages = [names[:1], names[:2], names[:6], names[:7], names, names, names[3:]]
+    for version, stage in enumerate(stages, 1):
+        files = cpu | {name: whole[name] for name in stage} | (told if version > 5 else {})
+        found = inputs(files)
+        kept = VIEW.compute(replace(found, version=version), given, context)
+        fresh = VIEW.compute(replace(found, version=version), given, Context(now_ms=0))
+        assert kept.summary == fresh.summary
+        assert kept.tables.keys() == fresh.tables.keys()
+        assert all(frame.equals(fresh.tables[name]) for name, frame in kept.tables.items())
+    assert kept.summary["intervals"] == 8
