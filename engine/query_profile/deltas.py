@@ -117,7 +117,8 @@ def difference(before: Snapshot, after: Snapshot, classes: int) -> Interval:
             kept = len(gone) == 0  # an eviction takes several classes at once: some would be missing
         unproven = np.flatnonzero(new)[~begun] if not kept else np.zeros(0, np.int64)
         if len(unproven):
-            values[unproven] = 0.0  # it may have been there for long: how much of it is new cannot be known
+            # it may have been there for long: how much of it is new cannot be known (and what is not counted stays so)
+            values[unproven] *= 0.0
             reasons.append(f"{_count(len(unproven), 'class')} appeared while others were evicted")
     if not reset and len(gone):
         reasons.append(f"{_count(len(gone), 'class')} vanished with the last part of their work")

@@ -99,7 +99,7 @@ def classes(
         frame = frame.filter(pl.Series(keep))
     if given.group != "class":
         place, names = profile.group(work, given.group)
-        frame = _grouped(frame, [names[p] for p in place[keep]], given.group)
+        frame = _bounded(_grouped(frame, [names[p] for p in place[keep]], given.group), measured)
     whole_x = float(np.nansum(x_total))
     frame = _shares(frame, whole_x, measured if y_known else math.nan)
     rank = {"cpu": "y_total", "time": "x_total", "io": "io_us", "latency": "latency_us"}.get(given.metric, given.metric)
@@ -110,6 +110,7 @@ def classes(
     if given.top and frame.height > given.top:
         rest = frame.slice(given.top)
         joined = _grouped(rest, [f"{profile.OTHERS} - {rest.height} items"] * rest.height, "class")
+        joined = _bounded(joined, measured)
         frame = pl.concat([frame.head(given.top), _shares(joined, whole_x, measured if y_known else math.nan)])
         frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
     return frame.select(tables.CLASSES.schema.names()), order
@@ -203,6 +204,14 @@ def _shares(frame: pl.DataFrame, whole_x: float, measured: float) -> pl.DataFram
         (pl.col("y_total") / measured if measured > 0 else pl.lit(None, dtype=pl.Float64)).alias("y_share"),
         pl.when(pl.col("calls") > 0).then(pl.col("x_total") / pl.col("calls")).alias("latency_us"),
     )
+
+
+def _bounded(frame: pl.DataFrame, measured: float) -> pl.DataFrame:
+    """Sums of upper ends of intervals are no more than what was measured (or attributed, if that is more)."""
+    if not math.isfinite(measured):
+        return frame
+    most = pl.max_horizontal("y_total", pl.lit(measured))
+    return frame.with_columns(pl.when(pl.col("y_high") > most).then(most).otherwise(pl.col("y_high")).alias("y_high"))
 
 
 def _grouped(frame: pl.DataFrame, names: list[str], by: str) -> pl.DataFrame:

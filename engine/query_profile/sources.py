@@ -55,10 +55,30 @@ def gather(inputs: Inputs, target: str, context: Context, without: tuple[str, in
     folders = _column(host, inputs.files, folder)
     labelled = host.with_columns(pl.concat_str(folders, pl.lit("/"), pl.col("series")).alias("series"))
     series = hostseries.collect(labelled) if host.height else []
-    for item in (*_snapshots(inputs, context), *_logs(inputs, series, target)):
+    for item in _told_apart([*_snapshots(inputs, context), *_logs(inputs, series, target)]):
         found.append(_lay(item, series, target, problems))
     found.sort(key=lambda w: (-int(np.isfinite(w.y).any()), -int(w.used.sum()), -w.x.size, w.label))
     return Gathered(tuple(found), tuple(series), tuple(problems))
+
+
+def _told_apart(found: list[tuple[Workload, str]]) -> list[Workload]:
+    """Workloads with the folder each lies in; where names are the same, as much of the folders' as tells them apart."""
+    labels = [work.label for work, _ in found]
+    out = []
+    for i, (work, place) in enumerate(found):
+        same = [k for k, name in enumerate(labels) if name == work.label]
+        if len(same) > 1:
+            depth = 1
+            while depth < len(PurePath(place).parts) and any(
+                PurePath(found[k][1]).parts[-depth:] == PurePath(place).parts[-depth:] for k in same if k != i
+            ):
+                depth += 1
+            tail = "/".join(PurePath(place).parts[-depth:])
+            twins = [k for k in same if found[k][1] == place]
+            number = f" ({twins.index(i) + 1})" if len(twins) > 1 else ""
+            work = replace(work, label=f"{work.label} in {tail}{number}")
+        out.append(work)
+    return out
 
 
 def _column(frame: pl.DataFrame, files: Mapping[int, FileInfo], what: Callable[[FileInfo], str]) -> pl.Series:
@@ -234,7 +254,7 @@ def _without(values: np.ndarray, place: list[int]) -> np.ndarray:
 # --- snapshots -------------------------------------------------------------------------------------------------------
 
 
-def _snapshots(inputs: Inputs, context: Context) -> list[Workload]:
+def _snapshots(inputs: Inputs, context: Context) -> list[tuple[Workload, str]]:
     frame = inputs.table("snapshots")
     if not frame.height:
         return []
@@ -262,7 +282,7 @@ def _snapshots(inputs: Inputs, context: Context) -> list[Workload]:
         run = _run(part, _asker(infos, place), context.memo.setdefault("runs", {}), (system, place, series))
         names = sorted({label(inputs.files[i]) for i in part[FILE].unique().to_list() if i in inputs.files})
         name = series.removeprefix(STEM) or (names[0] if len(names) == 1 else PurePath(place).name)
-        found.append(deltas.workload(f"{TITLES.get(system, system)}: {name}", system, run))
+        found.append((deltas.workload(f"{TITLES.get(system, system)}: {name}", system, run), place))
     return found
 
 
@@ -331,7 +351,7 @@ def _asker(infos: dict[str, list[tuple[int, float | None, int | None]]], place: 
 # --- logs ------------------------------------------------------------------------------------------------------------
 
 
-def _logs(inputs: Inputs, series: list[hostseries.Series], target: str) -> list[Workload]:
+def _logs(inputs: Inputs, series: list[hostseries.Series], target: str) -> list[tuple[Workload, str]]:
     frame = inputs.table("interval_classes")
     if not frame.height:
         return []
@@ -341,7 +361,7 @@ def _logs(inputs: Inputs, series: list[hostseries.Series], target: str) -> list[
         names = sorted({label(inputs.files[i]) for i in part[FILE].unique().to_list() if i in inputs.files})
         title = names[0] if len(names) == 1 else f"{PurePath(str(place)).name} ({len(names)} files)"
         edges = _edges(part, series, target) if system == "slow-log" else None
-        found.append(_log(part, f"{system}: {title}", str(system), edges))
+        found.append((_log(part, f"{system}: {title}", str(system), edges), str(place)))
     return found
 
 
@@ -423,7 +443,7 @@ def _log(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | None) -
 def _lay(work: Workload, series: list[hostseries.Series], target: str, problems: list[Problem]) -> Workload:
     """``work`` with the resource that covers most of its intervals; ties by kind and nearness in the folders."""
     wanted = target or hostseries.CPU
-    if wanted in work.metrics:
+    if wanted in work.metrics and (target or work.metrics[wanted].any()):
         y = work.metrics[wanted].sum(axis=1)
         return work.with_y(y, wanted, "the classes' own counters")
     named = [s for s in series if s.name == wanted]

@@ -30,6 +30,10 @@ class Trust:
 
 NO_TRUST = Trust(float("nan"), float("nan"), float("nan"), float("nan"), 0.0, "none", ("there is no CPU series",))
 
+UNTESTED = Trust(
+    float("nan"), float("nan"), float("nan"), float("nan"), 0.0, "none", ("too much data to test the fit",)
+)
+
 
 def blocked_error(
     x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray, blocks: int = 5

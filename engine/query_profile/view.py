@@ -20,7 +20,7 @@ from engine.query_profile.estimate import Recipe
 from engine.query_profile.fits import Fits
 from engine.query_profile.listing import Detail
 from engine.query_profile.readers import KINDS
-from engine.query_profile.trust import NO_TRUST
+from engine.query_profile.trust import NO_TRUST, UNTESTED
 from engine.query_profile.wlr import BLOCK, HUGE, Lines, Moments, Quality, Sums, quality
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import Workload
@@ -225,7 +225,7 @@ class _Computation:
         exactly = method == "wlr" and given.rules == "upstream" and work.plain
         lines, trained = fits.lines(given.rules) if y_known or exactly else (None, 0)
         summary, predictions, exact = self._predictions(fits, work, y_known)
-        gauge = NO_TRUST
+        gauge = UNTESTED if y_known else NO_TRUST
         if y_known and not fits.large:
             self.context.progress(0.8, "testing the fit")
             gauge = fits.trust()
@@ -255,7 +255,7 @@ class _Computation:
             "seconds": length,
             "cores": work.cores,
             "utilisation": measured / (work.cores * length * 1e6) if y_known else math.nan,
-            "trust": gauge.score if y_known else math.nan,
+            "trust": gauge.score if y_known and gauge is not UNTESTED else math.nan,
             "trust_grade": gauge.grade,
             "blocked_mape": gauge.blocked_mape,
             "correlation": gauge.correlation,

@@ -9,10 +9,10 @@ import numpy as np
 from engine.query_profile.breaks import Attribution
 from engine.query_profile.fingerprint import label
 from engine.query_profile.fits import Fits
-from engine.query_profile.trust import Trust
+from engine.query_profile.trust import UNTESTED, Trust
 from engine.query_profile.wlr import Lines
 from engine.query_profile.workload import Workload
-from engine.result import Finding, Headline
+from engine.result import Finding, Headline, Level
 
 NAMES = {"cpu_us": "CPU", "user_us": "user CPU", "system_us": "system CPU", "iowait_us": "I/O wait"}
 """Resources as people call them."""
@@ -97,7 +97,7 @@ def headline(
                 "trust",
                 f"{gauge.grade} {score}" if gauge.grade != "none" else "none",
                 "; ".join(gauge.reasons[:3]),
-                "ok" if gauge.grade == "good" else "moderate" if gauge.grade == "fair" else "severe",
+                _level(gauge),
                 short=("trust", score if gauge.grade != "none" else "none"),
             ),
         ]
@@ -114,6 +114,12 @@ def headline(
         items.append(Headline("method", method))
     items.append(Headline("source", work.label))
     return tuple(items)
+
+
+def _level(gauge: Trust) -> Level:
+    if gauge is UNTESTED:
+        return ""
+    return "ok" if gauge.grade == "good" else "moderate" if gauge.grade == "fair" else "severe"
 
 
 def findings(

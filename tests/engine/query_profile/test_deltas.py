@@ -341,3 +341,32 @@ def test_snapshots_that_come_one_by_one_give_what_all_at_once_give() -> None:
         assert kept.tables.keys() == fresh.tables.keys()
         assert all(frame.equals(fresh.tables[name]) for name, frame in kept.tables.items())
     assert kept.summary["intervals"] == 8
+
+
+def test_a_doubtful_class_does_not_invent_measured_cpu() -> None:
+    """What a source does not count stays unknown in evicted classes too, and the CPU series beside it is used."""
+    files = capture(
+        snapshot(*STEADY), snapshot(*STEADY[:2], (4, 9, 9)), snapshot(*STEADY[:2], (4, 9, 10)), cpu=[0, 5, 9]
+    )
+    result = compute(files, draws="0")
+    assert result.summary["y_source"] == "process"
+    assert result.summary["y_measured"] == 4000
+    assert result.tables["classes"]["cpu_measured_us"].null_count() == result.tables["classes"].height
+
+
+def test_servers_of_the_same_name_are_told_apart() -> None:
+    """Each has its own name, and source= finds it."""
+    whole = capture(snapshot(*STEADY), snapshot(*STEADY))
+    files = {f"{place}/{name}": text for place in ("one", "two") for name, text in whole.items()}
+    result = compute(files, draws="0")
+    labels = sorted(result.tables["sources"]["source"].to_list())
+    assert labels == ["pg_stat_statements: pgss in one", "pg_stat_statements: pgss in two"]
+    assert "not mixed in" in result.notes[0]
+    assert compute(files, draws="0", source="in two").summary["source"] == labels[1]
+
+
+def test_the_upper_end_of_others_is_no_more_than_everything() -> None:
+    result = compute(capture(*(snapshot((1, i, i), (2, i * i, i), (3, 2 * i, 9 * i)) for i in range(1, 9))), top="1")
+    others = result.tables["classes"].row(1, named=True)
+    assert others["members"] == 2
+    assert others["y_high"] <= max(result.summary["y_measured"], others["y_total"])
