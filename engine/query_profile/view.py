@@ -127,7 +127,8 @@ class _Computation:
             others = [w.label for w in gathered.workloads if w is not found[0]]
             self.notes.append(
                 f"{found[0].label} is shown; {len(others)} other source{'s' if len(others) > 1 else ''} "
-                f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) are not mixed in: one server at a time "
+                f"({', '.join(others[:3])}{', …' if len(others) > 3 else ''}) "
+                f"{'are' if len(others) > 1 else 'is'} not mixed in: one server at a time "
                 "(choose with source=)"
             )
         self.notes += found[0].notes
