@@ -555,6 +555,7 @@ class Dashboard(App[None]):
     def last_words(self) -> None:
         """What must be done before the process ends without its terminal: state saved, temporary files removed."""
         self.save_state()
+        self.bridge.stop()
         if self._lost is not None:
             self._lost()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -45,6 +46,19 @@ def test_whoever_removes_last_comes_back_last(temporary: Path, monkeypatch: pyte
     feeder.remove()
     assert not temporary.exists()
     first.join()
+
+
+def test_threads_that_compute_do_not_hold_the_removal_up(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, before, during = shutil.rmtree, sys.getswitchinterval(), []
+
+    def noted(path: Path, ignore_errors: bool) -> None:
+        during.append(sys.getswitchinterval())
+        real(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(feed.shutil, "rmtree", noted)
+    feed.Feeder(temporary).remove()
+    assert not temporary.exists() and during[0] < before / 100
+    assert sys.getswitchinterval() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
