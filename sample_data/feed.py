@@ -104,14 +104,14 @@ class Feeder(threading.Thread):
         """Stop and remove the folder. Called once more meanwhile (the terminal is lost while a signal is answered), it comes
         back when the folder is gone: whoever comes back first ends the process."""
         self.stop()
-        # Each of hundreds of calls to the system gives the interpreter away, and threads that compute keep it for 5 ms each.
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(1e-5)
-        try:
-            with self._removing:
+        with self._removing:
+            # Each of hundreds of calls to the system gives the interpreter away; threads that compute keep it for 5 ms each.
+            before = sys.getswitchinterval()
+            sys.setswitchinterval(1e-5)
+            try:
                 shutil.rmtree(self.target, ignore_errors=True)
-        finally:
-            sys.setswitchinterval(before)
+            finally:
+                sys.setswitchinterval(before)
 
 
 @contextlib.contextmanager
