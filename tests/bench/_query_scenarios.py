@@ -3,7 +3,7 @@
 The sheet says of its generator: x is wall time only, 40 classes x 720 intervals, noise 5 %, and a name per scenario. The
 rest was found by an evolution strategy (CMA-ES, some 4,000 evaluations) on what the six quick columns of its table must
 look like: sizes of classes log-normal with log-sd 1.6, each with gamma ups and downs of its own size (median coefficient
-of variation 0.35, log-sd 0.8) on a wave of its own phase, costs log-normal, a quarter of them less than half. With it,
+of variation 0.42, log-sd 0.8) on a wave of its own phase, costs log-normal, a quarter of them less than half. With it,
 all eight columns of the base scenarios come within the scatter of 12 seeds of the sheet's (some 12 %); each further
 scenario has one or two knobs, set the same way. ``python -m tests.bench._query_scenarios`` prints both side by side.
 """
