@@ -10,6 +10,11 @@ import pytest
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more process than there are processors: many tests wait for a terminal, a clock or a disk."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-goldens",

@@ -109,19 +109,19 @@ def test_bytes_on_the_wire(tmp_path: Path, size: tuple[int, int], first: int, ti
         t.see("node-000")
         t.quiet(0.2, 5)
         assert len(t.output) <= first
-        per_second = t.bytes_during(4.0) / 4
+        per_second = t.bytes_during(3.0) / 3
         assert 0 < per_second <= tick
     with Terminal(program(0, 500), tmp_path, size) as t:
         t.see("node-000")
         t.quiet(0.6)
-        assert t.bytes_during(2.5) == 0
+        assert t.bytes_during(1.5) == 0
 
 
 def test_equal_data_send_nothing(tmp_path: Path) -> None:
     with Terminal(program(5, 500, 0.0), tmp_path, (200, 50)) as t:
         t.see("node-000")
         t.quiet(0.6)
-        assert t.bytes_during(2.0) == 0
+        assert t.bytes_during(1.5) == 0
 
 
 def test_screen_draws_when_stderr_is_a_file(tmp_path: Path) -> None:
