@@ -72,9 +72,7 @@ def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[
 def _difference(known: Mapping[int, FileInfo], inputs: Inputs, version: int) -> tuple[set[int], set[int]]:
     """Files that are new or have another version, and files that are gone, since ``known`` was that of ``version``."""
     now = inputs.files
-    touched = inputs.touched_since(version)
-    if touched is None:
-        touched = frozenset(known.keys() | now.keys())
+    touched = inputs.touched(version, known.keys())
     changed = {i for i in touched if i in now and (i not in known or known[i].version != now[i].version)}
     return changed, {i for i in touched if i in known and i not in now}
 
@@ -113,7 +111,9 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[Bui
             return None
         mine = rows if len(changed) == 1 else {n: f.filter(pl.col(FILE) == file) for n, f in rows.items()}
         try:
-            one = followed.pop(job, None) or _follow(inputs, job, file, model, mine)
+            one = followed.pop(job, None) or _follow(
+                inputs, job, file, model, {name: mine[name].height for name in EVENT_TABLES}
+            )
             step = one.apply(mine, inputs.files[file], cuts.get(file))
         except Refused:
             refused[job] = _WAIT
@@ -168,21 +168,20 @@ def prepare(inputs: Inputs, context: Context) -> bool:
         tried[file] = version
         if _cuts(inputs, {file}) is None:
             continue
-        nothing = {name: inputs.table(name).head(0) for name in EVENT_TABLES}
         with contextlib.suppress(Refused):
-            followed[job] = _follow(inputs, job, file, built.model, nothing)
+            followed[job] = _follow(inputs, job, file, built.model, dict.fromkeys(EVENT_TABLES, 0))
         return True
     return False
 
 
-def _follow(inputs: Inputs, job: str, file: int, model: Model, new: Mapping[str, pl.DataFrame]) -> Grown:
-    """Begin to follow a job as ``model`` has it: by the firm events of its file but the ``new`` ones, which are the
-    last."""
+def _follow(inputs: Inputs, job: str, file: int, model: Model, new: Mapping[str, int]) -> Grown:
+    """Begin to follow a job as ``model`` has it: by the firm events of its file but the ``new`` last ones (how many, by
+    table)."""
     events = {}
     for name in EVENT_TABLES:
         loose = inputs.provisional(name)[FILE].to_list().count(file)
         mine = inputs.of(name, {file})  # its provisional rows are its last ones
-        events[name] = mine.head(mine.height - loose - new[name].height)
+        events[name] = mine.head(mine.height - loose - new[name])
     return Grown(job, file, model.job(job), events)
 
 
