@@ -253,9 +253,7 @@ class Lane:
         except NoInput as reason:
             self._last = None
             return outcome(empty=str(reason) or "no usable input")
-        except (
-            BaseException
-        ) as error:  # a bug in one view must not take the screen down; Polars' panics are no Exceptions
+        except BaseException as error:  # a bug in one view must not take the screen down; a panic is no Exception
             log.exception("computing %s failed", self.view)
             return outcome(error=f"{type(error).__name__}: {error}")
         self._last = result
