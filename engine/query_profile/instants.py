@@ -11,6 +11,8 @@ _STAMP = re.compile(
     r"\s*(Z|UTC|[+-]\d\d(?::?\d\d)?)?"
 )
 _IN_NAME = re.compile(r"(?<!\d)(\d{4}-?\d\d-?\d\d[T _-]?\d\d[:_-]?\d\d[:_-]?\d\d(?:\.\d{1,6})?Z?|\d{13}|\d{10})(?!\d)")
+_DATE = re.compile(r"(?<!\d)\d{4}-?\d\d-?\d\d(?!\d)")
+_LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 _EPOCH = re.compile(r"\d{9,10}(?:\.\d+)?|\d{12,13}(?:\.\d+)?")
 _OLD_MYSQL = re.compile(r"(\d\d)(\d\d)(\d\d)\s+(\d{1,2}):(\d\d):(\d\d)(?:\.(\d+))?")
 
@@ -72,7 +74,17 @@ def name_instant_ms(name: str) -> int | None:
     return None
 
 
+def name_run(stem: str) -> str:
+    """``stem`` without a date and its last number: files of which one goes on where the other ends share it."""
+    return _LAST_NUMBER.sub("#", _DATE.sub("#", stem))
+
+
 def name_stem(name: str) -> str:
     """``name`` without its moment and ending: files of one series share it."""
     stem = _IN_NAME.sub("", name).rsplit(".", 1)[0]
     return stem.strip("-_. ")
+
+
+def utc_text(at_ms: int) -> str:
+    """Epoch milliseconds as ISO text to the second, UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

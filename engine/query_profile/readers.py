@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from engine.query_profile.hostcpu import (
-    CumulativeCsv,
-    NodeExporter,
-    PidStat,
-    ProcStat,
-    SadfCsv,
-    Sysstat,
-    Vmstat,
-)
+from engine.query_profile.hostcpu import CumulativeCsv, NodeExporter, PidStat, ProcStat
+from engine.query_profile.hostrates import DockerStats, SadfCsv, Sysstat, Vmstat
 from engine.query_profile.mysql_digest import MysqlDigest
 from engine.query_profile.pgss import PgssCsv, PgssInfo, PgssJson
 from engine.query_profile.ptqd import PtQueryDigest
@@ -32,5 +25,6 @@ KINDS: tuple[FileKind, ...] = (
     Vmstat(),
     Sysstat(),
     SadfCsv(),
+    DockerStats(),
     NodeExporter(),
 )

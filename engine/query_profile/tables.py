@@ -77,11 +77,13 @@ HOST = Table(
     "host",
     "Resource use of the server or its host over time.",
     (
-        Column("source", pl.String, "process, procstat, pidstat, mpstat, sadf, vmstat, node_exporter."),
+        Column("source", pl.String, "process, procstat, pidstat, mpstat, sadf, vmstat, node_exporter, docker."),
         Column("host", pl.String, "Name of the host, where the file says it."),
         Column("series", pl.String, "File set: name without its moment."),
         Column("at_ms", pl.Int64, "Moment (end of the stretch).", "ms", "time_ms"),
-        Column("seconds", pl.Float64, "Length of the stretch; null for a cumulative counter.", "s", "s"),
+        Column(
+            "seconds", pl.Float64, "Length of the stretch; null for a counter, 0 for since the sample before.", "s", "s"
+        ),
         Column("cores", pl.Float64, "CPUs of the host, where the file says it."),
         Column("name", pl.String, "user_us, system_us, iowait_us, idle_us, steal_us or another series."),
         Column("value", pl.Float64, "Cumulative value, or percent of all CPUs in the stretch."),

@@ -9,6 +9,8 @@ import numpy as np
 from engine.query_profile.breaks import Attribution
 from engine.query_profile.fingerprint import label
 from engine.query_profile.fits import Fits
+from engine.query_profile.mysql_digest import CATCH_ALL
+from engine.query_profile.resources import OWN
 from engine.query_profile.trust import UNTESTED, Trust
 from engine.query_profile.wlr import Lines
 from engine.query_profile.workload import Workload
@@ -29,6 +31,12 @@ def notes_on(
 ) -> list[str]:
     """Modes and assumptions in force, as sentences."""
     notes: list[str] = []
+    lost = [j for j, info in enumerate(work.classes) if info.query == CATCH_ALL]
+    if lost and work.calls is not None and work.calls.sum() > 0:
+        share = float(work.calls[:, lost].sum() / work.calls.sum())
+        notes.append(
+            f"{share * 100:.1f} % of the calls found no room in the server's digest table: the classes stand for the others"
+        )
     if not work.used.any():
         if np.isfinite(work.y).any():
             notes.append("no interval is free of doubt: nothing can be attributed")
@@ -70,6 +78,13 @@ def notes_on(
         )
     if gauge.reasons and gauge.grade != "none":
         notes.append(f"trust {gauge.grade} ({gauge.score * 100:.0f} %): {'; '.join(gauge.reasons[:3])}")
+    counted = work.metrics.get("cpu_us")
+    if counted is not None and work.y_source != OWN and counted[work.used].any():
+        own = float(counted[work.used].sum())
+        notes.append(
+            f"the server itself counted {own / 1e6:.1f} s of CPU by class ({own / measured * 100:.0f} % of the measured): "
+            "see measured CPU"
+        )
     if len(work.classes) and "calls" not in work.metrics:
         notes.append("no call counts: costs per call cannot be told from costs per time")
     return notes

@@ -145,6 +145,50 @@ def test_a_global_reset_is_not_used() -> None:
     assert used == [False, True]
 
 
+def test_after_a_known_reset_the_new_values_are_the_work() -> None:
+    info = [(0, "2026-01-01"), (0, "2026-01-02"), (0, "2026-01-02")]
+    files = capture(
+        snapshot(*STEADY), snapshot((1, 30, 300), (2, 40, 400)), snapshot((1, 31, 301), (2, 40, 400)), info=info
+    )
+    assert compute(files, method="ratio", draws="0").tables["intervals"]["x"].to_list() == [700_000, 1_000]
+
+
+def test_a_class_that_is_counted_from_a_later_moment_began_anew() -> None:
+    """Evicted and back with more calls than before: no counter fell, only ``stats_since`` (or FIRST_SEEN) tells."""
+
+    def one(calls: int, since: str) -> bytes:
+        others = "".join(f"10,5,t,{q},SELECT {q},7,70,7,2025-12-01 00:00:00+00\n" for q in (8, 9))
+        return (HEADER + f",stats_since\n10,5,t,1,SELECT 1,{calls},{calls},1,{since}\n" + others).encode()
+
+    old, new = "2025-12-01 00:00:00+00", "2026-01-01 00:01:30+00"
+    found, used, reasons = totals(capture(one(2, old), one(3, old), one(50, new), one(51, new)))
+    assert used == [True, False, True]
+    assert "began anew (reset)" in reasons[1]
+    assert found["1"] == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param([(1, 9000, 90_000), (2, 9000, 90_000), (3, 9000, 90_000)], id="always ahead"),
+        pytest.param([(1, 9000, 90_000), (2, 1, 1), (3, 9000, 1)], id="ahead in some"),
+        pytest.param([(7, 10, 10), (8, 10, 10), (9, 10, 10)], id="other classes"),
+    ],
+)
+def test_two_servers_that_take_turns_under_one_name_are_refused(other: list[tuple[int, float, float]]) -> None:
+    def later(rows: list[tuple[int, float, float]], t: int) -> bytes:
+        return snapshot(*((q, calls + t, ms + 3 * t) for q, calls, ms in rows))
+
+    files = capture(*(later(rows, t) for t in range(4) for rows in (STEADY, other)))
+    result = compute(files, draws="0")
+    assert "several-hosts" in kinds(result)
+    assert not result.tables["intervals"]["used"].any()
+    assert result.summary["y_measured"] is None
+    # one after another each of them is sound
+    alone = compute(capture(*(later(STEADY, t) for t in range(4)), *(later(other, t) for t in range(4))), draws="0")
+    assert "several-hosts" not in kinds(alone)
+
+
 def test_a_restart_of_the_cpu_counter_is_not_used() -> None:
     _, used, reasons = totals(
         capture(
@@ -363,6 +407,28 @@ def test_servers_of_the_same_name_are_told_apart() -> None:
     assert labels == ["pg_stat_statements: pgss in one", "pg_stat_statements: pgss in two"]
     assert "not mixed in" in result.notes[0]
     assert compute(files, draws="0", source="in two").summary["source"] == labels[1]
+
+
+def test_each_server_has_the_cpu_that_lies_nearest_to_it() -> None:
+    texts = snapshot(*STEADY), snapshot((1, 11, 130), (2, 20, 200), (3, 6, 55))
+    one, two = capture(*texts, cpu=[0, 1000]), capture(*texts, cpu=[0, 7000])
+
+    def measured(files: dict[str, bytes], source: str) -> float:
+        return float(compute(files, draws="0", method="ratio", source=source).summary["y_measured"])
+
+    apart = {f"{place}/{name}": text for place, files in (("db1", one), ("db2", two)) for name, text in files.items()}
+    named = {f"{place}-{name}": text for place, files in (("db1", one), ("db2", two)) for name, text in files.items()}
+    for files in (apart, named):
+        assert [measured(files, place) for place in ("db1", "db2")] == [1e6, 7e6]
+    # without a CPU of its own a server does not take another's
+    del apart["db2/cpu.csv"]
+    result = compute(apart, draws="0", source="db2")
+    assert result.summary["y_measured"] is None
+    assert "no-cpu" in kinds(result)
+    # one that may be either's is used, and this is said
+    shared = {name.removeprefix("db1/"): text for name, text in apart.items() if name == "db1/cpu.csv"}
+    result = compute({**{k: v for k, v in named.items() if "cpu" not in k}, **shared}, draws="0", source="db1")
+    assert any("right for one of them only" in note for note in result.notes)
 
 
 def test_the_upper_end_of_others_is_no_more_than_everything() -> None:

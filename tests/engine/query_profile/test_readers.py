@@ -15,7 +15,7 @@ from engine.query_profile.readers import KINDS
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import ClassInfo
 from engine.reading import Source
-from tests.engine.query_profile.made import MTIME, compute, folder, read, recognised
+from tests.engine.query_profile.made import MTIME, compute, folder, kinds, read, recognised
 from tests.reference import reference
 
 SAMPLE = Path(__file__).parents[3] / "sample_data/query_profile/files"
@@ -40,6 +40,7 @@ SAMPLE = Path(__file__).parents[3] / "sample_data/query_profile/files"
         ("examples/mysql8-digest.tsv", "mysql-digest"),
         ("examples/node_exporter-20261120T235408Z.prom", "node-exporter-cpu"),
         ("examples/slow-mysql8.log", "slow-log"),
+        ("examples/docker-stats.jsonl", "docker-stats"),
         ("real/percona-toolkit/slow009.txt", "slow-log"),
         ("real/pgmonitor/pg_stat_statements.csv", "pgss-csv"),
         ("real/postgres-checkup/1_dbname_1.json", "pgss-json"),
@@ -154,6 +155,24 @@ def test_mysql_digests() -> None:
     assert row["cpu_us"] == 4.0
 
 
+def test_cpu_that_mysql_counts_itself_stands_beside_the_measured() -> None:
+    head = "SCHEMA_NAME\tDIGEST\tDIGEST_TEXT\tCOUNT_STAR\tSUM_TIMER_WAIT\tSUM_CPU_TIME\n"
+    files = {
+        f"digest-20260101T000{t}00Z.tsv": f"{head}shop\tab\tSELECT ?\t{t * 3}\t{t}000000\t{t}000000\n"
+        f"NULL\tNULL\tNULL\t{t}\t{t}000000\t0\n"
+        for t in range(3)
+    }
+    cpu = "captured_at,user_us,system_us\n" + "".join(f"2026-01-01T00:0{t}:00Z,{t * 2},0\n" for t in range(3))
+    texts = {name: text.encode() for name, text in files.items()}
+    alone = compute(texts, draws="0")
+    assert (alone.summary["y_measured"], alone.summary["y_source"]) == (2, "the classes' own counters")
+    result = compute({**texts, "cpu.csv": cpu.encode()}, draws="0")
+    assert (result.summary["y_measured"], result.summary["y_source"]) == (4, "process")
+    assert result.tables["classes"].sort("calls")["cpu_measured_us"].to_list() == [0, 2]
+    assert any("25.0 % of the calls found no room" in note for note in result.notes)
+    assert any("counted 0.0 s of CPU by class (50 %" in note for note in result.notes)
+
+
 def test_slow_log_agrees_with_pt_query_digest() -> None:
     root = reference("query-profile") / "capture-mariadb"
     wanted = json.loads((root / "slow.pt-query-digest.json").read_text())
@@ -258,6 +277,77 @@ def test_proc_pid_stat_sums_processes_and_their_children() -> None:
     assert rows["at_ms"] == [1795217883000] * 2
 
 
+PGSS = "userid,dbid,queryid,query,calls,total_time\n10,5,1,SELECT 1,{0},{0}\n"
+TICKS = "9 (pg) S 1 1 1 0 -1 4194560 1 0 0 0 {} 0 0 0 20 0 1 0 100 1 1\n"
+
+
+def measured(files: dict[str, str], **choices: str) -> tuple[float | None, list[str]]:
+    """What the host used over three minutes of a server, and the problems."""
+    snapshots = {f"s/pgss-20260101T00{t:02d}00Z.csv": PGSS.format(100 * (t + 1)) for t in range(4)}
+    texts = {name: text.encode() for name, text in (snapshots | files).items()}
+    result = compute(texts, method="ratio", draws="0", **choices)
+    return result.summary["y_measured"], kinds(result)
+
+
+def test_processes_with_a_file_each_are_one_server() -> None:
+    files = {
+        f"stat-{p}-20260101T00{t:02d}00Z": TICKS.replace("9 ", f"{p} ", 1).format(t * p)
+        for p in (9, 21)
+        for t in range(4)
+    }
+    assert measured(files) == (3 * 30 * 10_000, [])
+
+
+def test_files_that_follow_one_another_are_one_series() -> None:
+    """Numbered scrapes, and logs of a day each; but not files of the same time, which are of two hosts."""
+    scrape = 'node_cpu_seconds_total{{cpu="0",mode="user"}} {} {}\n'
+    minute = 1_767_225_600_000
+    numbered = {f"scrape{t}.txt": scrape.format(t * 2, minute + 60_000 * t) for t in range(4)}
+    assert measured(numbered) == (6e6, [])
+    head = "captured_at,user_us,system_us\n"
+    days = {
+        "cpu-2025-12-31.csv": head + "20251231T235900Z,1,0\n20260101T000000Z,10,0\n",
+        "cpu-2026-01-01.csv": head + "20260101T000100Z,20,0\n20260101T000200Z,35,0\n20260101T000300Z,40,0\n",
+    }
+    assert measured(days) == (30, [])
+    at_once = {f"cpu-{n}.csv": head + "".join(f"20260101T00{t:02d}00Z,{t * n},0\n" for t in range(4)) for n in (1, 2)}
+    assert measured(at_once) == (3, ["several-hosts"])
+
+
+def test_counters_of_two_hosts_in_turn_are_refused() -> None:
+    files = {
+        f"stat-20260101T00{t // 2:02d}{t % 2 * 30:02d}Z": f"cpu {(t % 2) * 90_000 + t * 5} 0 0 100 0 0 0 0\n"
+        for t in range(8)
+    }
+    assert measured(files) == (None, ["several-hosts"])
+
+
+def test_docker_stats_hold_since_the_sample_before() -> None:
+    line = '{{"CPUPerc":"{}%","Name":"db","Container":"db"}}\n'
+    files = {f"docker-20260101T00{t:02d}00Z.jsonl": line.format(50 * t) for t in range(4)}
+    assert measured(files) == (60e6 * (0.5 + 1 + 1.5), [])
+
+
+def test_sadf_counts_the_cpus_that_it_lists() -> None:
+    head = "# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n"
+    rows = "".join(
+        f"a;60;2026-01-01 00:{t:02d}:00 UTC;{cpu};10;0;0;0;0;90\n" for t in (1, 2, 3) for cpu in ("-1", "0", "1", "2")
+    )
+    assert measured({"sadf.csv": head + rows}) == (pytest.approx(180e6 * 0.1 * 3), [])
+
+
+def test_mpstat_may_write_times_as_its_locale_does() -> None:
+    def text(date: str, times: list[str]) -> str:
+        load = [{"cpu": "all", "usr": 10.0, "idle": 90.0}]
+        samples = [{"timestamp": time, "cpu-load": load} for time in times]
+        host = {"nodename": "a", "number-of-cpus": 2, "date": date, "statistics": samples}
+        return json.dumps({"sysstat": {"hosts": [host]}})
+
+    plain = measured({"mpstat.json": text("2026-01-01", ["00:01:00", "00:02:00", "00:03:00"])})
+    assert plain == (180e6 * 0.1 * 2, [])
+    assert measured({"mpstat.json": text("01/01/26", ["12:01:00 AM", "12:02:00 AM", "12:03:00 AM"])}) == plain
+
+
 def test_vmstat_drops_the_row_since_boot() -> None:
     data = (reference("query-profile") / "examples/vmstat-t.txt").read_bytes()
     rows = read("vmstat.txt", data, "vmstat").rows["host"]
@@ -274,6 +364,15 @@ def test_node_exporter_counts_all_cpus() -> None:
     assert math.isclose(found["system_us"], (342.9 + 1.52 + 398.19 + 9.46) * 1e6)
     assert rows["cores"][0] == 2
     assert rows["at_ms"][0] == instant_ms("2026-11-20T23:54:08Z")
+
+
+def test_tables_of_other_classes_are_of_another_server() -> None:
+    files = {
+        name: f"q.{c}1,q.{c}2,user_us\n1,2,3\n2,3,5\n".encode()
+        for name, c in (("a.csv", "a"), ("b.csv", "b"), ("c.csv", "a"))
+    }
+    result = compute(files, draws="0")
+    assert result.tables["sources"]["source"].to_list() == ["a.csv, c.csv", "b.csv"]
 
 
 def test_a_growing_table_is_read_line_by_line() -> None:
