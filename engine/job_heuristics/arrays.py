@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ PEAK = pl.max_horizontal(
 @dataclass(frozen=True)
 class TaskArrays:
     """Tasks in the order of the task model. ``job``: index into the list of jobs asked for; ``state``: ``STATES``;
-    ``numbers``: int64 by name, ``TASK_NUMBERS`` and ``peak``."""
+    ``numbers``: int64 by name, ``TASK_NUMBERS`` and ``peak``, of those tasks alone that are ``timed``."""
 
     job: Array
     is_map: Array
@@ -44,11 +45,18 @@ class TaskArrays:
     fallback: Array
     numbers: Mapping[str, Array]
 
+    @cached_property
+    def side(self) -> Array:
+        """For each task the number of its job's side: 2 x job for maps, one more for reduces."""
+        found: Array = self.job * 2 + ~self.is_map
+        return found
+
     def only(self, mask: Array) -> TaskArrays:
         """The tasks where ``mask`` is set."""
+        timed = mask[self.timed]
         return TaskArrays(
             self.job[mask], self.is_map[mask], self.state[mask], self.timed[mask], self.fallback[mask],
-            {name: values[mask] for name, values in self.numbers.items()},
+            {name: values[timed] for name, values in self.numbers.items()},
         )  # fmt: skip
 
 
@@ -98,10 +106,13 @@ def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
         PEAK.alias("peak"),
         *(pl.col(name).fill_null(0) for name in TASK_NUMBERS),
     )
-    column = {name: made[name].to_numpy() for name in made.columns}
+    timed = made["timed"].to_numpy()
+    numbers = made.select("peak", *TASK_NUMBERS)
+    if not timed.all():
+        numbers = numbers.filter(made["timed"])
     found = TaskArrays(
-        job_index(frame["job_id"], jobs), column.pop("is_map"), column.pop("state"), column.pop("timed"),
-        column.pop("fallback"), column,
+        job_index(frame["job_id"], jobs), made["is_map"].to_numpy(), made["state"].to_numpy(), timed,
+        made["fallback"].to_numpy(), {name: numbers[name].to_numpy() for name in numbers.columns},
     )  # fmt: skip
     known = found.job >= 0
     return found if known.all() else found.only(known)

@@ -23,7 +23,7 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.results import Judged
 from engine.job_heuristics.rules import NAMES, Rules
 from engine.job_heuristics.shown import Detail
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables import JOBS, SEVERITIES
 from engine.text import clean
 from engine.view import Context
 
@@ -226,6 +226,10 @@ class _Listed:
     groups: pl.DataFrame
 
 
+_KEPT = tuple(name for name in LISTING.schema if name in JOBS.schema)
+"""Columns of the jobs that are listed as they are."""
+
+
 def _listing(judged: Judged, fleet: Fleet, names: tuple[str, ...]) -> pl.DataFrame:
     """LISTING rows of the jobs of ``judged``."""
     jobs: list[str] = judged.jobs["job_id"].to_list()
@@ -238,7 +242,7 @@ def _listing(judged: Judged, fleet: Fleet, names: tuple[str, ...]) -> pl.DataFra
     strips = np.full((len(jobs), len(names)), " ")
     strips[job_index(found["job_id"], jobs)[known], kind[known]] = letter[known]
     nothing = (None, None)
-    columns: dict[str, Any] = {name: judged.jobs[name] for name in LISTING.schema if name in judged.jobs.schema}
+    columns: dict[str, Any] = {name: judged.jobs[name] for name in _KEPT}
     columns["strip"] = strips.view(f"U{len(names)}").ravel().tolist() if strips.size else [""] * len(jobs)
     columns["cost_mb_s"] = [fleet.waste.get(job, nothing)[0] for job in jobs]
     columns["avoidable_mb_s"] = [fleet.waste.get(job, nothing)[1] for job in jobs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,13 @@ class Board:
         """Where ``key`` goes among the older ones, ``before`` new ones being in front of it."""
         return bisect_left(keys, key) - before
 
-    def column(self, name: str) -> Array:
-        """A column in reading order; a copy."""
+    def read(self, names: Iterable[str], where: str = "") -> dict[str, Array]:
+        """Columns in reading order, as copies; with ``where`` only of the rows in which that column is true."""
         if self._read is None:
             self._read = np.concatenate(self._order)
-        found: Array = self._columns[name][self._read]
-        return found
+        rows = self._read[self._columns[where][self._read]] if where else self._read
+        return {name: self._columns[name][rows] for name in names}
+
+    def unordered(self, name: str) -> Array:
+        """A column in the order in which the rows came; not to be changed."""
+        return self._columns[name][: self.height]

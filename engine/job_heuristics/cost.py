@@ -149,8 +149,7 @@ _NEVER = -(2**63)
 
 def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:
     """Per job and side: MB that no task of it exceeded, times ``headroom``; very much where memory was not measured."""
-    s = Segments((tasks.job * 2 + ~tasks.is_map)[tasks.timed], 2 * count)
-    peak = s.largest(tasks.numbers["peak"][tasks.timed], 0)
+    peak = Segments(tasks.side[tasks.timed], 2 * count).largest(tasks.numbers["peak"], 0)
     need = np.clip(np.ceil(peak * headroom / MB), 1, 2**30).astype(np.int64)
     return np.where(peak > 0, need, 2**62)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from engine.job_heuristics.arrays import (
     STATES,
     SUCCEEDED,
     TASK_NUMBERS,
+    Array,
     AttemptArrays,
     TaskArrays,
     attempt_columns,
@@ -36,6 +38,7 @@ from engine.job_heuristics.said import EVENT_TABLES, JOB_FACTS, TERMINAL, over_l
 from engine.job_heuristics.tables import (
     ATTEMPT_MODEL,
     COUNTER_COLUMNS,
+    JOB_EVENTS,
     JOB_MODEL,
     TASK_MODEL,
 )
@@ -50,6 +53,7 @@ _NO_COUNTERS = (None,) * len(COUNTER_COLUMNS)
 _COUNTER = {name: k for k, name in enumerate(COUNTER_COLUMNS)}
 _INPUT = tuple(_COUNTER[name] for name in ("hdfs_read_bytes", "s3_read_bytes", "s3a_read_bytes", "s3n_read_bytes"))
 _PEAK = {True: _COUNTER["map_physical_max_bytes"], False: _COUNTER["reduce_physical_max_bytes"]}
+_JOB_EVENT = list(JOB_EVENTS.schema)
 _TASK_START = ["seq", "job_id", "task_id", "type", "scheduled_ms"]
 _TASK_END = [
     "seq", "job_id", "task_id", "type", "state", "scheduled_ms", "finish_ms", "chosen_id", "error", *COUNTER_COLUMNS,
@@ -163,7 +167,7 @@ class Grown:
 
     # -- events -------------------------------------------------------------------------------------------------
 
-    def apply(self, events: Mapping[str, pl.DataFrame], info: FileInfo, cut: str | None = None) -> Step:
+    def apply(self, events: Mapping[str, Rows], info: FileInfo, cut: str | None = None) -> Step:
         """Take in ``events`` that come after those so far; ``info``: of the file as it is now; ``cut``: what upstream would
         say of its last record, which is not complete.
 
@@ -202,8 +206,9 @@ class Grown:
                 done = True
         return done
 
-    def _take_job_events(self, rows: pl.DataFrame) -> None:
-        for row in rows.iter_rows(named=True):
+    def _take_job_events(self, rows: Rows) -> None:
+        for cells in _tuples(rows, _JOB_EVENT):
+            row = dict(zip(_JOB_EVENT, cells, strict=True))
             if row["job_id"] != self.job_id or row["event"] == "CUT":
                 raise Refused
             for name in JOB_FACTS:
@@ -216,7 +221,7 @@ class Grown:
                 self._broken.append(row["broken"])
             self._last_time = max(self._last_time, *(_or(row[name], _NEVER) for name in ("time_ms", "finish_ms")))
 
-    def _take(self, events: Mapping[str, pl.DataFrame], *, first: bool = False) -> dict[str, _Task]:
+    def _take(self, events: Mapping[str, Rows], *, first: bool = False) -> dict[str, _Task]:
         """Note what the events say; the tasks they name. ``first``: the boards know these tasks already."""
         touched: dict[str, _Task] = {}
 
@@ -244,19 +249,19 @@ class Grown:
             return found
 
         # The kind of a task is what its first start, else its first end, else its first attempt says.
-        for _, job, name, kind, scheduled in events["task_starts"][_TASK_START].iter_rows():
+        for _, job, name, kind, scheduled in _tuples(events["task_starts"], _TASK_START):
             one = task(job, name, kind)
             if not one.started:
                 if one.type != kind:
                     raise Refused
                 one.started, one.scheduled_ms = True, scheduled
-        for seq, job, name, kind, *rest in events["task_ends"][_TASK_END].iter_rows():
+        for seq, job, name, kind, *rest in _tuples(events["task_ends"], _TASK_END):
             one = task(job, name, kind)
             if rest[0] is None or one.type != kind:
                 raise Refused
             if seq >= one.seq:
                 one.seq, one.end, one.counters = seq, tuple(rest[:5]), tuple(rest[5:])
-        for _, job, name, attempt_id, kind, *said in events["attempt_starts"][_ATTEMPT_START].iter_rows():
+        for _, job, name, attempt_id, kind, *said in _tuples(events["attempt_starts"], _ATTEMPT_START):
             one = task(job, name, kind)
             tried = attempt(one, attempt_id, name, kind)
             if tried.type != kind or one.type != kind:
@@ -264,8 +269,9 @@ class Grown:
             if tried.start is None:
                 tried.start = (said[0], said[1], said[2], said[3], said[4])
         ends = events["attempt_ends"]
-        said_columns = _ATTEMPT_END if ends["counted"].any() else _ATTEMPT_END[: -len(COUNTER_COLUMNS)]
-        for seq, job, name, attempt_id, kind, state, *rest in ends[said_columns].iter_rows():
+        counted = any(one for _, one in _tuples(ends, ["seq", "counted"]))
+        said_columns = _ATTEMPT_END if counted else _ATTEMPT_END[: -len(COUNTER_COLUMNS)]
+        for seq, job, name, attempt_id, kind, state, *rest in _tuples(ends, said_columns):
             one = task(job, name, kind)
             tried = attempt(one, attempt_id, name, kind)
             if state is None or tried.type != kind or one.type != kind:
@@ -359,32 +365,30 @@ class Grown:
         self._attempts.put(list(zip(columns["task_id"], columns["attempt_id"], strict=True)), maps, rows)
 
     def _task_arrays(self) -> TaskArrays:
-        column = self._tasks.column
-        numbers = {name: column(name) for name in (*TASK_NUMBERS, "peak")}
         job = np.zeros(self._tasks.height, dtype=np.int64)
-        return TaskArrays(job, column("is_map"), column("state"), column("timed"), column("fallback"), numbers)
+        numbers = self._tasks.read((*TASK_NUMBERS, "peak"), where="timed")
+        return TaskArrays(job, **self._tasks.read(("is_map", "state", "timed", "fallback")), numbers=numbers)
 
     def _attempt_arrays(self) -> AttemptArrays:
-        columns = {name: self._attempts.column(name) for name in ATTEMPT_COLUMNS}
-        return started(np.zeros(self._attempts.height, dtype=np.int64), columns)
+        return started(np.zeros(self._attempts.height, dtype=np.int64), self._attempts.read(ATTEMPT_COLUMNS))
 
     def _job_row(self, info: FileInfo, cut: str | None) -> pl.DataFrame:
         """The job's row, as ``assembly`` makes it."""
         said = self._facts
         tasks, attempts = self._tasks, self._attempts
-        is_map, state_of = tasks.column("is_map"), tasks.column("state")
+        is_map, state_of = tasks.unordered("is_map"), tasks.unordered("state")
         some = tasks.height > 0
-        seen_maps = int(is_map.sum()) if some else None
-        seen_reduces = int((~is_map).sum()) if some else None
+        seen_maps = _number(is_map) if some else None
+        seen_reduces = _number(~is_map) if some else None
         succeeded = state_of == SUCCEEDED
-        done_maps = int((succeeded & is_map).sum()) if some else None
-        done_reduces = int((succeeded & ~is_map).sum()) if some else None
-        running = int((attempts.column("state") == RUNNING).sum()) if attempts.height else None
+        done_maps = _number(succeeded & is_map) if some else None
+        done_reduces = _number(succeeded & ~is_map) if some else None
+        running = _number(attempts.unordered("state") == RUNNING) if attempts.height else None
         times = [self._last_time]
         if some:
-            times += [int(tasks.column(name).max()) for name in ("scheduled_ms", "ended_ms")]
+            times += [int(tasks.unordered(name).max()) for name in ("scheduled_ms", "ended_ms")]
         if attempts.height:
-            times.append(int(attempts.column("newest").max()))
+            times.append(int(attempts.unordered("newest").max()))
         newest = max(times)
         state = (said["state"] or "").upper()
         state = state if state in TERMINAL else "RUNNING"
@@ -409,6 +413,18 @@ class Grown:
             "broken": over_limit(info) or (self._broken[0] if self._broken else None) or cut or "",
         }
         return JOB_MODEL.frame({name: [row[name]] for name in JOB_MODEL.schema})
+
+
+def _tuples(rows: Rows, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Of each row the values of these columns; one of them, like ``seq``, is there in any case."""
+    if isinstance(rows, pl.DataFrame):
+        return rows[list(names)].iter_rows()
+    assert isinstance(rows, Mapping)
+    return zip(*(rows.get(name, repeat(None)) for name in names), strict=False)
+
+
+def _number(mask: Array) -> int:
+    return int(np.count_nonzero(mask))
 
 
 def _input(counters: tuple[Any, ...]) -> int:
@@ -442,11 +458,11 @@ def _columns(table: Table, rows: Sequence[tuple[Any, ...]]) -> dict[str, list[An
 def _task_board(frame: pl.DataFrame) -> Board:
     """A board of TASK_MODEL rows of one job."""
     made = tasks_of(frame, [frame["job_id"][0]] if frame.height else [])
-    times = {name: frame[name].fill_null(_NEVER).to_numpy() for name in ("scheduled_ms", "ended_ms")}
-    columns = {
-        "is_map": made.is_map, "state": made.state, "timed": made.timed, "fallback": made.fallback, **made.numbers,
-        **times,
-    }  # fmt: skip
+    columns = {"is_map": made.is_map, "state": made.state, "timed": made.timed, "fallback": made.fallback}
+    for name, values in made.numbers.items():
+        columns[name] = np.zeros(frame.height, dtype=np.int64)
+        columns[name][made.timed] = values
+    columns |= {name: frame[name].fill_null(_NEVER).to_numpy() for name in ("scheduled_ms", "ended_ms")}
     return Board(columns, frame["task_id"].to_list(), int(made.is_map.sum()))
 
 

@@ -67,10 +67,9 @@ class Stats:
 def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
     """What recommendations need of the jobs of ``jobs`` (JOB_MODEL rows); ``tasks`` counts in their order."""
     count = jobs.height
-    timed = tasks.only(tasks.timed)
-    s = Segments(timed.job * 2 + ~timed.is_map, count * 2)
-    v = timed.numbers
-    size = np.where(timed.is_map, v["input_bytes"], v["reduce_shuffle_bytes"])
+    s = Segments(tasks.side[tasks.timed], count * 2)
+    v = tasks.numbers
+    size = np.where((s.segment & 1) == 0, v["input_bytes"], v["reduce_shuffle_bytes"])
     total = v["total_ms"]
     columns: dict[str, Array] = {
         "n": s.size,
@@ -91,7 +90,7 @@ def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
         "first": s.smallest(v["start_ms"], 0),
         **_together(s, size.astype(np.float64), total.astype(np.float64)),
     }
-    return Stats(columns, _reducers(timed, s, size, columns))
+    return Stats(columns, _reducers(v, s, size, columns))
 
 
 def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
@@ -105,18 +104,17 @@ def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
 
 
 def _reducers(
-    timed: TaskArrays, s: Segments, size: Array, columns: Mapping[str, Array]
+    v: Mapping[str, Array], s: Segments, size: Array, columns: Mapping[str, Array]
 ) -> dict[str, tuple[Array, Array]]:
     """Per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had got so
     far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later. Not
     known of jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
     count = s.count // 2
     maps, reduces = s.size[0::2], s.size[1::2]
-    start, finish = timed.numbers["start_ms"], timed.numbers["finish_ms"]
-    late = ~timed.is_map
-    job = timed.job[late]
-    begun = start[late]
-    fetched = begun + timed.numbers["shuffle_ms"][late]
+    late = (s.segment & 1) == 1
+    job = s.segment[late] >> 1
+    begun = v["start_ms"][late]
+    fetched = begun + v["shuffle_ms"][late]
     last_map = columns["last"][0::2]
     idle = np.maximum(np.where(maps[job] > 0, np.minimum(last_map[job], fetched), fetched) - begun, 0)
     copy = truncated(np.ceil(size[late] / COPY_BYTES_PER_MS))
@@ -124,7 +122,7 @@ def _reducers(
     most_copy = per_job.largest(copy, 0)
     # A share s lets reducers start when s of the maps have finished: the first finish after ``begin``.
     begin = last_map - most_copy
-    of_map, done = timed.job[timed.is_map], finish[timed.is_map]
+    of_map, done = s.segment[~late] >> 1, v["finish_ms"][~late]
     early = done <= begin[of_map]
     before = np.bincount(of_map[early], minlength=count)
     after = Segments(of_map[~early], count)

@@ -14,7 +14,7 @@ from engine.job_heuristics import metrics, settings
 from engine.job_heuristics.arrays import TaskArrays
 from engine.job_heuristics.rules import DEFAULT, Rules
 from engine.job_heuristics.sides import Array, Sides, measure
-from engine.job_heuristics.tables import DIFFERENCES, JOBS, SEVERITIES
+from engine.job_heuristics.tables import DIFFERENCES, JOB_MODEL, JOBS, SEVERITIES
 from engine.job_heuristics.verdicts import Judge, Verdict, memory_mb, rows
 from engine.overlay import Parts
 from engine.result import Finding, Level
@@ -108,6 +108,10 @@ def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, seed: b
     return sizes
 
 
+_KEPT = tuple(name for name in JOBS.schema if name in JOB_MODEL.schema)
+"""Columns of the job model that are shown as they are."""
+
+
 def judge(
     jobs: pl.DataFrame,
     sides: Sides,
@@ -125,7 +129,8 @@ def judge(
         )
         for mode in (False, True)
     }
-    verdicts = {mode: found.all() for mode, found in judges.items()}
+    upstream = judges[False].all()
+    verdicts = {False: upstream, True: judges[True].all(upstream)}
     counted = {mode: metrics.compute(jobs, sides, seed=mode) for mode in (False, True)}
     heuristics = rows(judges[seed], verdicts[seed])
     says, notes = _words(jobs, judges[False], properties, rules)
@@ -141,7 +146,7 @@ def judge(
         for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
             numbers[name] = [None if b else value for b, value in zip(blind, numbers[name], strict=True)]
     columns: dict[str, Any] = {
-        **{name: jobs[name] for name in JOBS.schema if name in jobs.schema},
+        **{name: jobs[name] for name in _KEPT},
         "severity": [None if w is None else SEVERITIES[w] for w in worst],
         "score": [None if w is None else s for w, s in zip(worst, score, strict=True)],
         **numbers,
@@ -307,6 +312,8 @@ def _differences(
     by_rule = {id(v.rule): v for v in verdicts[True]}
     for verdict in verdicts[False]:
         other = by_rule.get(id(verdict.rule))
+        if other is verdict:
+            continue
         reason = next((r for word, r in _REASONS.items() if word in verdict.rule.name), "the seed's rule differs")
         ours = np.where(verdict.given, verdict.severity, -1)
         theirs = np.where(other.given, other.severity, -1) if other is not None else np.full(jobs.height, -1)

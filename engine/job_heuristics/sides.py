@@ -31,14 +31,17 @@ _EXACT = 2.0**52
 
 def truncated(values: Array) -> Array:
     """Doubles cast to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
+    if not len(values) or np.abs(values).max() < 2.0**63:  # not so where one is NaN
+        whole: Array = values.astype(np.int64)
+        return whole
     clipped = np.clip(np.where(np.isnan(values), 0.0, values), -(2.0**63), 2.0**63)
     big = clipped >= 2.0**63
     return np.where(big, np.int64(2**63 - 1), np.where(big, 0.0, clipped).astype(np.int64))
 
 
-def divided(a: Array, b: Array) -> Array:
+def divided(a: Array, b: Array | int) -> Array:
     """Integer division toward zero; ``b`` must not hold 0."""
-    if len(a) and a.min() >= 0 and b.min() > 0:
+    if len(a) and a.min() >= 0 and np.min(b) > 0:
         whole: Array = a // b
         return whole
     quotient = np.abs(a) // np.abs(b)
@@ -51,8 +54,9 @@ class Segments:
     def __init__(self, segment: Array, count: int) -> None:
         self.segment = segment
         self.count = count
-        self.size: Array = np.bincount(segment, minlength=count).astype(np.int64)
+        self.size = _count(segment, count)
         self._sorted: dict[int, tuple[Array, Array]] = {}
+        self._halved: dict[int, tuple[Array, list[_Split] | None]] = {}
 
     @cached_property
     def _start(self) -> Array:
@@ -103,13 +107,21 @@ class Segments:
     def _splits(self, values: Array) -> list[_Split] | None:
         """Per segment its values ready to be divided in two; None for many segments, and where sums in double depend
         on their order."""
-        if not self._few or not len(values) or not np.abs(values.astype(np.float64)).sum() < _EXACT:
-            return None
-        ranked = self._ordered(values).astype(np.float64)
-        return [_Split(ranked[a : a + n]) for a, n in zip(self._start.tolist(), self.size.tolist(), strict=True)]
+        held = self._halved.get(id(values))
+        if held is None:
+            found = None
+            if self._few and len(values) and np.abs(values.astype(np.float64)).sum() < _EXACT:
+                ranked, ends = self._ordered(values).astype(np.float64), (self._start + self.size).tolist()
+                found = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
+            held = self._halved[id(values)] = (values, found)
+        return held[1]
 
     def sum(self, values: Array) -> Array:
         """Sum in double, in the order of rows."""
+        if self._few and values.dtype == np.int64 and len(values):
+            most = max(-int(values.min()), int(values.max()))
+            if most * len(values) < _EXACT:  # then no order loses anything
+                return self.whole(values).astype(np.float64)
         return np.bincount(self.segment, weights=values.astype(np.float64), minlength=self.count)
 
     def whole(self, values: Array) -> Array:
@@ -164,7 +176,7 @@ class Segments:
         low = self._picked(values, np.maximum(self.size - 1, 0) // 2)
         high = low if (self.size % 2 == 1).all() else self._picked(values, self.size // 2)
         total = low + high
-        middle = np.where(self.size % 2 == 1, low, divided(total, np.full_like(total, 2)))
+        middle = np.where(self.size % 2 == 1, low, divided(total, 2))
         return np.where(self.size > 0, middle, 0)
 
     def ranked(self, values: Array, share: Array) -> Array:
@@ -259,6 +271,16 @@ class _Split:
         return na, int(a), nb, int(b)
 
 
+_LONG = tuple(minutes * 60_000 for minutes in (13, 13.5, 14, 14.5))
+"""Run times, ms, from which a task is long, by the level of the queue's limit."""
+
+
+def _count(segment: Array, count: int) -> Array:
+    """Rows of each of ``count`` segments."""
+    found: Array = np.bincount(segment, minlength=count).astype(np.int64)
+    return found
+
+
 def _columns(rows: list[tuple[int, int, int, int]]) -> tuple[Array, Array, Array, Array]:
     na, a, nb, b = np.array(rows, dtype=np.int64).T
     return na, a, nb, b
@@ -273,30 +295,33 @@ def measure(judged: Array, containers: tuple[Array, Array], tasks: TaskArrays, s
     (``na``/``nb`` their sizes) of data and time.
     """
     count = 2 * len(judged)
-    ended = tasks.state != RUNNING
-    counted = judged[tasks.job] | ended
-    if not counted.all():
-        tasks, ended = tasks.only(counted), ended[counted]
-    segment = tasks.job * 2 + ~tasks.is_map
-    n = np.bincount(segment, minlength=count).astype(np.int64)
-    ours = tasks.timed & tasks.fallback
-    s = Segments(segment[tasks.timed], count)
-    v = {name: values[tasks.timed] for name, values in tasks.numbers.items()}
+    counted = judged[tasks.job] | (tasks.state != RUNNING)
+    if not counted[tasks.timed].all():
+        tasks, counted = tasks.only(counted), counted[counted]
+    side, ended = tasks.side, tasks.state != RUNNING
+    s, v = Segments(side[tasks.timed], count), tasks.numbers
     total = v["total_ms"]
-    seconds = divided(total, np.full_like(total, 1000))
+    seconds = divided(total, 1000)
     peak = np.maximum(v["physical_bytes"] >> 20, truncated((v["virtual_bytes"] >> 20) / NO_CPU_RATIO))
     is_map = (s.segment & 1) == 0
     data = np.where(is_map, v["input_bytes"], v["reduce_shuffle_bytes"])
-    moving = total != 0
-    speed = Segments(s.segment[moving], count)
-    speeds = divided(1000 * v["input_bytes"][moving], total[moving])
+    moving, speed, bytes_, ms = total != 0, s, v["input_bytes"], total
+    if not moving.all():
+        speed, bytes_, ms = Segments(s.segment[moving], count), bytes_[moving], total[moving]
+    speeds = divided(1000 * bytes_, ms)
     code = total - v["shuffle_ms"] - v["sort_ms"]
     longest, largest = s.largest(total, 0), s.largest(v["physical_bytes"], 0)
-    out: dict[str, Array] = {
-        "n": n,
-        "ended": np.bincount(segment[ended], minlength=count).astype(np.int64),
+    out: dict[str, Array] = {}
+    for prefix, values in (("data", data), ("time", total)):
+        for name, column in zip(("na", "a", "nb", "b"), s.two_groups(values), strict=True):
+            out[f"{prefix}_{name}"] = column
+        for name, column in zip(("na", "a", "nb", "b"), s.two_means(values), strict=True):
+            out[f"seed_{prefix}_{name}"] = column
+    out |= {
+        "n": _count(side[counted], count),
+        "ended": _count(side[ended], count),
         "timed": s.size,
-        "ours": np.bincount(segment[ours], minlength=count).astype(np.int64),
+        "ours": _count(side[tasks.timed & tasks.fallback], count),
         "still": s.size - speed.size,
         "avg_total_ms": s.average(total),
         "max_total_ms": np.maximum(longest, 0),
@@ -324,13 +349,10 @@ def measure(judged: Array, containers: tuple[Array, Array], tasks: TaskArrays, s
         "slow_finish_ms": s.ranked(v["finish_ms"], np.repeat(slow_start, 2)),
         "exact_ms": s.whole(total),
     }
-    for level, minutes in enumerate((13, 13.5, 14, 14.5), 1):
-        out[f"over_{level}"] = np.bincount(s.segment[total >= minutes * 60_000], minlength=count).astype(np.int64)
-    for prefix, values in (("data", data), ("time", total)):
-        for name, column in zip(("na", "a", "nb", "b"), s.two_groups(values), strict=True):
-            out[f"{prefix}_{name}"] = column
-        for name, column in zip(("na", "a", "nb", "b"), s.two_means(values), strict=True):
-            out[f"seed_{prefix}_{name}"] = column
+    long = total >= _LONG[0]
+    side_of_long, long_ms = s.segment[long], total[long]
+    for level, least in enumerate(_LONG, 1):
+        out[f"over_{level}"] = _count(side_of_long[long_ms >= least], count)
     # The seed's waste: per task, container minus that task's own peak.
     container = np.zeros(count, dtype=np.int64)
     container[0::2], container[1::2] = containers

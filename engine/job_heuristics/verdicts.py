@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,11 +130,16 @@ class Judge:
         """A column of ``sides`` for maps (0) or reduces (1), one value per job."""
         return self.columns[name][side]
 
-    def all(self) -> list[Verdict]:
-        """The verdicts of all rules in force, in their order."""
+    def all(self, other_mode: Sequence[Verdict] = ()) -> list[Verdict]:
+        """The verdicts of all rules in force, in their order. ``other_mode``: those of the same jobs in the other mode, of
+        which the ones that both modes find alike are taken over."""
+        known = {id(verdict.rule): verdict for verdict in other_mode if verdict.rule.kind not in _BY_MODE}
         found = []
         for rule in self.rules.rules:
             if self.seed and rule.kind in ("ExceptionHeuristic", "DistributedCacheLimitHeuristic"):
+                continue
+            if id(rule) in known:
+                found.append(known[id(rule)])
                 continue
             verdict = _KINDS[rule.kind](self, rule)
             if rule.excluded:
@@ -174,8 +179,7 @@ def _skew(judge: Judge, rule: Rule) -> Verdict:
         data_count, time_count = asc(np.minimum(na, nb), number), asc(np.minimum(ta_n, tb_n), number)
     else:
         data_dev = asc(_deviation(a, b), deviation)
-        thousand = np.full_like(ta, 1000)
-        time_dev = asc(_deviation(divided(ta, thousand), divided(tb, thousand)), deviation)
+        time_dev = asc(_deviation(divided(ta, 1000), divided(tb, 1000)), deviation)
         data_count, time_count = asc(na, number), asc(ta_n, number)
     data = np.minimum(np.minimum(data_dev, big), data_count)
     time = np.minimum(time_dev, time_count)
@@ -454,6 +458,9 @@ _KINDS: dict[str, Callable[[Judge, Rule], Verdict]] = {
     "DistributedCacheLimitHeuristic": _cache,
     "JobQueueLimitHeuristic": _queue,
 }
+
+_BY_MODE = frozenset({"MapperSkewHeuristic", "ReducerSkewHeuristic", "MapperSpillHeuristic", "ShuffleSortHeuristic"})
+"""Heuristics that look at the mode."""
 
 NO_DATA = "No Data Received"
 """Name of upstream's pseudo result for a job without tasks."""

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from engine.job_heuristics.display import clock, factor, java_double, percent, size, span
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.rules import evaluate, limits
+from engine.job_heuristics.results import sides_of
+from engine.job_heuristics.rules import DEFAULT, evaluate, limits
 from engine.job_heuristics.sides import Segments
+from engine.job_heuristics.upkeep import assemble
+from engine.job_heuristics.verdicts import Judge, rows
 from engine.job_heuristics.view import VIEW
 from engine.result import Result
 from engine.view import Context
@@ -45,6 +48,25 @@ def compute(mode: str) -> Result:
     made = job()
     files = {f"/d/{made.file_name}": writer.text(made), f"/d/{made.id}_conf.xml": writer.conf_xml(made)}
     return VIEW.compute(inputs_of(files), JobParameters(mode=mode), Context(0))
+
+
+def test_what_both_modes_find_alike_is_found_once() -> None:
+    draw = np.random.default_rng(7)
+    count = 300
+    model = assemble(inputs_of({f"/d/{job().file_name}": writer.text(job())}), Context(0))
+    names = sides_of(model.jobs, model.arrays[0], {}).keys()
+    sides = {name: draw.integers(0, 10 ** draw.integers(1, 12, 2 * count)) for name in names}
+    jobs = pl.concat([model.jobs.with_columns(job_id=pl.lit(f"job_1_{k}")) for k in range(count)])
+    block = np.full(count, 2.0**27)
+    rules = DEFAULT.with_queue_limit()
+    upstream, seed = (Judge(jobs, sides, {}, rules, block, seed=mode) for mode in (False, True))
+    alone, shared = seed.all(), seed.all(upstream.all())
+    assert rows(seed, alone).equals(rows(seed, shared))
+    for one, two in zip(alone, shared, strict=True):
+        assert one.rule is two.rule
+        assert one.parts.keys() == two.parts.keys()
+        assert all(np.array_equal(one.parts[name], two.parts[name]) for name in one.parts)
+    assert any((verdict.severity > 0).any() for verdict in shared)
 
 
 def test_metrics_by_hand() -> None:
