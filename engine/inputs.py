@@ -9,6 +9,7 @@ from typing import Protocol
 import polars as pl
 
 from engine.problems import Problem
+from engine.tables import Rows
 
 FILE = "file"
 """Name of the column (UInt32) that the store adds to every input table: the id of the file that gave the row."""
@@ -40,6 +41,10 @@ class Growth(Protocol):
 
     def firm(self, name: str, version: int) -> pl.DataFrame | None:
         """As ``Inputs.added_firm``."""
+        ...
+
+    def plain(self, name: str, version: int) -> Rows | None:
+        """As ``Inputs.added_plain``."""
         ...
 
     def provisional(self, name: str) -> pl.DataFrame:
@@ -96,6 +101,11 @@ class Inputs:
         """``added`` without provisional rows, which may come and go meanwhile: the rows of complete records that were not
         there at ``version``. None where that is not known or where such rows were taken away."""
         return None if self._growth is None else self._growth.firm(name, version)
+
+    def added_plain(self, name: str, version: int) -> Rows | None:
+        """``added_firm`` as it is at hand: columns of plain values (without ``file``, and without those that hold nothing but
+        nulls) where a single file gave all of it, else a frame."""
+        return None if self._growth is None else self._growth.plain(name, version)
 
     def provisional(self, name: str) -> pl.DataFrame:
         """The last rows of ``table(name)``, those of last records without their end: as soon as their files grow they are

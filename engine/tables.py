@@ -30,11 +30,23 @@ class Bulk(Protocol):
         columns that ``table`` declares."""
         ...
 
+    def plain(self, table: Table) -> Mapping[str, Sequence[Any]] | None:
+        """The same rows as columns of just the Python values that a frame of them would give (nulls where ``table`` declares
+        more); None where there are so many that a frame had better be made at once."""
+        ...
+
 
 if TYPE_CHECKING:
     Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame | Bulk
 else:
     Rows = Any  # NumPy takes as long to import as everything else here
+
+
+def height_of(rows: Rows) -> int:
+    """Number of rows."""
+    if not isinstance(rows, Mapping):
+        return rows.height
+    return next((len(column) for column in rows.values()), 0)
 
 
 _SMALL = 5_000
@@ -51,6 +63,13 @@ def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
     if height <= _SMALL:  # a query of its own would take twenty times as long
         return pl.Series(name, [None] * height, dtype=dtype)
     return pl.Series(name, [], dtype=dtype).extend_constant(None, height)
+
+
+_NONE = type(None)
+_PLAIN: dict[Any, type] = {
+    pl.String: str, pl.Int64: int, pl.UInt32: int, pl.Float64: float, pl.Boolean: bool, pl.Binary: bytes,
+}  # fmt: skip
+"""The Python values that a column of a type holds as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +113,14 @@ class Table:
     schema: pl.Schema = field(init=False, repr=False, compare=False)
     """Polars schema of the table; not to be changed."""
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
+    _plain: dict[str, tuple[type, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make the schema once: it is asked for often on the live path."""
         object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
         object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
+        plain = {column.name: (_PLAIN.get(column.dtype, _NONE), _NONE) for column in self.columns}
+        object.__setattr__(self, "_plain", plain)
 
     def column(self, name: str) -> Column:
         """The column called ``name``. Raises KeyError."""
@@ -128,6 +150,10 @@ class Table:
         if not given:
             return self.empty()  # a select of nothing but literals would give one row of nulls
         if not isinstance(rows, pl.DataFrame):
+            if len(rows[given[0]]) == 1:
+                one = self._one_row(rows)
+                if one is not None:
+                    return one
             made = {n: _series(n, rows[n], schema[n]) for n in given}
             height = len(next(iter(made.values())))
             # Columns of nulls are made one by one: a query that adds them costs more than a growing file's rows.
@@ -136,6 +162,19 @@ class Table:
             pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns
         )
+
+    def _one_row(self, rows: Mapping[str, Any]) -> pl.DataFrame | None:
+        """The frame of one row, made by one call instead of one for each column; None where a value is not just what its
+        column holds."""
+        row = {}
+        for name, values in rows.items():
+            if len(values) != 1 or type(values[0]) not in self._plain[name]:
+                return None
+            row[name] = values[0]
+        try:
+            return pl.DataFrame([row], schema=self.schema)
+        except (pl.exceptions.PolarsError, OverflowError):  # a number too large for its column
+            return None
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """``frame`` in the declared order."""

@@ -202,10 +202,10 @@ class Lines:
 
     def glue(self, table: Table, pieces: Sequence[Lines]) -> pl.DataFrame:
         """All rows as one frame: piece by piece, by line within each."""
-        if len(pieces) == 1 and pieces[0].height <= _FEW:
-            few = pieces[0]._small(table)
-            if few is not None:
-                return few
+        if len(pieces) == 1:
+            plain = pieces[0].plain(table)
+            if plain is not None:
+                return table.frame(plain)
         by_pattern: dict[int, tuple[_Pattern, list[int], list[bytes], list[int]]] = {}
         frames = []
         for place, piece in enumerate(pieces):
@@ -237,19 +237,30 @@ class Lines:
         whole = frames[0] if len(frames) == 1 else pl.concat(frames)
         return whole.sort("place", "seq", maintain_order=True).drop("place")
 
-    def _small(self, table: Table) -> pl.DataFrame | None:
-        """``glue`` of this piece alone, value by value: what a growing file gives is too little to be worth queries over
-        frames. None where ids do not tell their job."""
+    def plain(self, table: Table) -> dict[str, list[Any]] | None:
+        """As ``Bulk.plain``: what a growing file gives is too little to be worth queries over frames. None also where ids do
+        not tell their job."""
         own = f"task_{self.job[4:]}_".encode() if self.job is not None else b""
-        frames = []
+        if self.height > _FEW or not own:
+            return None
+        parts: list[tuple[int, dict[str, list[Any]]]] = []
         for pattern, seqs, values in self.taken:
             made = _few(table, pattern, seqs, values, self.job, own)
             if made is None:
                 return None
-            frames.append(made)
+            parts.append((len(seqs), made))
         if self.slow:
-            frames.append(table.frame(self.slow))
-        return frames[0] if len(frames) == 1 else pl.concat(frames).sort("seq", maintain_order=True)
+            slow = table.frame(self.slow)
+            parts.append((slow.height, slow.to_dict(as_series=False)))
+        if len(parts) == 1:
+            return parts[0][1]
+        joined = {
+            name: list(chain.from_iterable(part.get(name) or repeat(None, rows) for rows, part in parts))
+            for name in table.schema
+            if any(name in part for _, part in parts)
+        }
+        order = sorted(range(self.height), key=joined["seq"].__getitem__)
+        return {name: [column[k] for k in order] for name, column in joined.items()}
 
 
 _FEW = 5_000
@@ -258,11 +269,12 @@ _FEW = 5_000
 
 def _few(
     table: Table, pattern: _Pattern, seqs: list[int], values: list[bytes], job: str | None, own: bytes
-) -> pl.DataFrame | None:
-    """As ``_frame``, of few rows of a ``job`` whose tasks' ids begin with ``own``; None if one of them does not."""
+) -> dict[str, list[Any]] | None:
+    """As ``_frame``, plain values of few rows of a ``job`` whose tasks' ids begin with ``own``; None if one of them does
+    not."""
     width, rows = len(pattern.columns), len(seqs)
     found = {name: values[index::width] for index, name in enumerate(pattern.columns) if name}
-    if not own or not all(task.startswith(own) for task in found["task_id"]):
+    if not all(task.startswith(own) for task in found["task_id"]):
         return None
     columns: dict[str, Any] = {"seq": seqs, "job_id": [job] * rows}
     if table is TASK_ENDS:
@@ -277,12 +289,7 @@ def _few(
             columns[name] = list(map(int, texts))
         else:
             columns[name] = [text.decode() for text in texts]
-    if not columns.keys() <= table.schema.keys():
-        return None
-    nothing = [None] * rows
-    return pl.DataFrame(
-        [pl.Series(name, columns.get(name, nothing), dtype=dtype) for name, dtype in table.schema.items()]
-    )
+    return columns if columns.keys() <= table.schema.keys() else None
 
 
 _COUNTED = frozenset(COUNTER_COLUMNS)

@@ -18,6 +18,7 @@ from engine.job_heuristics.changes import Changes
 from engine.job_heuristics.grown import Grown, Refused
 from engine.job_heuristics.model import Model
 from engine.job_heuristics.said import EVENT_TABLES
+from engine.tables import Rows, height_of
 from engine.view import Context
 
 
@@ -92,10 +93,11 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[Bui
     jobs = {file: job for file in sorted(changed) if (job := old.alone(file)) and inputs.files[file].kind == "jhist"}
     if len(jobs) < len(changed):
         return None
-    rows: dict[str, pl.DataFrame] = {}
+    rows: dict[str, Rows] = {}
+    added_to = inputs.added_plain if len(changed) == 1 else inputs.added_firm
     for name in (*EVENT_TABLES, "conf"):
-        added = inputs.added_firm(name, memo["version"])
-        if added is None or (name == "conf" and added.height):
+        added = added_to(name, memo["version"])
+        if added is None or (name == "conf" and height_of(added)):
             return None
         rows[name] = added
     cuts = _cuts(inputs, changed)
@@ -109,10 +111,13 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[Bui
         if refused.get(job, 0) > 0:
             refused[job] -= 1
             return None
-        mine = rows if len(changed) == 1 else {n: f.filter(pl.col(FILE) == file) for n, f in rows.items()}
+        mine = rows
+        if len(changed) > 1:
+            of_file = pl.col(FILE) == file
+            mine = {n: added.filter(of_file) for n, added in rows.items() if isinstance(added, pl.DataFrame)}
         try:
             one = followed.pop(job, None) or _follow(
-                inputs, job, file, model, {name: mine[name].height for name in EVENT_TABLES}
+                inputs, job, file, model, {name: height_of(mine[name]) for name in EVENT_TABLES}
             )
             step = one.apply(mine, inputs.files[file], cuts.get(file))
         except Refused:

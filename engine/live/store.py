@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from engine.inputs import FILE
-from engine.tables import Rows, Table
+from engine.tables import Rows, Table, height_of
 
 MERGE_ROWS = 50_000
 """Chunks are not merged beyond this many rows (or a 32nd of the table): a merge copies, and must not be felt."""
@@ -23,12 +23,49 @@ MERGE_CHUNKS = 64
 """More chunks than this slow queries down."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Rows of some files, in reading order. ``files`` may name files that gave no row."""
+MOST_PLAIN = 8
+"""So many chunks of plain values become one frame, which costs little more than a frame of one of them."""
 
-    frame: pl.DataFrame
-    files: frozenset[int]
+Plain = Mapping[str, Sequence[Any]]
+
+
+class Chunk:
+    """Rows of some files, in reading order. ``files`` may name files that gave no row.
+
+    What a growing file gives stays columns of plain values until somebody wants a frame: to make one takes longer than
+    to look at a few hundred values.
+    """
+
+    __slots__ = ("_frame", "_table", "files", "height", "plain")
+
+    def __init__(self, frame: pl.DataFrame, files: frozenset[int]) -> None:
+        self.files = files
+        self.height = frame.height
+        self.plain: Plain | None = None
+        self._frame: pl.DataFrame | None = frame
+        self._table: Table | None = None
+
+    @classmethod
+    def of_plain(cls, table: Table, rows: Plain, height: int, file: int) -> Chunk:
+        """From what ``Bulk.plain`` gave of one file."""
+        made = cls.__new__(cls)
+        made.files, made.height, made.plain = frozenset((file,)), height, rows
+        made._frame, made._table = None, table
+        return made
+
+    @property
+    def unmade(self) -> Table | None:
+        """The table of a chunk that is no frame yet."""
+        return self._table if self._frame is None else None
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows as a frame of the declared columns and ``file``."""
+        if self._frame is None:
+            assert self._table is not None and self.plain is not None
+            (file,) = self.files
+            self._frame = _with_file(self._table.frame(self.plain), file)
+        return self._frame
 
 
 @dataclass(frozen=True)
@@ -59,8 +96,17 @@ class TableGrowth:
             if missing <= 0:
                 break
             parts.append(chunk.frame.tail(missing))
-            missing -= chunk.frame.height
+            missing -= chunk.height
         return _joined(parts[::-1], self._empty[name])
+
+    def plain(self, name: str, version: int) -> Rows | None:
+        """As ``firm``; the last chunk as it lies there if it is just what is asked for."""
+        chunks = self._firm[name]
+        if version in self._known and chunks:
+            last, missing = chunks[-1], self._now[name] - self._known[version][name]
+            if last.plain is not None and last.height == missing:
+                return last.plain
+        return self.firm(name, version)
 
     def provisional(self, name: str) -> pl.DataFrame:
         """The provisional rows."""
@@ -187,8 +233,7 @@ class Store:
                     if pieces:
                         if provisional:
                             self._turn(True)
-                        frame = _frame(table, pieces, failed)
-                        self._add(chunks[name], Chunk(frame, frozenset(f for f, _ in pieces)))
+                        self._add(chunks[name], _chunk(table, pieces, failed))
             if failed:
                 self.forget(failed)
                 self.flush()
@@ -200,9 +245,11 @@ class Store:
 
     @staticmethod
     def _add(chunks: list[Chunk], chunk: Chunk) -> None:
-        if chunk.frame.height == 0:
+        if chunk.height == 0:
             return
         chunks.append(chunk)
+        if len(chunks) >= MOST_PLAIN and all(each.plain is not None for each in chunks[-MOST_PLAIN:]):
+            chunks[-MOST_PLAIN:] = [_merge(chunks[-MOST_PLAIN:])]
         if len(chunks) > MERGE_CHUNKS and not _merge_last(chunks):
             chunks[:] = _packed(chunks, _limit(chunks))
 
@@ -210,12 +257,9 @@ class Store:
         """Make one chunk of the last small ones of a table that has many; whether there was one. The rows stay the same."""
         return any(_merge_last(chunks) for chunks in self._firm.values() if len(chunks) > LOOSE_CHUNKS)
 
-    def frames(self) -> dict[str, tuple[pl.DataFrame, ...]]:
-        """Per table the frames that make it up, oldest rows first. Frames are never changed."""
-        return {
-            name: tuple(chunk.frame for chunk in (*self._firm[name], *self._loose[name])) or (self._empty[name],)
-            for name in self.tables
-        }
+    def chunks(self) -> dict[str, tuple[Chunk, ...]]:
+        """Per table the chunks that make it up, oldest rows first. Their rows are never changed."""
+        return {name: (*self._firm[name], *self._loose[name]) for name in self.tables}
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """The rows of ``files`` in one table without provisional ones."""
@@ -227,7 +271,7 @@ class Store:
         firm = {name: tuple(chunks) for name, chunks in self._firm.items()}
         marks = self._marks = {v: mark for v, mark in self._marks.items() if v > version - MARKS}
         epoch = self._epoch
-        marks[version] = (epoch, {name: sum(chunk.frame.height for chunk in chunks) for name, chunks in firm.items()})
+        marks[version] = (epoch, {name: sum(chunk.height for chunk in chunks) for name, chunks in firm.items()})
         known = {v: heights for v, (e, heights) in marks.items() if e[0] == epoch[0]}
         unmoved = frozenset(v for v in known if marks[v][0] == epoch)
         loose = {name: tuple(chunks) for name, chunks in self._loose.items()}
@@ -235,14 +279,13 @@ class Store:
 
     def snapshot(self) -> Callable[[str], pl.DataFrame]:
         """A function from table name to its frame as of now, whatever happens later. Raises KeyError."""
-        frames = self.frames()
+        chunks = self.chunks()
         glued: dict[str, pl.DataFrame] = {}
 
         def load(name: str) -> pl.DataFrame:
             found = glued.get(name)
             if found is None:
-                parts = frames[name]
-                found = glued[name] = parts[0] if len(parts) == 1 else pl.concat(parts)
+                found = glued[name] = _joined([chunk.frame for chunk in chunks[name]], self._empty[name])
             # A caller that renames columns in place gets its own frame object; the columns are shared.
             return found.clone()
 
@@ -262,30 +305,38 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
             if not files:
                 continue
             chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
-            if chunk.frame.height == 0:
+            if chunk.height == 0:
                 continue
         kept.append(chunk)
     return kept
 
 
 def _merge(chunks: list[Chunk]) -> Chunk:
-    return Chunk(
-        pl.concat([chunk.frame for chunk in chunks], rechunk=True),
-        frozenset().union(*(chunk.files for chunk in chunks)),
-    )
+    return Chunk(pl.concat(_frames(chunks), rechunk=True), frozenset().union(*(chunk.files for chunk in chunks)))
+
+
+def _frames(chunks: Iterable[Chunk]) -> list[pl.DataFrame]:
+    """What the chunks hold, in their order; neighbours of plain values become one frame."""
+    found: list[pl.DataFrame] = []
+    for table, run in itertools.groupby(chunks, key=lambda chunk: chunk.unmade):
+        if table is None:
+            found += [chunk.frame for chunk in run]
+        else:
+            found.append(_glue(table, [(min(chunk.files), chunk.plain) for chunk in run if chunk.plain is not None]))
+    return found
 
 
 def _limit(chunks: list[Chunk]) -> int:
-    return max(MERGE_ROWS, sum(chunk.frame.height for chunk in chunks) // 32)
+    return max(MERGE_ROWS, sum(chunk.height for chunk in chunks) // 32)
 
 
 def _merge_last(chunks: list[Chunk]) -> bool:
     """Merge the last chunks, as long as each is not much larger than those behind it; whether that were several."""
     limit = _limit(chunks)
-    begin, rows = len(chunks) - 1, chunks[-1].frame.height
-    while begin and chunks[begin - 1].frame.height <= min(2 * rows, limit - rows):
+    begin, rows = len(chunks) - 1, chunks[-1].height
+    while begin and chunks[begin - 1].height <= min(2 * rows, limit - rows):
         begin -= 1
-        rows += chunks[begin].frame.height
+        rows += chunks[begin].height
     if begin == len(chunks) - 1:
         return False
     chunks[begin:] = [_merge(chunks[begin:])]
@@ -298,20 +349,29 @@ def _packed(chunks: list[Chunk], limit: int) -> list[Chunk]:
     run: list[Chunk] = []
     rows = 0
     for chunk in chunks:
-        if run and rows + chunk.frame.height > limit:
+        if run and rows + chunk.height > limit:
             out.append(_merge(run) if len(run) > 1 else run[0])
             run, rows = [], 0
         run.append(chunk)
-        rows += chunk.frame.height
+        rows += chunk.height
     if run:
         out.append(_merge(run) if len(run) > 1 else run[0])
     return out
 
 
-def _height(rows: Rows) -> int:
-    if not isinstance(rows, Mapping):
-        return rows.height
-    return next((len(column) for column in rows.values()), 0)
+def _chunk(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseException]) -> Chunk:
+    """A chunk of the rows of many files; see ``_frame``."""
+    if len(pieces) == 1:
+        file, rows = pieces[0]
+        if not isinstance(rows, (Mapping, pl.DataFrame)):
+            try:
+                plain = rows.plain(table)
+            except Exception as error:
+                failed[file] = error
+                return Chunk(_with_file(table.empty(), 0), frozenset())
+            if plain is not None:
+                return Chunk.of_plain(table, plain, rows.height, file)
+    return Chunk(_frame(table, pieces, failed), frozenset(file for file, _ in pieces))
 
 
 def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseException]) -> pl.DataFrame:
@@ -335,7 +395,7 @@ def _glue(table: Table, pieces: list[tuple[int, Rows]]) -> pl.DataFrame:
     frames, order = [], []
     for form, places in forms.items():
         parts: list[Any] = [pieces[place][1] for place in places]
-        heights = [_height(rows) for rows in parts]
+        heights = [height_of(rows) for rows in parts]
         if form is dict:
             frame = _columns(table, parts, heights)
         elif form is pl.DataFrame:

@@ -33,6 +33,11 @@ def same(data: bytes, monkeypatch: pytest.MonkeyPatch, *, problems: bool = True)
         monkeypatch.setattr(history_fast, "_FEW", few)
         for name, rows in slow.rows.items():
             assert tables[name].frame(rows).equals(tables[name].frame(fast.rows[name])), (name, few)
+            plain = fast.rows[name].plain(tables[name]) if isinstance(fast.rows[name], history_fast.Lines) else None
+            if plain is not None:  # just what the frame gives back, types included
+                held = tables[name].frame(rows).to_dict(as_series=False)
+                nothing = [None] * fast.rows[name].height
+                assert repr({column: plain.get(column, nothing) for column in held}) == repr(held), name
     assert (slow.consumed, slow.state) == (fast.consumed, fast.state)
     if problems:
         assert {(p.kind, p.line) for p in slow.problems} == {(p.kind, p.line) for p in fast.problems}
@@ -43,7 +48,9 @@ def same(data: bytes, monkeypatch: pytest.MonkeyPatch, *, problems: bool = True)
 def test_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     same(text(), monkeypatch)
     fast = read(text(), True, monkeypatch)
-    assert not isinstance(fast.rows["task_ends"], dict), "the patterns were not used"
+    ends = fast.rows["task_ends"]
+    assert isinstance(ends, history_fast.Lines), "the patterns were not used"
+    assert ends.plain(next(t for t in HISTORY.tables if t.name == "task_ends")) is not None
 
 
 def test_same_rows_of_unusual_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,23 @@ def content(store: Store) -> list[tuple[Any, ...]]:
     return store.snapshot()("t").rows()
 
 
-FORMS = st.sampled_from(["lists", "arrays", "frame", "one column", "nothing"])
+class Raw:
+    """A ``Bulk`` of one column, plain as long as there are few rows."""
+
+    columns = frozenset({"a", "b"})
+
+    def __init__(self, values: list[int]) -> None:
+        self.values, self.height = values, len(values)
+
+    def glue(self, table: Table, pieces: Sequence[Raw]) -> pl.DataFrame:
+        values = [value for piece in pieces for value in piece.values]
+        return table.frame({"a": values, "b": [f"n{value}" for value in values]})
+
+    def plain(self, table: Table) -> dict[str, list[Any]] | None:
+        return {"a": self.values, "b": [f"n{value}" for value in self.values]} if 0 < self.height < 4 else None
+
+
+FORMS = st.sampled_from(["lists", "arrays", "frame", "raw", "one column", "nothing"])
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.integers(1, 6), st.integers(0, 5), FORMS, st.booleans()),
@@ -45,6 +62,8 @@ def form(kind: str, values: list[int]) -> dict[str, Any]:
         return {"t": {"a": np.array(values, dtype=np.int64), "b": names}}
     if kind == "frame":
         return {"t": pl.DataFrame({"b": pl.Series(names, dtype=pl.String), "a": pl.Series(values, dtype=pl.Int64)})}
+    if kind == "raw":
+        return {"t": Raw(values)}
     return {"t": {"a": values}} if kind == "one column" else {}
 
 
@@ -85,9 +104,35 @@ def test_chunks_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3000):
         put(store, number % 7, form("lists", [number]))
         store.flush()
-        most = max(most, len(store.frames()["t"]))
+        most = max(most, len(store.chunks()["t"]))
     assert most <= 80
     assert [row[0] for row in content(store)] == list(range(3000))
+
+
+def test_what_one_file_added_stays_plain_until_a_frame_is_asked_for() -> None:
+    store = Store([TABLE])
+    model: list[tuple[Any, ...]] = []
+    heights = {}
+    for version in range(1, 40):
+        heights[version - 1] = len(model)
+        values = list(
+            range(10 * version, 10 * version + version % 5)
+        )  # none, few that stay plain, or too many for that
+        put(store, version % 3 + 1, {"t": Raw(values)})
+        model += [(value, f"n{value}", version % 3 + 1) for value in values]
+        store.flush()
+        growth = store.growth(version)
+        for since in range(max(1, version - 12), version):
+            plain, firm = growth.plain("t", since), growth.firm("t", since)
+            assert firm is not None and firm.rows() == model[heights[since] :], "of all that came since"
+            if isinstance(plain, dict):
+                assert list(zip(plain["a"], plain["b"], strict=True)) == firm.drop("file").rows()
+            else:
+                assert plain is not None and plain.equals(firm)
+        if version > 1:
+            assert isinstance(growth.plain("t", version - 1), dict) == (0 < len(values) < 4)
+        assert growth.plain("t", 0) is None, "nothing is known of that version"
+    assert store.snapshot()("t").rows() == model
 
 
 def test_snapshot_is_of_its_moment() -> None:
