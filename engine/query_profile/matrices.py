@@ -65,8 +65,11 @@ def workloads(
     wanted = target or DEFAULT_TARGET
     parts: dict[str, list[tuple[str, int, Growing]]] = {}
     cache: dict[int, Growing] = context.memo.setdefault("matrix", {})
-    for (file,), chunks in frame.group_by(FILE, maintain_order=True):
-        info = inputs.files.get(int(file))
+    files = frame[FILE].unique(maintain_order=True).to_list()
+    for file in files:
+        # of one file, as usual, nothing is copied
+        chunks = frame if len(files) == 1 else frame.filter(pl.col(FILE) == file)
+        info = inputs.files.get(file)
         if info is None or not chunks.height:
             continue
         rows = cache.get(info.id)

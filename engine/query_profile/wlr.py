@@ -21,6 +21,9 @@ BLOCK = 64
 NO_SPREAD = 1e-9
 """Relative spread of x at or below which a class has one point only, and so no line."""
 
+CLEAR_SPREAD = 1e-6
+"""Relative standard deviation of x in a block above which there is no need to look for its extremes."""
+
 
 HUGE = 1e100
 """No time is this long; squares of it are still finite. The safe form leaves such rows out."""
@@ -112,7 +115,7 @@ class Sums:
             held, present, shares, taken = _shares(x[start : start + BLOCK], y[start : start + BLOCK])
             rows += taken
             end = len(held) + 1
-            kept[0] += present.sum(axis=0)
+            kept[0] += _count(present)
             pairs = ((held, None), (shares, None), (held, held), (held, shares), (shares, shares))
             with np.errstate(invalid="ignore", over="ignore"):
                 for i, (one, other) in enumerate(pairs, 1):
@@ -161,7 +164,10 @@ class Sums:
 
 @dataclass(frozen=True)
 class Moments:
-    """The safe six: count, means and centred products per class, and the extremes of x. Mergeable (Chan and others)."""
+    """The safe six: count, means and centred products per class, and the extremes of x. Mergeable (Chan and others).
+
+    ``low`` is 0 for a class that clearly has spread: what its smallest x is makes no difference then.
+    """
 
     n: np.ndarray
     mean_x: np.ndarray
@@ -184,10 +190,10 @@ class Moments:
         found = self
         for start in range(0, len(x), BLOCK):
             block, target = x[start : start + BLOCK], y[start : start + BLOCK]
-            with np.errstate(invalid="ignore", over="ignore"):
-                fine = (np.abs(target) < HUGE) & (block.max(axis=1, initial=0.0) < HUGE)
-                fine &= block.min(axis=1, initial=0.0) > -HUGE
-            if not fine.all():
+            if not (_within(block) and _within(target)):
+                with np.errstate(invalid="ignore", over="ignore"):
+                    fine = (np.abs(target) < HUGE) & (block.max(axis=1, initial=0.0) < HUGE)
+                    fine &= block.min(axis=1, initial=0.0) > -HUGE
                 block, target = block[fine], target[fine]
             found = found.merge(_moments(block, target))
         return found
@@ -263,6 +269,17 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
     )
 
 
+def _within(values: np.ndarray) -> bool:
+    """Whether no value is HUGE or NaN."""
+    with np.errstate(invalid="ignore"):
+        return bool(values.min(initial=0.0) > -HUGE and values.max(initial=0.0) < HUGE)
+
+
+def _count(present: np.ndarray) -> np.ndarray:
+    """Rows (at most BLOCK) with each class (classes,)."""
+    return present.view(np.uint8).sum(axis=0, dtype=np.uint8).astype(float)
+
+
 def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Times, presence and shares (rows, classes) of the rows that count (y and the sum of times are not 0)."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -271,7 +288,7 @@ def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
         if not use.all():
             x, y, total = x[use], y[use], total[use]
         present = x > 0
-        held = np.where(present, x, 0.0)
+        held = x if x.min(initial=0.0) >= 0 else np.where(present, x, 0.0)
         shares = held * (y / total)[:, None]
         if not np.isfinite(shares).all():
             shares = np.where(present, shares, 0.0)
@@ -280,22 +297,18 @@ def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
 
 def _moments(x: np.ndarray, y: np.ndarray) -> Moments:
     held, present, shares, rows = _shares(x, y)
-    n = present.sum(axis=0).astype(float)
+    n = _count(present)
     with np.errstate(all="ignore"):
         mean_x = np.where(n > 0, held.sum(axis=0) / n, 0.0)
         mean_z = np.where(n > 0, shares.sum(axis=0) / n, 0.0)
-    low = np.where(present, held, np.inf).min(axis=0, initial=np.inf)
+    dx, dz = held - mean_x, shares - mean_z
+    dx *= present
+    dz *= present
+    mxx = np.einsum("ij,ij->j", dx, dx)
     high = held.max(axis=0, initial=0.0)
-    dx = np.where(present, held - mean_x, 0.0)
-    dz = np.where(present, shares - mean_z, 0.0)
+    near = mxx <= n * (CLEAR_SPREAD * high) ** 2
+    low = np.zeros(len(n))
+    low[near] = np.where(present[:, near], held[:, near], np.inf).min(axis=0, initial=np.inf)
     return Moments(
-        n,
-        mean_x,
-        mean_z,
-        np.einsum("ij,ij->j", dx, dx),
-        np.einsum("ij,ij->j", dx, dz),
-        np.einsum("ij,ij->j", dz, dz),
-        low,
-        high,
-        rows,
-    )
+        n, mean_x, mean_z, mxx, np.einsum("ij,ij->j", dx, dz), np.einsum("ij,ij->j", dz, dz), low, high, rows
+    )  # fmt: skip

@@ -110,16 +110,18 @@ class WlrCsv:
                 header_end = len(body)
             state = _header(source, body[:header_end], reading.problems)
             body = body[header_end:]
+        ends = body.count(b"\n")
         if state["names"]:
-            self._rows(source, body, state, reading)
-        state = {**state, "line": state["line"] + body.count(b"\n")}
+            self._rows(source, body, ends, state, reading)
+        state = {**state, "line": state["line"] + ends}
         reading.state = state
         reading.consumed = end
         return reading
 
-    def _rows(self, source: Source, body: bytes, state: dict[str, Any], reading: Reading) -> None:
+    def _rows(self, source: Source, body: bytes, ends: int, state: dict[str, Any], reading: Reading) -> None:
+        """The rows of ``body``, which has ``ends`` line ends."""
         width, keep = state["width"], state["keep"]
-        values, lines = _numbers(source, body, width, state["line"], reading.problems)
+        values, lines = _numbers(source, body, ends, width, state["line"], reading.problems)
         if len(keep) != width:
             values = np.ascontiguousarray(values[:, keep])
         with np.errstate(over="ignore", invalid="ignore"):
@@ -239,9 +241,10 @@ def _polars(body: bytes, width: int) -> np.ndarray | None:
 
 
 def _numbers(
-    source: Source, body: bytes, width: int, line: int, problems: list[Problem]
+    source: Source, body: bytes, ends: int, width: int, line: int, problems: list[Problem]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All good rows of ``body`` (rows, width) and their line numbers; ``line`` is that of the first byte."""
+    """All good rows of ``body`` (rows, width), which has ``ends`` line ends, and their line numbers; ``line`` is that of
+    the first byte."""
     plain = body.rstrip(b"\r\n")
     if not plain:
         return np.empty((0, width)), np.empty(0, np.int64)
@@ -249,7 +252,7 @@ def _numbers(
         values = _polars(plain, width)
         # Polars gives NaN for null: any bad, missing or not finite field (a blank line is a row of them) sends the block
         # the careful way.
-        if values is not None and len(values) == plain.count(b"\n") + 1 and np.isfinite(values).all():
+        if values is not None and len(values) == ends - body.count(b"\n", len(plain)) + 1 and np.isfinite(values).all():
             return values, np.arange(line, line + len(values), dtype=np.int64)
     return _careful(source, plain, width, line, problems)
 
