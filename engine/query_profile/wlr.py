@@ -277,7 +277,7 @@ def _within(values: np.ndarray) -> bool:
 
 def _count(present: np.ndarray) -> np.ndarray:
     """Rows (at most BLOCK) with each class (classes,)."""
-    return present.view(np.uint8).sum(axis=0, dtype=np.uint8).astype(float)
+    return np.asarray(present.view(np.uint8).sum(axis=0, dtype=np.uint8), float)
 
 
 def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
