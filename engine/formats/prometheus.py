@@ -23,9 +23,9 @@ _SAMPLE = (
 )
 _LABELS = r"^[^\S\n]*(?:" + _PAIR + r"(?:," + _PAIR + r")*,?[^\S\n]*)?$"
 _SIMPLE = r'^[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\{[^{}#]*\})? [^\s{}"#]+$'
-_TYPE = re.compile(r"\s*#\s*TYPE\s+([^\s]+)\s+([a-z]+)\s*$")
-_PLAIN = " plain"
-"""Column of what is being read: no label can have this name."""
+_TYPE = re.compile(r"#[^\S\n]*TYPE[^\S\n]+([^\s]+)[^\S\n]+([a-z]+)[^\S\n]*$", re.MULTILINE)
+_QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
+"""Columns of what is being read: no label can have such a name."""
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
 _HEAD = re.compile(
@@ -76,65 +76,85 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
         problems.append(Problem.at(path, "cut-file", "the last line has no line end and is left out", line=len(lines)))
     lines.pop() if cut or lines[-1] == "" else None
 
-    frame = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).with_row_index("line", offset=1)
-    first = frame["raw"].str.strip_chars_start().str.slice(0, 1)
-    types = _types(frame.filter(first == "#")["raw"])
-    frame = frame.filter((first != "#") & (first != ""))
-    if not frame.height:
-        return Scrape(_empty(labels), tuple(problems), types, cut)
-    if names is not None:
+    types = _types(text, text.rfind("\n") + 1 if cut else len(text))
+    # Every query costs some 0.1 ms, however small its frame: a short scrape, of which many are read at a start, takes few.
+    frame = (
+        pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)})
+        .lazy()
+        .with_row_index("line", offset=1)
+        .filter(pl.col("raw").str.contains(r"^\s*[^\s#]"))
+        .with_columns(
+            pl.col("raw").str.contains(_SIMPLE).alias(_QUICK),
+            (pl.lit(value=True) if names is None else pl.col("raw").str.contains(names)).alias(_NAMED),
+        )
+        .collect(engine="in-memory")
+    )
+    if not frame[_NAMED].all():
         # A line whose name part does not match is dropped unread, unless it is no sample line at all.
-        kept = frame["raw"].str.contains(names)
-        odd = frame.filter(~kept)
-        odd = odd.filter(~odd["raw"].str.contains(_SAMPLE))
+        odd = (
+            frame.lazy()
+            .filter(~pl.col(_NAMED))
+            .filter(~pl.col("raw").str.contains(_SAMPLE))
+            .collect(engine="in-memory")
+        )
         if odd.height:
             problems.append(_bad(path, odd, "not a sample line"))
-        frame = frame.filter(kept)
+        frame = frame.filter(_NAMED)
+    if not frame.height:
+        return Scrape(_empty(labels), tuple(problems), types, cut)
     # Most lines are name{labels} value: cutting at the braces is several times cheaper than a regular expression with
     # groups. The few others (brackets or # inside, time stamps, spaces) take the full grammar.
-    simple = frame["raw"].str.contains(_SIMPLE)
-    quick, slow = frame.filter(simple), frame.filter(~simple)
-    quick = _cut(quick)
-    if slow.height:
-        slow = slow.with_columns(pl.col("raw").str.extract_groups(_SAMPLE).alias("parts")).unnest("parts")
+    parts = _cut(frame.lazy().filter(_QUICK))
+    if not frame[_QUICK].all():
+        slow = (
+            frame.lazy().filter(~pl.col(_QUICK)).with_columns(pl.col("raw").str.extract_groups(_SAMPLE).alias("parts"))
+            .unnest("parts").collect(engine="in-memory")
+        )  # fmt: skip
         unread = slow["metric"].is_null()
         if unread.any():
             problems.append(_bad(path, slow.filter(unread), "not a sample line"))
         slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
-        frame = pl.concat([quick, slow]).sort("line")
-    else:
-        frame = quick
-    if names is not None:
-        frame = frame.filter(pl.col("metric").str.contains(names))
+        parts = pl.concat([parts, slow.lazy()]).sort("line")
+    found = _read(parts, labels, names, 1000.0 if openmetrics else 1.0)
+    if found["value"].null_count():
+        wrong = found["value"].is_null()
+        problems.append(_bad(path, found.filter(wrong), "the value is not a number"))
+        found = found.filter(~wrong)
+    if not found[_READABLE].all():
+        problems.append(_bad(path, found.filter(~found[_READABLE]), "the labels cannot be read"))
+        found = found.filter(_READABLE)
+    plain = found[_PLAIN]
+    for name in ("raw", _READABLE, _PLAIN):
+        found.drop_in_place(name)
+    return Scrape(_checked(found, plain, labels), tuple(problems), types, cut)
 
-    value = pl.when(pl.col("text").str.contains(_NUMBER)).then(pl.col("text").cast(pl.Float64, strict=False))
-    lowered = pl.col("text").str.to_lowercase()
-    frame = frame.with_columns(
-        value.otherwise(lowered.replace_strict(_SPECIAL, default=None, return_dtype=pl.Float64)).alias("value"),
-        pl.col("stamp").cast(pl.Float64, strict=False).alias("time"),
-    )
-    wrong = frame["value"].is_null()
-    if wrong.any():
-        problems.append(_bad(path, frame.filter(wrong), "the value is not a number"))
-        frame = frame.filter(~wrong)
-    broken = ~frame["labels"].str.contains(_LABELS)
-    if broken.any():
-        problems.append(_bad(path, frame.filter(broken), "the labels cannot be read"))
-        frame = frame.filter(~broken)
-    scale = 1000.0 if openmetrics else 1.0
-    sane = pl.col("time").is_between(-9e15, 9e15)
-    stamp = pl.when(sane).then((pl.col("time") * scale).round()).cast(pl.Int64, strict=False)
+
+def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, scale: float) -> pl.DataFrame:
+    """Columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp (in units of 1/``scale`` s); values
+    that are no number are null, ``_READABLE`` says whether the labels can be read, ``_PLAIN`` whether cutting is enough."""
+    if names is not None:
+        parts = parts.filter(pl.col("metric").str.contains(names))
+    number = pl.when(pl.col("text").str.contains(_NUMBER)).then(pl.col("text").cast(pl.Float64, strict=False))
+    special = pl.col("text").str.to_lowercase().replace_strict(_SPECIAL, default=None, return_dtype=pl.Float64)
+    time = pl.col("stamp").cast(pl.Float64, strict=False)
     label = pl.col("labels")
     plain = (label.str.count_matches('="', literal=True) * 2 == label.str.count_matches('"', literal=True)) & (
         ~label.str.contains(r"[\\\s]")
     )
-    # One query for all labels: a scrape of a quiet broker is short, and many files are read at a start.
-    found = frame.select(
-        "metric", *(_cut_label(name) for name in labels), "value", stamp.alias("time_ms"), "line", "labels",
+    return parts.select(
+        "metric",
+        *(_cut_label(name) for name in labels),
+        number.otherwise(special).alias("value"),
+        pl.when(time.is_between(-9e15, 9e15))
+        .then((time * scale).round())
+        .cast(pl.Int64, strict=False)
+        .alias("time_ms"),
+        "line",
+        "labels",
+        "raw",
+        label.str.contains(_LABELS).alias(_READABLE),
         plain.alias(_PLAIN),
-    )  # fmt: skip
-    samples = _checked(found.drop(_PLAIN), found[_PLAIN], labels)
-    return Scrape(samples, tuple(problems), types, cut)
+    ).collect(engine="in-memory")
 
 
 def _empty(labels: Sequence[str]) -> pl.DataFrame:
@@ -145,10 +165,10 @@ def _empty(labels: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def _types(comments: pl.Series) -> dict[str, str]:
-    # A handful of lines per metric family, however many series there are.
-    found = map(_TYPE.match, comments.to_list())
-    return {line[1]: line[2] for line in found if line is not None}
+def _types(text: str, end: int) -> dict[str, str]:
+    """Declared types up to ``end``; what looks like a declaration behind something else on its line is none."""
+    found = _TYPE.finditer(text, 0, end)
+    return {m[1]: m[2] for m in found if not text[text.rfind("\n", 0, m.start()) + 1 : m.start()].strip()}
 
 
 def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
@@ -157,7 +177,7 @@ def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
     )
 
 
-def _cut(rows: pl.DataFrame) -> pl.DataFrame:
+def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Lines of the plain shape ``name{labels} value`` or ``name value`` cut into metric, labels and text."""
     return (
         rows.with_columns(
