@@ -64,6 +64,11 @@ class Known(Protocol):
         """As ``Inputs.newest_ms``."""
         ...
 
+    @property
+    def stale(self) -> int:
+        """As ``Inputs.stale``."""
+        ...
+
     def touched_since(self, version: int) -> frozenset[int] | None:
         """As ``Inputs.touched_since``."""
         ...
@@ -135,3 +140,10 @@ class Inputs:
         if self._known is not None:
             return self._known.newest_ms
         return max([info.mtime_ms for info in self.files.values()], default=None)
+
+    @property
+    def stale(self) -> int:
+        """How many of the files hold their last good rows only."""
+        if self._known is not None:
+            return self._known.stale
+        return sum(info.stale for info in self.files.values())

@@ -223,14 +223,13 @@ class Lane:
 
         def outcome(**fields: Any) -> Outcome:
             took = (time.perf_counter() - begun) * 1000
-            files = inputs.files if inputs is not None else {}
             return Outcome(
                 self.view,
                 request.generation,
                 request.parameters,
                 request.at_ms,
-                files=len(files),
-                stale=sum(info.stale for info in files.values()),
+                files=len(inputs.files) if inputs is not None else 0,
+                stale=inputs.stale if inputs is not None else 0,
                 problems=inputs.problems if inputs is not None else (),
                 took_ms=took,
                 **fields,

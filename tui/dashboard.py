@@ -321,13 +321,18 @@ class Dashboard(App[None]):
         self._busy.pop("scan", None)
         if first:
             self._settled = await self._settle()
+        asked = False
         for name, pane in self._panes.items():
             if name not in names and not (first and pane.dirty):
                 continue
             pane.dirty = True
             if not self.paused and pane is self.pane and self._settled:
                 self.request(pane, urgent=first)
-        self.update_status(recount=True)
+                asked = True
+        if asked and not first:
+            self._recount_at = 0.0  # its result brings the status line up to date, at the latest the next second does
+        else:
+            self.update_status(recount=True)
 
     async def _settle(self) -> bool:
         """Decide which tab is shown; False while the shown one has no files and other views are still being loaded."""

@@ -14,11 +14,13 @@ REMEMBERED = 64
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of one version by id, and the modification time (epoch ms) of the newest, None without files."""
+    """The files of one version by id, the modification time (epoch ms) of the newest, None without files, and how many of
+    them are stale."""
 
     version: int
     files: Mapping[int, FileInfo]
     newest_ms: int | None
+    stale: int
     _log: Mapping[int, frozenset[int]]
 
     def touched_since(self, version: int) -> frozenset[int] | None:
@@ -42,6 +44,7 @@ class Ledger:
         self._log: dict[int, frozenset[int]] = {}
         self._newest: int | None = None
         self._certain = True  # whether _newest is that of _infos
+        self._stale = 0
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._infos)
@@ -54,9 +57,9 @@ class Ledger:
         self._leave(self._infos.get(info.id))
         self._infos[info.id] = info
         self._moved.add(info.id)
-        if (
-            self._newest is None or info.mtime_ms >= self._newest
-        ):  # also when uncertain it is at least that of all others
+        self._stale += info.stale
+        # Also when uncertain, the newest is at least that of all others.
+        if self._newest is None or info.mtime_ms >= self._newest:
             self._newest, self._certain = info.mtime_ms, True
 
     def drop(self, number: int) -> None:
@@ -67,8 +70,9 @@ class Ledger:
             self._moved.add(number)
 
     def _leave(self, old: FileInfo | None) -> None:
-        if old is not None and old.mtime_ms == self._newest:
-            self._certain = False
+        if old is not None:
+            self._certain &= old.mtime_ms != self._newest
+            self._stale -= old.stale
 
     def snapshot(self, version: int) -> Snapshot:
         """The files as of now, which is ``version``."""
@@ -80,4 +84,4 @@ class Ledger:
         self._published = self._published.changed(now, moved - now.keys())
         self._log[version] = moved
         self._log.pop(version - REMEMBERED, None)
-        return Snapshot(version, self._published, self._newest, self._log.copy())
+        return Snapshot(version, self._published, self._newest, self._stale, self._log.copy())

@@ -111,6 +111,7 @@ class ProblemsScreen(Box[None]):
             {"path": [i.path for i in ignored], "reason": [i.reason for i in ignored]}, schema=self._tables[1].schema
         )
         self.query_one("#skipped", LiveTable).show(frame)
+        self._chosen_in_full()
 
     def on_live_table_highlighted(self, event: LiveTable.Highlighted) -> None:
         """The row under the cursor in full."""
@@ -118,10 +119,14 @@ class ProblemsScreen(Box[None]):
         if event.table.display:
             self._in_full(event.table)
 
-    def on_sections_shown(self, event: Sections.Shown) -> None:
+    def on_sections_shown(self) -> None:
         """Another table, another row."""
-        if isinstance(event.sections.current, LiveTable):
-            self._in_full(event.sections.current)
+        self._chosen_in_full()
+
+    def _chosen_in_full(self) -> None:
+        table = self.query_one(Sections).current
+        if isinstance(table, LiveTable):
+            self._in_full(table)
 
     def _in_full(self, table: LiveTable) -> None:
         row = table.row or {}

@@ -48,7 +48,8 @@ class Grid(ScrollView, _Painter):
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)  # Textual collects them along the first base only
 
     class Highlighted(Message, namespace="live_table"):
-        """The cursor is on another row (or on none: ``key`` None)."""
+        """The cursor is on another row (or on none: ``key`` None), or the rows that ``show`` was given appear only now,
+        sorted in a thread. Who calls ``show`` draws what depends on the cursor's row right after it."""
 
         def __init__(self, grid: Grid, key: Key | None) -> None:
             super().__init__()
@@ -149,25 +150,26 @@ class Grid(ScrollView, _Painter):
         """Take a window from the thread unless a newer one was asked for."""
         event.stop()
         if event.generation == self._generation:
-            self._take(event.window)
+            self._take(event.window, late=True)
 
-    def _take(self, window: Window) -> None:
-        """Show a window: keep the cursor on its row, send only what changed."""
+    def _take(self, window: Window, *, late: bool = False) -> None:
+        """Show a window: keep the cursor on its row, send only what changed. ``late``: whoever called ``show`` has gone
+        on, and must be told that the row under the cursor may have other values."""
         old, self.window, self._building_since = self.window, window, 0.0
         if not self.is_attached or not self.size.height:
             # Not laid out or hidden: on_resize draws it. The cursor is put on its row now, so that panes can ask.
-            self.cursor = window.locate(self.cursor_key) or 0
+            self.cursor = window.locate(self.cursor_key, self.cursor) or 0
             self.cursor_key = window.key(self.cursor)
             self._cache.clear()
             self._width = -1
             self.post_message(self.Highlighted(self, self.cursor_key))
             return
-        before_layout, before_header = self._layout, self._header
+        before_layout, before_header, before_cursor = self._layout, self._header, self.cursor
         self._arrange()
-        position = window.locate(self.cursor_key)
+        position = window.locate(self.cursor_key, self.cursor)
         if position is None:
             position = max(min(self.cursor, window.height - 1), 0)
-        moved = position - self.cursor
+        moved = position - before_cursor
         key = window.key(position)
         changed_key = key != self.cursor_key
         self.cursor, self.cursor_key = position, key
@@ -184,7 +186,9 @@ class Grid(ScrollView, _Painter):
             self.refresh()
         else:
             self._refresh_changed(before_header)
-        if changed_key or old is None or old.frame is not window.frame:
+            for row in {before_cursor, position} if moved else ():
+                self._refresh_row(row)
+        if changed_key or old is None or late:
             self.post_message(self.Highlighted(self, key))
 
     def _refresh_changed(self, before_header: Line) -> None:
@@ -194,14 +198,15 @@ class Grid(ScrollView, _Painter):
         top = self.scroll_offset.y
         regions = [Region(x, 0, size, 1) for x, size in changed_spans(before_header, self._header)]
         assert self.window is not None
-        for y in range(self._page):
-            row = top + y
+        # Below the last row nothing changes; without rows the first line says why.
+        for row in range(top, min(top + self._page, max(self.window.height, 1))):
+            y = row - top + 1
             after = self._line(row)
             before = old.get(row)
             if before is None:
-                regions.append(Region(0, y + 1, max(self._width, 1), 1))
+                regions.append(Region(0, y, max(self._width, 1), 1))
             else:
-                regions += [Region(x, y + 1, size, 1) for x, size in changed_spans(before, after)]
+                regions += [Region(x, y, size, 1) for x, size in changed_spans(before, after)]
         if regions:
             self.refresh(*regions)
 

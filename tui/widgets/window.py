@@ -134,10 +134,12 @@ class Window:
             return (row,)
         return tuple(self.frame.get_column(name)[row] for name in names)
 
-    def locate(self, key: Key | None) -> int | None:
-        """The position of the row with ``key`` now, None if it is gone or filtered out."""
+    def locate(self, key: Key | None, near: int = 0) -> int | None:
+        """The position of the row with ``key`` now, None if it is gone or filtered out; ``near`` is looked at first."""
         if key is None or not self.height:
             return None
+        if self.key(near) == key:
+            return near
         import polars as pl
 
         names = [name for name in self.spec.key if name in self.frame.columns]
@@ -146,21 +148,14 @@ class Window:
             return int(found[0]) if found.len() else None
         if len(names) != len(key):
             return None
+        mask = pl.repeat(True, self.frame.height, eager=True)
         try:
-            mask = self.frame.select(
-                pl.all_horizontal(
-                    [
-                        pl.col(n).eq_missing(pl.lit(v, dtype=self.frame.schema[n]))
-                        for n, v in zip(names, key, strict=True)
-                    ]
-                )
-            ).to_series()
+            for name, value in zip(names, key, strict=True):
+                column = self.frame.get_column(name)
+                mask &= column.eq_missing(pl.Series([value], dtype=column.dtype))
         except (pl.exceptions.PolarsError, TypeError, OverflowError, ValueError):
             return None  # a key of another type than the column now has
-        rows = mask.arg_true()
-        if not rows.len():
-            return None
-        found = self.order.is_in(rows.cast(self.order.dtype).implode()).arg_true()
+        found = mask.gather(self.order).arg_true()
         return int(found[0]) if found.len() else None
 
     def find(self, text: str, start: int, step: int = 1) -> int | None:

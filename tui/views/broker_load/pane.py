@@ -186,6 +186,7 @@ class Pane(ViewPane):
             self.show_table("#bl-topics", result, "topics")
         elif section == GOALS:
             self.show_table("#bl-goals", result, "goals")
+            self._goal()
             self.show_table("#bl-balance", result, "balance")
         elif section == REGRESSION:
             self._regression(result)

@@ -147,6 +147,8 @@ class Pane(ViewPane):
                 self.query_one("#ring-sweep", LiveTable).show(frame, sweep_spec(self.spec("sweep"), zones))
             else:
                 self.show_table(f"#ring-{name}", result, name)
+            if name == "explain":
+                self.explain_step()
 
     @on(Sections.Shown, "#ring-sections")
     def _section_shown(self) -> None:
