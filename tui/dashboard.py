@@ -101,6 +101,7 @@ class Dashboard(App[None]):
         self._wanted = view
         self._chose_tab = view is not None
         self._panes: dict[str, ViewPane] = {}
+        self._status_line = StatusLine(id="status")
         self._views: dict[str, Any] = {}
         self._failed: dict[str, str] = {}
         self._active = 0
@@ -182,7 +183,7 @@ class Dashboard(App[None]):
         self._panes[entry.name] = pane
         yield Frame(pane, id="panes")
         with Frame(id="bottom"):
-            yield StatusLine(id="status")
+            yield self._status_line
             yield KeyBar(id="keys")
 
     async def on_mount(self) -> None:
@@ -469,8 +470,7 @@ class Dashboard(App[None]):
             caption=table.caption if table is not None else "",
             sampling="demo data" if self.demo else "",
         )
-        for line in self.main.query(StatusLine):  # none while the program ends
-            line.show(facts)
+        self._status_line.show(facts)
 
     def _every_second(self) -> None:
         """The age of the data grows; and nobody may be waiting just now."""

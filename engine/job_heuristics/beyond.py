@@ -133,7 +133,8 @@ def extend(
         if parameters.compare is not None and parameters.compare not in model.place:
             complaints += (f"Nothing is compared: there is no job {clean(parameters.compare, 100)!r}.",)
     stamp = (names, listed.listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
-    return Extension(tables, Detail(stamp, names, listed.listing, LISTING, shown), listed.base.summary(), complaints)
+    detail = Detail(stamp, names, listed.listing, LISTING, model.place, shown)
+    return Extension(tables, detail, listed.base.summary(), complaints)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _in_place(
     names, fresh = old["job_id"], new["job_id"]
     cuts: list[tuple[int, int, pl.DataFrame]] = []
     for job in touched:
-        begin, end = _found(names, job, place)
+        begin, end = rows_of(names, job, place)
         first, last = (0, new.height) if len(touched) == 1 else _run(fresh, job)
         if begin == end:
             if first < last:
@@ -86,8 +86,9 @@ def _in_place(
     return made.rechunk() if made.n_chunks() > _CHUNKS else made
 
 
-def _found(names: pl.Series, job: str, place: Mapping[str, int]) -> tuple[int, int]:
-    """``_run`` by bisection, where the jobs are in the order of their place; else by looking at every row."""
+def rows_of(names: pl.Series, job: str, place: Mapping[str, int]) -> tuple[int, int]:
+    """Where the rows of ``job`` begin and end in a column of job ids: by bisection, where the jobs are in the order of
+    their place; else by looking at every row. Equal where there are none."""
     try:
         wanted = place[job]
         begin = bisect_left(names, wanted, key=place.__getitem__)
@@ -98,6 +99,6 @@ def _found(names: pl.Series, job: str, place: Mapping[str, int]) -> tuple[int, i
 
 
 def _run(names: pl.Series, job: str) -> tuple[int, int]:
-    """Where the rows of ``job`` begin and end."""
+    """As ``rows_of``, by looking at every row."""
     found = (names == job).arg_true()
     return (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)

@@ -267,7 +267,9 @@ def lines(
             else:
                 line += fit_line(list(found), slot.width, glyphs.ellipsis)
             x = slot.x + slot.width
-        out.append(fit_line(line, width, glyphs.ellipsis))
+        if x < width:
+            line.append((" " * (width - x), ""))
+        out.append(join(line) if x <= width else fit_line(line, width, glyphs.ellipsis))
     return out
 
 

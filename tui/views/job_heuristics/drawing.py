@@ -9,7 +9,7 @@ from engine import units
 from tui.glyphs import Glyphs
 from tui.widgets.bars import Bar, Lane, Span, bars, lanes
 from tui.widgets.canvas import ScrollCanvas
-from tui.widgets.fragments import Fragment, Line, cells, fit, harmless, wrap
+from tui.widgets.fragments import Fragment, Line, cells, fit, harmless, join, wrap
 from tui.widgets.plot import Mark, histogram, spark
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Drawing(ScrollCanvas, can_focus=True):
 
 def strip_line(strip: str) -> list[Fragment]:
     """A severity strip: one letter per heuristic in its level's style."""
-    return [(letter, LETTERS.get(letter, "dim") if letter != "." else "dim") for letter in strip]
+    return join((letter, LETTERS.get(letter, "dim") if letter != "." else "dim") for letter in strip)
 
 
 def letter(word: str | None) -> str:

@@ -172,7 +172,7 @@ class JobLevel(Level):
 
     def _listing_row(self, result: Result) -> dict[str, Any]:
         listing = result.detail.listing
-        found = listing.filter(listing["job_id"] == self.job_id)
+        found = result.detail.rows(listing, self.job_id)
         return found.row(0, named=True) if found.height else {}
 
     def _draw_verdicts(self, result: Result, shown: JobDetail) -> None:
@@ -197,8 +197,7 @@ class JobLevel(Level):
         )
 
     def _draw_cost(self, result: Result, shown: JobDetail) -> None:
-        costs = result.tables["costs"]
-        rows = costs.filter(costs["job_id"] == self.job_id).to_dicts()  # at most eight causes
+        rows = result.detail.rows(result.tables["costs"], self.job_id).to_dicts()  # at most eight causes
         self.query_one("#job-cost", drawing.Drawing).show(
             lambda width, glyphs: drawing.cost(rows, shown, width, glyphs)
         )
@@ -212,8 +211,7 @@ class JobLevel(Level):
         panel.show(lambda width, glyphs: drawing.timeline(shown, width, panel.size.height, glyphs))
 
     def _draw_advice(self, result: Result, shown: JobDetail) -> None:
-        found = result.tables["recommendations"]
-        mine = found.filter(found["job_id"] == self.job_id)
+        mine = result.detail.rows(result.tables["recommendations"], self.job_id)
         table = self.query_one("#job-advice", LiveTable)
         table.styles.height = min(max(mine.height, 1), 12) + 2  # the text stands right below the last row
         table.show(mine, self._spec("recommendations", advice_spec))
@@ -240,8 +238,7 @@ class JobLevel(Level):
         self.query_one("#job-task-list", LiveTable).show(result.tables["tasks"], self._spec("tasks", task_spec))
 
     def _draw_notes(self, result: Result, shown: JobDetail) -> None:
-        table = result.tables["differences"]
-        differences = table.filter(table["job_id"] == self.job_id).to_dicts()  # a few dozen at most
+        differences = result.detail.rows(result.tables["differences"], self.job_id).to_dicts()  # a few dozen at most
         row = self._listing_row(result)
         mode = self.pane.parameters.mode
         problems = [

@@ -135,10 +135,9 @@ class Pane(ViewPane):
         if row is None or result is None:
             self.query_one("#job-summary", drawing.Drawing).show(None)
             return
-        table = result.tables["heuristics"]
-        verdicts = table.filter(table["job_id"] == row["job_id"]).to_dicts()  # at most one per heuristic
-        table = result.tables["recommendations"]
-        advice = table.filter(table["job_id"] == row["job_id"]).head(3).to_dicts()
+        rows = result.detail.rows
+        verdicts = rows(result.tables["heuristics"], row["job_id"]).to_dicts()  # at most one per heuristic
+        advice = rows(result.tables["recommendations"], row["job_id"]).head(3).to_dicts()
         self.query_one("#job-summary", drawing.Drawing).show(
             lambda width, glyphs: _summary_lines(row, verdicts, advice, width, glyphs)
         )
