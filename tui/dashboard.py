@@ -476,7 +476,7 @@ class Dashboard(App[None]):
         """The age of the data grows; and nobody may be waiting just now."""
         self.update_status()
         if self._collector is not None:
-            self._collector.tick()
+            self._collector.tick(self.bridge.busy)
 
     async def on_event(self, event: events.Event) -> None:
         """As the framework has it; keys and the mouse tell that somebody is there."""

@@ -15,30 +15,57 @@ class Fake:
     def __init__(self) -> None:
         self.told: list[str] = []
         self.young = 0
+        self.collections = 0
 
     def __getattr__(self, name: str) -> object:
         return lambda *given: self.told.append(name)
 
+    def collect(self, generation: int = 2) -> None:
+        self.told.append(f"collect {generation}")
+
     def get_count(self) -> tuple[int, int, int]:
-        return 0, 0, self.young
+        return self.young, 0, self.collections
 
 
 def test_collects_in_quiet_moments_only(monkeypatch: pytest.MonkeyPatch) -> None:
     fake, now = Fake(), SimpleNamespace(value=1000.0)
     monkeypatch.setattr(garbage, "gc", fake)
     collector = garbage.Collector(lambda: now.value)
+
+    def told(busy: bool = False) -> list[str]:
+        fake.told.clear()
+        collector.tick(busy)
+        return fake.told
+
     now.value += 1000
-    assert not collector.tick() and fake.told == [], "start-up is not over"
+    assert not told(), "start-up is not over"
     collector.begin()
     assert fake.told == ["freeze", "set_threshold", "enable"]
-    fake.young = garbage.WORTH
+    fake.collections = garbage.WORTH
     now.value += garbage.EVERY_S
     collector.touched()
-    assert not collector.tick(), "the operator is at work"
+    assert not told(), "the operator is at work"
     now.value += garbage.QUIET_S
-    assert collector.tick() and fake.told[3:] == ["unfreeze", "collect", "freeze"]
+    assert not told(busy=True), "somebody may wait for what is being computed"
+    assert told() == ["unfreeze", "collect 2", "freeze"]
     now.value += garbage.QUIET_S
-    assert not collector.tick(), "it was just done"
-    fake.young = 0
+    assert not told(), "it was just done"
+    fake.collections = 0
     now.value += garbage.EVERY_S
-    assert not collector.tick() and len(fake.told) == 6, "there is nothing to collect"
+    assert not told(), "there is nothing to collect"
+
+
+def test_young_objects_are_collected_between_computations(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Fake()
+    monkeypatch.setattr(garbage, "gc", fake)
+    collector = garbage.Collector()
+    collector.begin()
+    fake.told.clear()
+    collector.touched()
+    fake.young = garbage.FEW - 1
+    collector.tick(False)
+    fake.young = garbage.FEW
+    collector.tick(True)
+    assert not fake.told
+    collector.tick(False)
+    assert fake.told == ["collect 1"], "also while the operator is at work"
