@@ -125,6 +125,7 @@ def test_keys_are_found_wherever_they_are() -> None:
     window = build(NODES, frame(40), Choice(sort="cpu", filter="state!=ok"))
     for position in range(window.height):
         assert window.locate(window.key(position)) == position
+        assert window.locate(window.key(position), position) == position
     assert window.locate(("node-000",)) is None and window.locate(("gone",)) is None and window.locate(None) is None
     assert window.locate((7,)) is None and window.key(999) is None
 
@@ -135,6 +136,7 @@ def test_duplicate_keys_and_null_keys_do_no_harm() -> None:
     )
     window = build(NODES, data.select(list(NODES.schema)), Choice())
     assert window.locate((None,)) == 1 and window.locate(("a",)) == 0
+    assert window.locate(("a",), 2) == 2 and window.locate(("a",), 1) == 0, "where it was, if it is still there"
 
 
 def test_find_goes_around() -> None:

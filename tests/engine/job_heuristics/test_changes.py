@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.changes import Changes, spliced
+from engine.job_heuristics.changes import Changes, rows_of, spliced
 
 NAMES = [f"job_{n}" for n in range(24)]
 
@@ -30,6 +30,16 @@ def test_spliced_is_a_plain_replacement(order: list[str], before: dict[str, int]
     made = spliced(old, new, frozenset(after), {job: k for k, job in enumerate(order)})
     parts = [(new if job in after else old).filter(pl.col("job_id") == job) for job in order]
     assert made.equals(pl.concat(parts))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.permutations(NAMES), st.dictionaries(st.sampled_from(NAMES), st.integers(0, 3)), st.booleans())
+def test_rows_of_a_job_are_found_in_any_order(order: list[str], counts: dict[str, int], ordered: bool) -> None:
+    table = rows(counts, "", order)
+    place = {job: k for k, job in enumerate(order if ordered else NAMES)}
+    for job in (*NAMES, "job_unknown"):
+        begin, end = rows_of(table["job_id"], job, place)
+        assert table.slice(begin, end - begin).equals(table.filter(pl.col("job_id") == job))
 
 
 def test_a_job_that_moves_is_put_where_it_belongs() -> None:

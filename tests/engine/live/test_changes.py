@@ -215,11 +215,12 @@ def test_half_written_document_keeps_the_last_good_version(tmp_path: Path) -> No
         live.scan()
         (info,) = live.inputs("fake").files.values()
         assert docs(live) == [("x", 1, 0)] and info.stale and kinds(live) == set()
+        assert live.inputs("fake").stale == 1
         assert live.due() is not None
     path.write_bytes(doc("x", 2))
     live.scan()
     (info,) = live.inputs("fake").files.values()
-    assert docs(live) == [("x", 2, 0)] and not info.stale
+    assert docs(live) == [("x", 2, 0)] and not info.stale and live.inputs("fake").stale == 0
 
 
 def test_half_written_document_becomes_a_problem_when_settled(tmp_path: Path, live: Session) -> None:
