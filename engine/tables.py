@@ -49,6 +49,8 @@ def height_of(rows: Rows) -> int:
     return next((len(column) for column in rows.values()), 0)
 
 
+_BY_ROW = 16
+"""Rows up to which they become a frame row by row."""
 _SMALL = 5_000
 """Rows up to which a list is the quickest way to a column of nulls."""
 
@@ -57,6 +59,15 @@ def _series(name: str, values: Any, dtype: Any) -> pl.Series:
     if isinstance(values, pl.Series) and values.dtype == dtype:
         return values if values.name == name else values.alias(name)
     return pl.Series(name, values, dtype=dtype, strict=False)
+
+
+def _listed(values: Any) -> list[Any]:
+    """As plain values of Python."""
+    if isinstance(values, list):
+        return values
+    if isinstance(values, pl.Series):
+        return values.to_list()
+    return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
 def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
@@ -150,10 +161,10 @@ class Table:
         if not given:
             return self.empty()  # a select of nothing but literals would give one row of nulls
         if not isinstance(rows, pl.DataFrame):
-            if len(rows[given[0]]) == 1:
-                one = self._one_row(rows)
-                if one is not None:
-                    return one
+            if 0 < len(rows[given[0]]) <= _BY_ROW:
+                few = self._by_row(rows)
+                if few is not None:
+                    return few
             made = {n: _series(n, rows[n], schema[n]) for n in given}
             height = len(next(iter(made.values())))
             # Columns of nulls are made one by one: a query that adds them costs more than a growing file's rows.
@@ -163,16 +174,16 @@ class Table:
             for c in self.columns
         )
 
-    def _one_row(self, rows: Mapping[str, Any]) -> pl.DataFrame | None:
-        """The frame of one row, made by one call instead of one for each column; None where a value is not just what its
+    def _by_row(self, rows: Mapping[str, Any]) -> pl.DataFrame | None:
+        """The frame of few rows, made by one call instead of one for each column; None where a value is not just what its
         column holds."""
-        row = {}
-        for name, values in rows.items():
-            if len(values) != 1 or type(values[0]) not in self._plain[name]:
+        columns = [_listed(values) for values in rows.values()]
+        for name, values in zip(rows, columns, strict=True):
+            plain = self._plain[name]
+            if len(values) != len(columns[0]) or any(type(value) not in plain for value in values):
                 return None
-            row[name] = values[0]
         try:
-            return pl.DataFrame([row], schema=self.schema)
+            return pl.DataFrame([dict(zip(rows, row, strict=True)) for row in zip(*columns, strict=True)], self.schema)
         except (pl.exceptions.PolarsError, OverflowError):  # a number too large for its column
             return None
 

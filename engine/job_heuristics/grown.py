@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ _AT_MOST = 64
 """And of so many in any case."""
 _NO_COUNTERS = (None,) * len(COUNTER_COLUMNS)
 _COUNTER = {name: k for k, name in enumerate(COUNTER_COLUMNS)}
-_INPUT = tuple(_COUNTER[name] for name in ("hdfs_read_bytes", "s3_read_bytes", "s3a_read_bytes", "s3n_read_bytes"))
-_PEAK = {True: _COUNTER["map_physical_max_bytes"], False: _COUNTER["reduce_physical_max_bytes"]}
+_INPUT = itemgetter(*(_COUNTER[f"{store}_read_bytes"] for store in ("hdfs", "s3", "s3a", "s3n")))
+_PEAKS = ("physical_bytes", "map_physical_max_bytes", "reduce_physical_max_bytes")
 _JOB_EVENT = list(JOB_EVENTS.schema)
 _TASK_START = ["seq", "job_id", "task_id", "type", "scheduled_ms"]
 _TASK_END = [
@@ -97,6 +98,8 @@ class _Task:
     """state, scheduled_ms, finish_ms, chosen_id, error"""
     counters: tuple[Any, ...] = _NO_COUNTERS
     attempts: dict[str, _Attempt] = field(default_factory=dict)
+    settled: bool = False
+    """Whether nothing more is to come of it, as of when its row was made."""
 
     def ended(self) -> tuple[Any, ...] | None:
         """``end``, unless the attempt it rests on was lost afterwards."""
@@ -105,11 +108,6 @@ class _Task:
             if chosen is not None and chosen.state in ("FAILED", "KILLED") and chosen.end_seq > self.seq:
                 return None
         return self.end
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing more is to come of it."""
-        return all(a.state is not None for a in self.attempts.values()) and self.ended() is not None
 
 
 @dataclass(frozen=True)
@@ -301,9 +299,11 @@ class Grown:
             elif picked is not None and self._attempt_task.get(picked, name) != name:
                 raise Refused
             scheduled = one.scheduled_ms if one.scheduled_ms is not None else end_scheduled
+            one.settled = ended is not None
             for key, tried in one.attempts.items():
                 start = tried.start or (None,) * 5
                 end = tried.end
+                one.settled &= tried.state is not None
                 attempts.append(
                     (
                         self.job_id, name, key, side, one.type, tried.state or "RUNNING", key == picked, scheduled,
@@ -333,10 +333,8 @@ class Grown:
 
     def _put_tasks(self, columns: dict[str, list[Any]]) -> None:
         maps = [side == "map" for side in columns["side"]]
-        peaks = []
-        for k, is_map in enumerate(maps):
-            known = [columns["physical_bytes"][k], columns[COUNTER_COLUMNS[_PEAK[is_map]]][k]]
-            peaks.append(max((x for x in known if x is not None), default=0))
+        known = zip(maps, *(columns[name] for name in _PEAKS), strict=True)
+        peaks = [_larger(last, of_map if is_map else of_reduce) or 0 for is_map, last, of_map, of_reduce in known]
         rows: dict[str, Any] = {name: [x or 0 for x in columns[name]] for name in TASK_NUMBERS}
         rows |= {name: columns[name] for name in ("timed", "fallback")}
         rows |= {name: [_or(x, _NEVER) for x in columns[name]] for name in ("scheduled_ms", "ended_ms")}
@@ -351,7 +349,7 @@ class Grown:
             if kind == "SPECULATIVE" and (start or 0) > 0
         }
         finish, shuffled = columns["finish_ms"], columns["shuffle_finish_ms"]
-        newest = [max(_or(a, _NEVER), _or(b, _NEVER)) for a, b in zip(columns["start_ms"], finish, strict=True)]
+        newest = [_or(_larger(a, b), _NEVER) for a, b in zip(columns["start_ms"], finish, strict=True)]
         rows: dict[str, Any] = {
             "is_map": maps,
             "state": [STATES.get(x, OTHER) for x in columns["state"]],
@@ -429,12 +427,18 @@ def _number(mask: Array) -> int:
 
 def _input(counters: tuple[Any, ...]) -> int:
     """Bytes that a map read, as upstream counts them."""
-    a, b, c, d = (counters[k] for k in _INPUT)
+    a, b, c, d = _INPUT(counters)
     return (a or 0) + (b or 0) + (c or 0) + (d or 0)
 
 
 def _or(value: int | None, otherwise: int) -> int:
     return otherwise if value is None else value
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one if one > other else other
 
 
 def _first(*values: int | None) -> int | None:

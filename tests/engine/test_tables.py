@@ -27,11 +27,12 @@ def outcome(table: Table, rows: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_one_row_is_the_first_of_two(dtype: Any) -> None:
+def test_one_row_is_the_first_of_many(dtype: Any) -> None:
     table = Table("t", "", (Column("before", pl.Int64, ""), Column("a", dtype, ""), Column("b", pl.String, "")))
     for value in VALUES:
         alone = outcome(table, {"a": [value], "before": [3]})
-        assert alone == outcome(table, {"a": [value, value], "before": [3, 3]}), (dtype, value)
+        for count in (2, 100):
+            assert alone == outcome(table, {"a": [value] * count, "before": [3] * count}), (dtype, value, count)
         if dtype == pl.Int64 and type(value) is int and abs(value) < 2**63:
             assert outcome(table, {"a": np.array([value]), "before": [3]}) == alone
         made = pl.Series("x", [value], dtype=dtype, strict=False) if not isinstance(alone, type) else None
