@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -121,11 +121,11 @@ class Inputs:
         """Ids of files that came, changed in any way or went since ``version``; None where that is not known."""
         return None if self._known is None else self._known.touched_since(version)
 
-    def touched(self, version: int, known: Set[int]) -> frozenset[int]:
+    def touched(self, version: int, known: Iterable[int]) -> frozenset[int]:
         """Ids of files to look at for what changed since ``version``, when the files ``known`` were there: ``touched_since``,
         or where that is not known all files and all of ``known``."""
         found = self.touched_since(version)
-        return frozenset(known | self.files.keys()) if found is None else found
+        return frozenset(self.files).union(known) if found is None else found
 
     def changed_since(self, version: int) -> frozenset[int]:
         """Ids of files that are new or have grown since ``version``.

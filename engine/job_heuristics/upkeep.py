@@ -73,7 +73,7 @@ def _assembled(inputs: Inputs, context: Context, memo: dict[str, Any]) -> tuple[
 def _difference(known: Mapping[int, FileInfo], inputs: Inputs, version: int) -> tuple[set[int], set[int]]:
     """Files that are new or have another version, and files that are gone, since ``known`` was that of ``version``."""
     now = inputs.files
-    touched = inputs.touched(version, known.keys())
+    touched = inputs.touched(version, known)
     changed = {i for i in touched if i in now and (i not in known or known[i].version != now[i].version)}
     return changed, {i for i in touched if i in known and i not in now}
 
@@ -134,8 +134,10 @@ def _grown(inputs: Inputs, memo: dict[str, Any], changed: set[int]) -> tuple[Bui
 def _cuts(inputs: Inputs, files: set[int]) -> dict[int, str] | None:
     """Of those ``files`` that end within a record: what upstream would say of that. None if anything else is known of
     the last records of ``files`` but that they are cut."""
-    if any(not files.isdisjoint(inputs.provisional(name)[FILE].to_list()) for name in (*EVENT_TABLES[1:], "conf")):
-        return None
+    for name in (*EVENT_TABLES[1:], "conf"):
+        last = inputs.provisional(name)
+        if last.height and not files.isdisjoint(last[FILE].to_list()):
+            return None
     found: dict[int, str] = {}
     for file, event, broken in inputs.provisional("job_events")[[FILE, "event", "broken"]].iter_rows():
         if file in files:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -237,7 +238,17 @@ class Store:
             if failed:
                 self.forget(failed)
                 self.flush()
+            self._make(MOST_PLAIN)
         return failed
+
+    def _make(self, least: int) -> bool:
+        """Make one chunk of the last plain ones of the table that has most of them, if they are so many; whether there was
+        such a table. One at a time: nobody has to wait for all of them."""
+        chunks, plain = max(((each, _plain(each)) for each in self._firm.values()), key=itemgetter(1), default=([], 0))
+        if plain < max(least, 1):
+            return False
+        chunks[-plain:] = [_merge(chunks[-plain:])]
+        return True
 
     def _turn(self, provisional: bool) -> None:
         taken, loose = self._epoch
@@ -248,13 +259,14 @@ class Store:
         if chunk.height == 0:
             return
         chunks.append(chunk)
-        if len(chunks) >= MOST_PLAIN and all(each.plain is not None for each in chunks[-MOST_PLAIN:]):
-            chunks[-MOST_PLAIN:] = [_merge(chunks[-MOST_PLAIN:])]
         if len(chunks) > MERGE_CHUNKS and not _merge_last(chunks):
             chunks[:] = _packed(chunks, _limit(chunks))
 
     def tidy(self) -> bool:
-        """Make one chunk of the last small ones of a table that has many; whether there was one. The rows stay the same."""
+        """Make one chunk of the last small or plain ones of a table that has many; whether there was one. The rows stay the
+        same."""
+        if self._make(MOST_PLAIN // 2):
+            return True
         return any(_merge_last(chunks) for chunks in self._firm.values() if len(chunks) > LOOSE_CHUNKS)
 
     def chunks(self) -> dict[str, tuple[Chunk, ...]]:
@@ -309,6 +321,11 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
                 continue
         kept.append(chunk)
     return kept
+
+
+def _plain(chunks: list[Chunk]) -> int:
+    """How many of the last chunks are no frames yet."""
+    return next((count for count, chunk in enumerate(reversed(chunks)) if chunk.unmade is None), len(chunks))
 
 
 def _merge(chunks: list[Chunk]) -> Chunk:

@@ -51,7 +51,7 @@ def measurements(inputs: Inputs, memo: dict[Any, Any]) -> Measurements:
     if kept.version == inputs.version:
         return kept
     files = inputs.files
-    touched = inputs.touched(kept.version, kept.by_file.keys())
+    touched = inputs.touched(kept.version, kept.by_file)
     for gone in touched - files.keys():
         kept.by_file.pop(gone, None)
     changed = [i for i in touched if i in files and kept.by_file.get(i, (-1, ()))[0] != files[i].version]

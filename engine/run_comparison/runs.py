@@ -112,7 +112,7 @@ class RunBook:
     def update(self, inputs: Inputs, found: Measurements) -> Runs:
         """Runs from the files and the ``run_facts`` table of ``inputs``, and the measurements of the same moment."""
         known, files = self._files, inputs.files
-        candidates = inputs.touched(self._version, known.keys())
+        candidates = inputs.touched(self._version, known)
         changed = [i for i in candidates if i in files and known.get(i) != files[i]]
         gone = [i for i in candidates if i in known and i not in files]
         self._version = -1  # until this is through
