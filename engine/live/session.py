@@ -29,7 +29,7 @@ from engine.live.status import Ignored, RootStatus, Status
 from engine.live.store import Store
 from engine.live.tally import Tally
 from engine.live.team import Team
-from engine.live.watch import Watcher
+from engine.live.watch import GIVES_WAY_S, Watcher
 from engine.problems import Problem, fold
 from engine.result import Result
 from engine.text import clean
@@ -43,6 +43,8 @@ BATCH_FILES = 1000
 """Files whose rows become one piece of the store, at most."""
 FREEZE_EVERY = 32 << 20
 """With every so many bytes what is in memory is taken out of the garbage collector's sight."""
+DUE_AT_ONCE = 4
+"""So many files that are due are always looked at together."""
 SAVE_EVERY_S = 60.0
 """A live session writes to the cache at most so often."""
 
@@ -231,10 +233,8 @@ class Session:
                 seen = {*todo, *(self._files.values() if self._newcomers else ())}
                 self._restore(todo, changes)
                 self._introduce(todo)
-                now = time.monotonic()
-                for file in self._waiting:
-                    if file.due is not None and (final or file.due <= now):
-                        todo.setdefault(file, False)
+                for file in self._due(hints, final):
+                    todo.setdefault(file, False)
                 self._read(todo, final, progress)
                 seen.update(todo)
                 for file in seen:
@@ -244,6 +244,16 @@ class Session:
             self._save(final)
             self._last = (self._now_ms(), (time.perf_counter() - begin) * 1000)
             return names
+
+    def _due(self, hints: set[str] | None, final: bool) -> list[File]:
+        """Files to be looked at again. What is known to have changed goes before them, for a moment; and of many that are due
+        together a part is enough for one look: they are as they have been for seconds, and a change may come meanwhile."""
+        until = float("inf") if final else time.monotonic() - (GIVES_WAY_S if hints else 0.0)
+        found = [file for file in self._waiting if file.due is not None and file.due <= until]
+        if hints is None or len(found) <= DUE_AT_ONCE:
+            return found
+        found.sort(key=lambda file: file.due or 0.0)
+        return found[: max(DUE_AT_ONCE, len(found) // 4)]
 
     def settled(self) -> dict[str, Stat] | None:
         """Path and identity of every file, if the inputs are exactly what these files hold for good; None while one is

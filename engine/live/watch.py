@@ -29,13 +29,13 @@ _REST_S = 30.0
 
 BUSY_S = 2.0
 """So long after a change the next one is expected, and looked for at every step."""
-IDLE_S = 0.03
+IDLE_S = 0.02
 """Between two looks into the queue of events while nothing changes: each costs a wake-up."""
 
 
 GIVES_WAY_S = 0.5
-"""For so long a full scan that is due gives way to changes that are known."""
-AHEAD_AFTER_S = 0.2
+"""For so long a full scan or a file that is due gives way to changes that are known."""
+AHEAD_AFTER_S = 0.1
 """Work ahead is done when nothing has changed for so long,"""
 AHEAD_EVERY_S = 0.02
 """piece by piece, so that a change waits for one of them at most."""

@@ -268,6 +268,34 @@ def test_last_line_without_its_end(tmp_path: Path) -> None:
     assert rows(live) == rows(settled) == fresh(tmp_path)
 
 
+def test_files_that_are_due_give_way_to_a_known_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(follow.time, "monotonic", lambda: now[0])
+    log = tmp_path / "a.log"
+    log.write_bytes(line("a", 1))
+    live = session(tmp_path, settle_s=30)
+    live.scan()
+    halves = [tmp_path / f"half{number}.log" for number in range(30)]
+    for path in halves:
+        path.write_bytes(line("b", 7) + b"L|b|8")
+        os.utime(path, (4e9, 4e9))  # in the future: only the clock above tells how long it has been quiet
+    live.look({str(path) for path in halves})
+    assert sorted(values(live)) == [1, *[7] * 30]
+    now[0] += 30.2
+    with log.open("ab") as file:
+        file.write(line("a", 2))
+    live.look({str(log)})
+    assert sorted(values(live)) == [1, 2, *[7] * 30], "nothing but the change was looked at"
+    looks = 0
+    while values(live).count(8) < 30:
+        before = values(live).count(8)
+        live.look(set())
+        looks += 1
+        assert 0 < values(live).count(8) - before <= 7, "a part at a time"
+    assert 5 <= looks <= 8
+    assert rows(live) == fresh(tmp_path)
+
+
 def test_a_record_larger_than_a_block_and_many_blocks(
     tmp_path: Path, live: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
