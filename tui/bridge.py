@@ -350,6 +350,10 @@ class Bridge:
             self.changes += 1
         self.post(Changed())
 
+    def hurry(self) -> None:
+        """Load the views that are not loaded yet without waiting for the first one's answer: one of them is looked at."""
+        self.answered.set()
+
     def take_changed(self) -> frozenset[str]:
         """Views whose inputs changed since last asked."""
         with self._lock:

@@ -248,6 +248,8 @@ class Dashboard(App[None]):
             elif entry.name in self._failed:
                 pane.error = self._failed[entry.name]
                 pane.placeholder()
+            elif len(self._panes) > 1:  # the first one's view is being loaded
+                self.bridge.hurry()
         self.main.query_one("#tabs", TitleBar).choose(index)
         if pane.dirty:
             self.request(pane, urgent=True)

@@ -52,10 +52,6 @@ def classes(
             time, call = np.where(lines.usable(), lines.slope, 0.0), none
         if work.calls is None:
             call = none
-    spread = none
-    if len(totals) > 1 and measured > 0:
-        stack = np.stack([totals["default"], totals["wlr"]])
-        spread = (stack.max(axis=0) - stack.min(axis=0)) / measured
     infos = work.classes
     columns: dict[str, Any] = {
         "class": [i.name for i in infos],
@@ -67,7 +63,7 @@ def classes(
         "calls": metric.get("calls", none),
         "cost_per_time": time,
         "cost_per_call": call,
-        "disagreement": spread,
+        "disagreement": none,
         "rows": metric.get("rows", none),
         "errors": metric.get("errors", none),
         "io_us": metric.get("io_us", none),
@@ -199,7 +195,11 @@ def rest(measured: float, attributed: float, background: float) -> float:
 
 
 def _shares(frame: pl.DataFrame, whole_x: float, measured: float) -> pl.DataFrame:
+    """Columns that follow from the sums of each row. The methods disagree on a row by what its sums differ: who of a
+    group's classes is to blame does not matter to the group."""
+    differ = (pl.col("y_default") - pl.col("y_wlr")).abs() / measured
     return frame.with_columns(
+        (differ if measured > 0 else pl.lit(None, dtype=pl.Float64)).alias("disagreement"),
         (pl.col("x_total") / whole_x if whole_x > 0 else pl.lit(None, dtype=pl.Float64)).alias("x_share"),
         (pl.col("y_total") / measured if measured > 0 else pl.lit(None, dtype=pl.Float64)).alias("y_share"),
         pl.when(pl.col("calls") > 0).then(pl.col("x_total") / pl.col("calls")).alias("latency_us"),
@@ -230,7 +230,6 @@ def _grouped(frame: pl.DataFrame, names: list[str], by: str) -> pl.DataFrame:
                 for name in summed
             ),
             pl.col("members").sum(),
-            pl.col("disagreement").sum(),
         )
         .rename({"group": "class"})
     )

@@ -114,7 +114,7 @@ CLASSES = Table(
         _us("latency_us", "Elapsed time per call in the window.", title="latency", priority=2),
         Column("cost_per_time", pl.Float64, "CPU per unit of elapsed time.", kind="number", title="CPU/time", priority=3),
         Column("cost_per_call", pl.Float64, "CPU per call beside it.", "us", "number", "CPU/call", priority=3),
-        Column("disagreement", pl.Float64, "How far the methods differ, as a share of all CPU.", "", "ratio", "disagree",
+        Column("disagreement", pl.Float64, "How far default and WLR differ, as a share of all CPU.", "", "ratio", "disagree",
                priority=2),
         Column("rows", pl.Float64, "Rows sent or touched.", kind="count", priority=4),
         Column("errors", pl.Float64, "Failed executions.", kind="count", priority=5),

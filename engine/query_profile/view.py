@@ -120,6 +120,7 @@ class _Computation:
     def _choose(self, gathered: sources.Gathered) -> Workload:
         wanted = self.parameters.source.lower()
         found = [w for w in gathered.workloads if wanted in w.label.lower()]
+        found.sort(key=lambda w: w.label.lower() != wanted)  # the name itself before longer ones
         if not found:
             names = "; ".join(w.label for w in gathered.workloads[:6])
             raise NoInput(f"no source called {self.parameters.source!r}; there are: {names}")

@@ -55,6 +55,21 @@ def test_tab_without_view_says_what_it_will_read(tmp_path: Path) -> None:
     play(story)
 
 
+def test_a_tab_that_is_not_loaded_is_not_waited_for(tmp_path: Path) -> None:
+    """The other views wait for the first answer of the one that was shown, unless one of them is looked at."""
+
+    async def story() -> None:
+        async with stage(tmp_path) as st:
+            answered = st.app.bridge.answered
+            answered.clear()
+            await st.app.show_tab(0)
+            assert not answered.is_set()
+            await st.app.show_tab(2)
+            assert answered.is_set()
+
+    play(story)
+
+
 def test_inactive_tabs_are_computed_when_shown(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path) as s:

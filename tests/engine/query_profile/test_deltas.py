@@ -275,6 +275,10 @@ def test_ranks_filters_and_groups() -> None:
     assert compute(sample(), filter="q.").tables["classes"].height == 2
     grouped = compute(sample(), group="verb").tables["classes"]
     assert dict(zip(grouped["class"], grouped["members"], strict=True)) == {"q": 2, "e": 1}
+    # a group is not blamed for what only moves between its classes
+    measured = compute(sample()).summary["y_measured"]
+    for row in grouped.iter_rows(named=True):
+        assert row["disagreement"] == pytest.approx(abs(row["y_default"] - row["y_wlr"]) / measured)
 
 
 def test_windows_and_comparison() -> None:
@@ -407,6 +411,10 @@ def test_servers_of_the_same_name_are_told_apart() -> None:
     assert labels == ["pg_stat_statements: pgss in one", "pg_stat_statements: pgss in two"]
     assert "not mixed in" in result.notes[0]
     assert compute(files, draws="0", source="in two").summary["source"] == labels[1]
+    # a whole name is meant before longer ones
+    more = {f"{place}/{name}": text for place in ("one", "one2") for name, text in whole.items()}
+    more |= {f"one2/{name}": text for name, text in capture(*[snapshot(*STEADY)] * 5).items()}
+    assert compute(more, draws="0", source=labels[0]).summary["source"] == labels[0]
 
 
 def test_each_server_has_the_cpu_that_lies_nearest_to_it() -> None:

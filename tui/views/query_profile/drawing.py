@@ -121,6 +121,8 @@ def saving_lines(
     if math.isfinite(saved.before):
         percent = [units.text("percent", share * 100, 8) for share in (saved.before, saved.after)]
         facts.append(("utilisation of all CPUs", f"{percent[0]} {glyphs.arrow} {percent[1]}", ""))
+    else:
+        facts.append(("utilisation of all CPUs", "not known: no file tells times and how many CPUs there are", "dim"))
     if math.isfinite(saved.latency_factor):
         facts.append(("latency of the others", f"x {saved.latency_factor:.3f} (approximation)", ""))
     return facts
