@@ -174,15 +174,22 @@ class Fits:
             with np.errstate(invalid="ignore"):
                 intercept = np.where(use & (lines.intercept > 0), lines.intercept, 0.0)
             return np.asarray(x * slope + (x > 0) * intercept)
-        if method == "default":
-            found = self.attribution()
-            time, call = found.time, found.call
+        calls = None if work.calls is None else np.maximum(np.nan_to_num(work.calls), 0)
+
+        def worth(part: slice, costs: Costs | Attribution) -> np.ndarray:
+            time = np.asarray(x[part] * costs.time)
+            return time if calls is None else time + calls[part] * costs.call
+
+        if method != "default":
+            table = worth(slice(None), self.costs(method))
         else:
-            costs = self.costs(method)
-            time, call = costs.time, costs.call
-        table = x * time
-        if work.calls is not None:
-            table = table + np.maximum(np.nan_to_num(work.calls), 0) * call
+            found = self.attribution()
+            table = worth(slice(None), found)
+            if found.broken is not None and found.broken.row > 0 and len(found.parts) == 2:
+                # each side of a change of costs has its own
+                turn, place = int(np.flatnonzero(self.used)[found.broken.row]), self._few()[2]
+                sides = zip((slice(turn), slice(turn, None)), found.parts, strict=True)
+                table = np.vstack([worth(side, self._spread(costs, place)) for side, costs in sides])
         # what was scaled to the measured use keeps its totals
         sums = table[self.used].sum(axis=0)
         wanted = self.total(method)

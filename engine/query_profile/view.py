@@ -135,15 +135,16 @@ class _Computation:
         self.notes += found[0].notes
         return found[0]
 
-    def _window(self, work: Workload) -> Workload:
-        pick = np.ones(len(work.y), bool)
+    def _picked(self, work: Workload, window: str) -> np.ndarray | None:
+        """Mask (T,) of the intervals in ``window``, up to the moment that is looked at; None if it cannot be read."""
         try:
-            pick = profile.window(work, self.parameters.window)
+            pick = profile.window(work, window)
         except profile.BadWindow as error:
             self.problems.append(Problem.at(work.label, "bad-window", str(error)))
+            return None
         if self.context.at_ms is not None and (work.end_ms >= 0).any():
             pick &= work.end_ms <= self.context.at_ms
-        return work if pick.all() else work.rows(pick)
+        return pick
 
     def _fits(self, work: Workload, used: np.ndarray) -> Fits:
         fits: Fits
@@ -190,7 +191,11 @@ class _Computation:
 
     def _profile(self, gathered: sources.Gathered, whole: Workload) -> Result:
         given = self.parameters
-        work = self._window(whole)
+        pick = self._picked(whole, given.window)
+        if pick is None:
+            pick = self._picked(whole, "")
+        assert pick is not None
+        work = whole if pick.all() else whole.rows(pick)
         used = work.used
         method = given.method
         y_known = bool(used.any())
@@ -277,7 +282,7 @@ class _Computation:
         if y_known:
             result_tables["methods"] = results.methods_side_by_side(fits, work, methods, totals, measured)
         if given.compare:
-            comparison = self._comparison(whole, work, shown, by_class, method)
+            comparison = self._comparison(whole, pick, method)
             if comparison is not None:
                 result_tables["comparison"] = comparison
         if given.what_if:
@@ -416,24 +421,28 @@ class _Computation:
                 self.problems.append(problem)
         return x, y, None
 
-    def _comparison(
-        self, whole: Workload, work: Workload, shown: np.ndarray, by_class: np.ndarray, method: str
-    ) -> pl.DataFrame | None:
-        try:
-            pick = profile.window(whole, self.parameters.compare)
-        except profile.BadWindow as error:
-            self.problems.append(Problem.at(whole.label, "bad-window", str(error)))
+    def _comparison(self, whole: Workload, now_in: np.ndarray, method: str) -> pl.DataFrame | None:
+        """The window (the intervals ``now_in``) beside the one that it is compared with. Both are attributed by one fit of
+        both: two fits would differ also where nothing did."""
+        before_in = self._picked(whole, self.parameters.compare)
+        if before_in is None:
             return None
-        other = whole.rows(pick)
-        other_by: np.ndarray | None = None
-        other_used = other.used
-        clear = np.array([not r for r in other.reasons], bool)
-        if other_used.any():
-            fits = Fits(other, other_used, self.parameters.rules, Recipe(draws=0), self.parameters.level, self.context)
-            other_by = fits.by_class(method)
-            clear = other_used
-        now = profile.side(work, shown, by_class if work.used.any() else None)
-        before = profile.side(other, clear if clear.any() else np.ones(len(other.y), bool), other_by)
+        either = before_in | now_in
+        work = whole.rows(either)
+        used, clear = work.used, np.array([not r for r in work.reasons], bool)
+        by_class = None
+        if used.any():
+            recipe = Recipe(draws=0)
+            by_class = Fits(work, used, self.parameters.rules, recipe, self.parameters.level, self.context).by_class(
+                method
+            )
+
+        def side(inside: np.ndarray) -> profile.Side:
+            part = inside[either]
+            best = next((part & good for good in (used, clear) if (part & good).any()), part)
+            return profile.side(work, best, by_class if (part & used).any() else None)
+
+        now, before = side(now_in), side(before_in)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(before.x > 0, now.x / before.x, np.nan)
         status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))

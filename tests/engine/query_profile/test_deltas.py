@@ -287,9 +287,32 @@ def test_windows_and_comparison() -> None:
     frame = result.tables["comparison"]
     assert frame.height == 3
     assert set(frame["status"]) == {"both"}
+    # one fit of both windows: CPU changes as time does, not as two fits differ
+    same = compute(sample(), window="31..60", compare="1..30", draws="0").tables["comparison"]
+    for row in same.iter_rows(named=True):
+        assert math.isclose(row["y_now"], row["y_before"] * row["x_factor"], rel_tol=1e-9)
     assert "bad-window" in kinds(compute(sample(), window="from here"))
     with pytest.raises(profile.BadWindow):
         profile.window(_work(), "x..y..z")
+
+
+def test_a_change_of_costs_between_two_windows_shows() -> None:
+    """Where costs changed, each side of a comparison (and of a trend) has its own."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(1000, 90_000, (200, 3))
+    cost = np.where(np.arange(200)[:, None] < 100, [1.0, 2.0, 1.0], [3.0, 2.0, 1.0])
+    y = (x * cost).sum(axis=1) * rng.normal(1, 0.01, 200)
+    rows = [",".join(str(int(v)) for v in (*line, total)) for line, total in zip(x, y, strict=True)]
+    files = {"t.csv": "\n".join(["q.1,q.2,q.3,user_us", *rows, ""]).encode()}
+    result = compute(files, window="101..200", compare="1..100", draws="0")
+    found = {
+        r["class"]: r["y_now"] / r["y_before"] / r["x_factor"]
+        for r in result.tables["comparison"].iter_rows(named=True)
+    }
+    assert found["q.1"] == pytest.approx(3, rel=0.1)
+    assert found["q.2"] == pytest.approx(1, rel=0.1)
+    detail = compute(files, draws="0").detail
+    assert detail.by_class[100:, 0].sum() / x[100:, 0].sum() == pytest.approx(3, rel=0.1)
 
 
 def _work() -> profile.Workload:
