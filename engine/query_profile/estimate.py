@@ -38,7 +38,7 @@ UNSIGNED = 0.2
 """Part of a fit with costs of either sign in predictions of total CPU. Costs below 0 mean nothing for a class, but the
 border at 0 biases sums: the mixture predicts left-out intervals of the public data better than both its parts."""
 
-NORMAL = ((0.2, 0.45, 0.65, 0.9), (0.0, 0.5, 0.5, 0.0))
+NORMAL = ((0.2, 0.45, 0.65, 0.9), (0.0, 0.35, 0.35, 0.0))
 """Part of the fit with a normal prior in the attribution, by the spread of costs relative to the common one; the rest is
 the posterior of the log-normal one. Two priors are right more often than one. But where costs are much alike, both say
 the same, and the posterior says it better; where they differ by factors, the normal one reaches far below 0."""
@@ -131,13 +131,21 @@ def weights(y: np.ndarray, power: float = 1.0) -> np.ndarray:
     return np.asarray(np.maximum(y, FLOOR * median) ** -power * median ** (power - 1))
 
 
+def robust_scale(residual: np.ndarray) -> float:
+    """Standard deviation of normal residuals (T,) by the median absolute deviation."""
+    return 1.4826 * float(np.median(np.abs(residual - np.median(residual)))) if len(residual) else 0.0
+
+
 def huber(residual: np.ndarray, k: float) -> np.ndarray:
     """Huber weights (T,) of residuals, scale by the median absolute deviation."""
-    scale = 1.4826 * float(np.median(np.abs(residual - np.median(residual)))) if len(residual) else 0.0
+    scale = robust_scale(residual)
     if scale <= 0:
         return np.ones(len(residual))
     return np.asarray(np.minimum(1.0, k * scale / np.maximum(np.abs(residual), 1e-300)))
 
+
+GROSS = 5.0
+"""Robust standard deviations from which an interval loses more than Huber's limit takes; at twice as many it says nothing."""
 
 USUAL_LIMIT = 1.345
 """Huber's limit with which normal errors lose 5 % of what they say."""
@@ -146,10 +154,18 @@ LIMITS = (0.4, 0.7, 1.0, 1.345, 2.0)
 """Huber limits that may be chosen: from almost least absolute errors to almost least squares."""
 
 
+def trusted(residual: np.ndarray) -> np.ndarray:
+    """What is left (T,), 0-1, of an interval whose residual is gross: something was at work that is no class."""
+    scale = robust_scale(residual)
+    if scale <= 0:
+        return np.ones(len(residual))
+    return np.asarray(np.clip(2 - np.abs(residual) / (GROSS * scale), 0.0, 1.0) ** 2)
+
+
 def tuned(residual: np.ndarray) -> float:
     """The smallest of ``LIMITS`` whose estimated variance E[psi^2] / E[psi']^2 is about the best: errors with heavy tails
     get a small one, normal errors a large one."""
-    scale = 1.4826 * float(np.median(np.abs(residual - np.median(residual)))) if len(residual) else 0.0
+    scale = robust_scale(residual)
     if scale <= 0:
         return 1.345
     u = residual / scale
@@ -432,11 +448,14 @@ def _posterior(
     residual = t0 - a0 @ cost
     if len(t0) < 1.5 * len(cost):
         # residuals of so few intervals are small whatever the errors are: they say nothing about tails and memory
-        rho, k, row = 0.0, 9.0, huber(residual, 9.0)
-    elif k < USUAL_LIMIT:
-        # what predicts best with heavy tails throws away too much of what tells classes apart
-        k, row = USUAL_LIMIT, huber(whiten(residual, rho), USUAL_LIMIT)
-    white = whiten(residual, rho)
+        rho, k, white = 0.0, 9.0, residual
+        row = huber(residual, 9.0)
+    else:
+        white = whiten(residual, rho)
+        if k < USUAL_LIMIT:
+            # what predicts best with heavy tails throws away too much of what tells classes apart
+            k, row = USUAL_LIMIT, huber(white, USUAL_LIMIT)
+        row = row * trusted(white)
     limit = k * 1.4826 * float(np.median(np.abs(white)))
     spread2 = float((np.clip(white, -limit, limit) ** 2).mean())
     inside = max(float((np.abs(white) < limit).mean()), 0.05)

@@ -15,9 +15,9 @@ UNKNOWN = np.full(720, np.nan)
 
 @pytest.mark.parametrize("name", ["costs log-sd 1", "bursty and a sleeper", "outlier intervals"])
 def test_intervals_cover_and_the_attribution_is_no_worse_than_the_best_method(name: str) -> None:
-    """Means over three draws: on a single one, some method of many is always lucky."""
+    """Means over four draws: on a single one, some method of many is always lucky."""
     wrong, covered, others = [], [], []
-    for seed in (31, 32, 33):
+    for seed in (31, 32, 33, 34):
         case = scenario(name, seed)
         found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=50))
         major = case.truth > 0.01 * case.truth.sum()
