@@ -322,16 +322,25 @@ def by_time_and_calls(x: np.ndarray, calls: np.ndarray, y: np.ndarray, seconds: 
 
 
 def by_time(
-    x: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Recipe, weight: np.ndarray | None = None
+    x: np.ndarray,
+    y: np.ndarray,
+    seconds: np.ndarray,
+    recipe: Recipe,
+    weight: np.ndarray | None = None,
+    *,
+    background: bool = True,
 ) -> Costs:
     """Non-negative regression on times, single classes pulled towards a common cost.
 
     First empirical Bayes: prior b_j ~ N(b0, tau^2) with one b0; the strength sigma^2/tau^2 has the largest marginal
     likelihood; the background is not pulled. Errors that hang together for a few intervals are whitened. It says which
     intervals are outliers, what to predict with, and where the chains of the posterior (``posterior.sample``) begin,
-    whose mean and draws are the attribution. Without ``recipe.sampled`` the first is the result.
+    whose mean and draws are the attribution. Without ``recipe.sampled`` the first is the result. Without ``background``
+    classes are to explain everything. ``weight`` (T,): of the intervals, instead of 1/y.
     """
     found = design(x, None, y, seconds)
+    if not background:
+        found = replace(found, columns=np.where(found.role == 2, 0.0, found.columns))
     own = found.role == 0
     size = int(own.sum())
     if not size or not len(y):
@@ -359,6 +368,7 @@ def by_time(
         right = a.T @ t
         gram[np.arange(size), np.arange(size)] += lam
         right[:size] += lam * b0
+        gram[size, size] = gram[size, size] or 1.0  # without a background the system still has a solution
         cost = nonnegative.solve(gram, right, cost)
         fitted = a0 @ cost
         if step < REWEIGHED and weight is None and len(y) > 1.5 * size:
@@ -428,7 +438,7 @@ def _disturbed(
         pull[:size] = lam * (strengths.b0[pick] + spread * random.standard_normal(size))
         gram = np.tensordot(times, grams, 1)
         gram[np.arange(size), np.arange(size)] += lam
-        gram[size, size] *= 1 + 1e-9
+        gram[size, size] = gram[size, size] * (1 + 1e-9) or 1.0
         fits[i] = nonnegative.solve(gram, times @ rights + pull, cost)
     return fits
 
@@ -478,6 +488,8 @@ def _posterior(
             )  # fmt: skip
     except (np.linalg.LinAlgError, ValueError, OverflowError):
         return None
+    if not a0[:, -1].any():  # no background: nothing holds its draws
+        drawn[:, -1] = 0.0
     return drawn if np.isfinite(drawn).all() else None
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from engine.query_profile import breaks, estimate, shift, trust
-from engine.query_profile.breaks import Attribution
+from engine.query_profile import attribution, estimate, shift, trust
+from engine.query_profile.attribution import Attribution
 from engine.query_profile.estimate import Costs, Recipe
 from engine.query_profile.wlr import HUGE, NO_SPREAD, Lines, Moments, Sums
 from engine.query_profile.workload import Workload
@@ -144,7 +143,7 @@ class Fits:
         if "default" not in self.kept:
             self.context.check()
             x, calls, place = self._few()
-            found = breaks.attribute(x, calls, self.y, self.seconds, self.recipe, self.level)
+            found = attribution.attribute(x, calls, self.y, self.seconds, self.recipe, self.level)
             if len(place) > self._apart():
                 found = _unlump(found, place, self.x, self.calls)
             self.kept["default"] = found
@@ -218,10 +217,8 @@ class Fits:
             return np.zeros(len(x))
         # after a break the newer costs hold
         last = self._spread(found.parts[-1], self._few()[2])
-        if found.elbow is not None and found.elbow.found and math.isfinite(found.elbow.capacity):
-            # p = z (1 - p/capacity) + background: costs are per time without waiting
-            work = np.maximum(x, 0) @ last.time
-            return np.asarray((work + last.background * length) / (1 + work / found.elbow.capacity))
+        if found.elbow is not None and found.elbow.curve is not None:
+            return found.elbow.curve.cpu(np.maximum(x, 0) @ last.time)
         late = found.shift.share
         return last.predict(shift.shifted(x, late), None if calls is None else shift.shifted(calls, late), length)
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from engine.query_profile import profile, tables
-from engine.query_profile.breaks import Attribution
+from engine.query_profile.attribution import Attribution
 from engine.query_profile.choices import QueryProfileParameters
 from engine.query_profile.fingerprint import verb
 from engine.query_profile.fits import Fits

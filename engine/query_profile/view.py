@@ -14,7 +14,7 @@ from engine.parameters import Attachment
 from engine.problems import Problem
 from engine.query_profile import listing as listed
 from engine.query_profile import profile, results, sources, tables, upstream, whatif, words
-from engine.query_profile.breaks import Attribution
+from engine.query_profile.attribution import Attribution
 from engine.query_profile.choices import QueryProfileParameters
 from engine.query_profile.estimate import Recipe
 from engine.query_profile.fits import Fits

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from engine.query_profile.breaks import Attribution
+from engine.query_profile.attribution import Attribution
 from engine.query_profile.fingerprint import label
 from engine.query_profile.fits import Fits
 from engine.query_profile.mysql_digest import CATCH_ALL
@@ -59,10 +59,11 @@ def notes_on(
                     f"upstream's and safe rules differ in {int(differ.sum())} classes; {flat} have no spread "
                     "(all their times are equal, so there is no line)"
                 )
-    if attribution is not None and attribution.elbow is not None and attribution.elbow.found:
+    if attribution is not None and attribution.elbow is not None and attribution.elbow.curve is not None:
         notes.append(
-            f"past the queueing elbow (bend {attribution.elbow.bend:.2f}, t {attribution.elbow.t:.0f}): waiting is taken "
-            f"out of the times by a queue that is full at {attribution.elbow.capacity / 1e6:.1f} s per interval"
+            f"past the queueing elbow (bend {attribution.elbow.bend:.2f}, t {attribution.elbow.t:.0f}): waiting is taken out "
+            f"of the times, in which the same work takes {attribution.elbow.curve.slowdown:.1f} times longer at the highest "
+            "load than at the lowest; no background is told from it"
         )
     if attribution is not None and attribution.broken is not None and attribution.broken.row > 0:
         notes.append(

@@ -16,8 +16,8 @@ import numpy as np
 
 from engine.inputs import Inputs
 from engine.parameters import parse
-from engine.query_profile import breaks, estimate, posterior
-from engine.query_profile.breaks import Attribution, attribute
+from engine.query_profile import attribution, estimate, posterior
+from engine.query_profile.attribution import Attribution, attribute
 from engine.query_profile.estimate import Recipe
 from engine.query_profile.view import VIEW
 from engine.query_profile.wlr import Sums
@@ -153,10 +153,10 @@ def ideal() -> list[Line]:
     """What the posterior reaches when spread and noise are told."""
     names = ("_LOG_TAU", "_LOG_NOISE", "ASLEEP", "GUESSES", "ALL_TAILS", "_LOG_PEAK", "WARM_UP")
     kept = {name: getattr(posterior, name) for name in names}
-    wider, normal = breaks.WIDER, estimate.NORMAL
+    wider, normal = attribution.WIDER, estimate.NORMAL
     lines = []
     try:
-        posterior.ASLEEP, posterior.GUESSES, posterior.WARM_UP, breaks.WIDER = 1e-9, 1e9, 100, 1.0
+        posterior.ASLEEP, posterior.GUESSES, posterior.WARM_UP, attribution.WIDER = 1e-9, 1e9, 100, 1.0
         posterior.ALL_TAILS = np.array([1e3, 1e3, 1e3])
         posterior._LOG_PEAK = np.full(3, -0.5 * math.log(2 * math.pi))
         estimate.NORMAL = ((0.0, 1.0), (0.0, 0.0))
@@ -174,7 +174,7 @@ def ideal() -> list[Line]:
     finally:
         for name, value in kept.items():
             setattr(posterior, name, value)
-        breaks.WIDER, estimate.NORMAL = wider, normal
+        attribution.WIDER, estimate.NORMAL = wider, normal
     return lines
 
 

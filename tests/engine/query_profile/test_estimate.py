@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from engine.query_profile import estimate, nonnegative
-from engine.query_profile.breaks import attribute
+from engine.query_profile.attribution import attribute
 from engine.query_profile.estimate import Recipe
 from engine.query_profile.fits import Fits
 from engine.query_profile.workload import ClassInfo, Workload

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.query_profile import estimate, posterior, shift
-from engine.query_profile.breaks import attribute
+from engine.query_profile.attribution import attribute
 from engine.query_profile.estimate import Recipe
 from tests.bench._query_scenarios import error, plain_methods, scenario
 
