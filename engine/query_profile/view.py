@@ -54,6 +54,10 @@ class QueryProfile:
     def upstream(self, result: Result, parameters: QueryProfileParameters) -> str | None:
         """Upstream's tables, by upstream's rules whatever the parameters say."""
         detail = result.detail
+        if detail is None and any(problem.kind == "missing-target" for problem in result.problems):
+            # to upstream a table without its target is one of zeros, all of which it skips
+            nothing = np.zeros(0)
+            return upstream.text([], Sums.zero(0).lines(), nothing, nothing, quality(nothing, nothing))
         if not isinstance(detail, Detail) or detail.exact is None:
             return None
         return upstream.text([info.name for info in detail.work.classes], *detail.exact())
@@ -110,7 +114,7 @@ class _Computation:
             summary={**dict.fromkeys(_SUMMARY), "rows_trained": 0, "rows_predicted": 0},
             tables=empty,
             headline=(Headline("CPU", "none", reason, "severe"),),
-            findings=(),
+            findings=words.unanswered(self.parameters.max_share, reason),
             notes=(reason,),
             problems=problems,
             newest_ms=self.inputs.newest_ms,

@@ -63,7 +63,7 @@ class WlrCsv:
     id = "wlr-csv"
     title = "WLR CSV: one row per interval, one column per query class and user_us"
     append = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -134,7 +134,7 @@ class WlrCsv:
                     source.path,
                     "not-finite",
                     f"{values[rows[0], columns[0]]} in column {state['names'][columns[0]]!r}: the row is left out "
-                    "(upstream lets it poison every sum it touches)",
+                    "(rules=upstream takes it, and it poisons every sum it touches)",
                     line=int(lines[rows[0]]),
                     count=len(np.unique(rows)),
                 )

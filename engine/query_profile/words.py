@@ -143,7 +143,9 @@ def findings(
     high: np.ndarray,
 ) -> tuple[Finding, ...]:  # fmt: skip
     """Classes that surely take more than the share ``limit`` of everything measured."""
-    if not limit or not y_known or measured <= 0:
+    if not y_known:
+        return unanswered(limit, f"nothing can be attributed in {work.label}")
+    if not limit or measured <= 0:
         return ()
     found = []
     for j in np.argsort(-np.nan_to_num(total), kind="stable"):
@@ -163,3 +165,8 @@ def findings(
                 )
             )
     return tuple(found)
+
+
+def unanswered(limit: float, reason: str) -> tuple[Finding, ...]:
+    """That the question for a class above ``limit`` has no answer, where it was asked: a check that knows nothing fails."""
+    return (Finding("severe", "max-share", f"cannot be checked: {reason}"),) if limit else ()

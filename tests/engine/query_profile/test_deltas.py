@@ -357,6 +357,15 @@ def test_check_finds_a_class_that_surely_takes_too_much() -> None:
     assert compute(folder(root / "001.csv"), max_share="0.8").findings == ()
 
 
+def test_a_check_that_knows_nothing_fails() -> None:
+    for files in ({"t.csv": b"q.1,q.2\n1,2\n"}, {"pgss-20260101T000000Z.csv": snapshot(*STEADY)}):
+        (finding,) = compute(files, max_share="0.5").findings
+        assert (finding.level, finding.subject) == ("severe", "max-share")
+        assert compute(files).findings == ()
+    idle = capture(snapshot(*STEADY), snapshot(*STEADY), cpu=[1, 1])
+    assert compute(idle, max_share="0.5", draws="0").findings == ()
+
+
 def test_an_appended_row_changes_nothing_but_adds() -> None:
     """With the memo of a session the result is that of a fresh one."""
     from engine.inputs import FileInfo, Inputs

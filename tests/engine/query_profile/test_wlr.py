@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.parameters import Attachment
+from engine.parameters import Attachment, parse
 from engine.query_profile.view import VIEW
 from engine.query_profile.wlr import Moments, Sums, quality
 from tests.engine.query_profile.made import compute, folder, recognised
@@ -240,6 +240,13 @@ def test_upstream_scores_what_it_never_learned() -> None:
     result = compute({"a.csv": b"q.0,user_us\n0,3122904\n0,0\n"}, method="wlr", rules="upstream")
     assert result.tables["predictions"].rows() == [(1, 3122904.0, 0.0)]
     assert (result.summary["rows_predicted"], result.summary["mape"], result.summary["slope"]) == (1, 1.0, 0.0)
+
+
+def test_upstream_prints_its_empty_tables_for_a_missing_target() -> None:
+    result = compute({"a.csv": b"q.1,q.2\n1,2\n"}, method="wlr", rules="upstream")
+    text = VIEW.upstream(result, parse(VIEW.parameters, [])) or ""
+    assert text.startswith("PREDICT actual predicted\n\n=")
+    assert text.endswith("Slope: 0 T-stat: NaN Intercept: 0 T-stat: NaN R^2 0 MAPE: NaN\n")
 
 
 def test_infinite_time_of_a_dropped_class() -> None:
