@@ -24,7 +24,8 @@ class Context:
     ``now_ms``: the clock, given (compute never asks one). ``at_ms``: look at the data as they were then; None is live.
     ``memo``: a dict that lives as long as the session, for partial results keyed by file id and version; a result
     must be equal with an empty one. ``stop``: asked by ``check`` between pieces of long work. ``progress``: told a
-    fraction 0-1 and what is being done.
+    fraction 0-1 and what is being done. ``quick``: somebody looks on while data come in and would rather have a
+    ``provisional`` result now, from what the last computation found, than a final one later; a view may do without.
     """
 
     now_ms: int
@@ -32,6 +33,7 @@ class Context:
     memo: dict[Any, Any] = field(default_factory=dict)
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[float, str], None] = lambda fraction, text: None
+    quick: bool = False
 
     def check(self) -> None:
         """Raise Cancelled if this computation is no longer wanted."""
@@ -75,7 +77,7 @@ class View(Protocol):
         ...
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
-        """Pure: same inputs, parameters, ``now_ms`` and ``at_ms`` give an equal result."""
+        """Pure: same inputs, parameters, ``now_ms`` and ``at_ms`` give an equal result, unless it is ``provisional``."""
         ...
 
     def upstream(self, result: Result, parameters: Any) -> str | None:

@@ -54,6 +54,7 @@ class SessionLike(Protocol):
         stop: Callable[[], bool] = ...,
         progress: Callable[[float, str], None] = ...,
         inputs: Inputs | None = None,
+        quick: bool = False,
     ) -> Result:
         """A view's result."""
 
@@ -124,6 +125,8 @@ PATIENCE_S = 0.4
 """A computation says how far it is only after so long: quick ones would flicker on the status line."""
 BETWEEN_S = 0.25
 """And not more often than this."""
+LONG_S = 0.05
+"""Where the last computation took longer, a provisional result is asked for first: two drawings cost as much as this."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,7 @@ class Lane:
         self._wake = threading.Condition()
         self._closed = False
         self._started = 0.0
+        self._took = 0.0
         self._last: Result | None = None
         self.generation = 0
         self.busy = False
@@ -197,14 +201,24 @@ class Lane:
         while (request := self._next()) is not None:
             self.busy = True
             try:
-                outcome = self._compute(request)
+                if not request.urgent and self._took > LONG_S and not self._answer(request, quick=True):
+                    continue
+                begun = time.perf_counter()
+                self._answer(request)
+                self._took = time.perf_counter() - begun
             finally:
                 self.busy = False
-            if outcome is not None and not self._closed:
-                self._bridge.post(Computed(outcome))
-                self._bridge.answered.set()
 
-    def _compute(self, request: Request) -> Outcome | None:
+    def _answer(self, request: Request, *, quick: bool = False) -> bool:
+        """Compute and tell; whether the result was provisional, so that the final one is to follow."""
+        outcome = self._compute(request, quick)
+        if outcome is None or self._closed:
+            return False
+        self._bridge.post(Computed(outcome))
+        self._bridge.answered.set()
+        return outcome.result is not None and outcome.result.provisional
+
+    def _compute(self, request: Request, quick: bool) -> Outcome | None:
         from engine.view import Cancelled, NoInput
 
         session = self._bridge.session
@@ -245,6 +259,7 @@ class Lane:
                 stop=self._stop,
                 progress=progress,
                 inputs=inputs,
+                quick=quick,
             )
             same = self._last is not None and result.same_as(self._last)
         except Cancelled:

@@ -502,8 +502,10 @@ class Session:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[float, str], None] = lambda fraction, text: None,
         inputs: Inputs | None = None,
+        quick: bool = False,
     ) -> Result:
-        """``view``'s result for ``parameters`` over its newest inputs (or over an older snapshot, ``inputs``).
+        """``view``'s result for ``parameters`` over its newest inputs (or over an older snapshot, ``inputs``). ``quick``: see
+        ``Context``.
 
         One computation per view at a time; they share a memo. Raises Cancelled when ``stop`` says so, NoInput when
         there is nothing to compute on, KeyError for an unknown view.
@@ -515,6 +517,7 @@ class Session:
                 memo=self._memos[view],
                 stop=stop,
                 progress=progress,
+                quick=quick,
             )
             context.check()
             with _uncollected():

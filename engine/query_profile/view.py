@@ -15,6 +15,7 @@ from engine.problems import Problem
 from engine.query_profile import listing as listed
 from engine.query_profile import profile, results, sources, tables, upstream, whatif, words
 from engine.query_profile.attribution import Attribution
+from engine.query_profile.carried import carry
 from engine.query_profile.choices import QueryProfileParameters
 from engine.query_profile.estimate import Recipe
 from engine.query_profile.fits import Fits
@@ -75,6 +76,7 @@ class _Computation:
         self.context = context
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.fitted_rows: int | None = None  # of an earlier fit that stands for the one to be made
 
     def result(self) -> Result:
         """The whole."""
@@ -151,28 +153,33 @@ class _Computation:
         return pick
 
     def _fits(self, work: Workload, used: np.ndarray) -> Fits:
-        fits: Fits
         given = self.parameters
         rules = given.rules
-        key = (
-            self.inputs.version, given.target, work.label, given.window, self.context.at_ms, rules, given.draws,
-            given.seed, given.level, given.predict.name if given.predict is not None else "", len(work.y),
+        choices = (
+            given.target, work.label, given.window, self.context.at_ms, rules, given.draws, given.seed, given.level,
+            given.predict.name if given.predict is not None else "",
         )  # fmt: skip
-        kept = self.context.memo.setdefault("fits", {})
-        if key not in kept:
-            while len(kept) >= 4:
-                kept.pop(next(iter(kept)))
-            recipe = Recipe(draws=given.draws, seed=given.seed)
-            whole = not given.window and self.context.at_ms is None
-            fits = kept[key] = Fits(work, used, rules, recipe, given.level, self.context)
-            if whole and work.plain:
-                classes = work.x.shape[1]
-                if rules == "upstream" or not fits.large:
-                    fits.sums = self._carried(work, Sums.zero(classes))
-                if rules == "safe" or not fits.large:
-                    fits.moments = self._carried(work, Moments.zero(classes))
-        fits = kept[key]
-        fits.context = self.context
+        key = (choices, self.inputs.version, len(work.y))
+        kept: dict[Any, Fits] = self.context.memo.setdefault("fits", {})
+        if key in kept:
+            kept[key].context = self.context
+            return kept[key]
+        fits = Fits(work, used, rules, Recipe(draws=given.draws, seed=given.seed), given.level, self.context)
+        whole = not given.window and self.context.at_ms is None
+        if whole and work.plain:
+            classes = work.x.shape[1]
+            if rules == "upstream" or not fits.large:
+                fits.sums = self._carried(work, Sums.zero(classes))
+            if rules == "safe" or not fits.large:
+                fits.moments = self._carried(work, Moments.zero(classes))
+        last = next((old for (chosen, *_), old in reversed(kept.items()) if chosen == choices), None)
+        if self.context.quick and last is not None:
+            self.fitted_rows = carry(last, fits)
+            if self.fitted_rows is not None:
+                return fits
+        while len(kept) >= 4:
+            kept.pop(next(iter(kept)))
+        kept[key] = fits
         return fits
 
     def _carried(self, work: Workload, start: Sums | Moments) -> Any:
@@ -240,6 +247,8 @@ class _Computation:
         if y_known and not fits.large:
             self.context.progress(0.8, "testing the fit")
             gauge = fits.trust()
+        if self.fitted_rows is not None:
+            self.notes.insert(0, words.note_on_earlier_fit(self.fitted_rows, len(fits.y)))
         self.notes += words.notes_on(fits, work, method, gauge, attribution, measured, lines)
 
         frame, order = results.classes(
@@ -313,19 +322,20 @@ class _Computation:
                 names,
             ),
             names=names,
-            token=(self.inputs.version, given, self.context.at_ms),
+            token=(self.inputs.version, given, self.context.at_ms, self.fitted_rows),
         )
         return Result(
             view=VIEW.name,
             summary={name: _plain(value) for name, value in ordered.items()},
             tables=result_tables,
-            headline=words.headline(work, used, measured, attributed, gauge, length, method),
+            headline=words.headline(work, used, measured, attributed, gauge, length, method, self.fitted_rows),
             findings=words.findings(given.max_share, work, total, low, measured, y_known, method, high),
             notes=tuple(self.notes),
             problems=(*self.inputs.problems, *self.problems),
             newest_ms=self.inputs.newest_ms,
             at_ms=self.context.at_ms,
             detail=detail,
+            provisional=self.fitted_rows is not None,
         )
 
     def _trends(self, work: Workload, by_class: np.ndarray, shown: list[str]) -> dict[str, list[float]]:

@@ -91,10 +91,16 @@ def notes_on(
     return notes
 
 
+def note_on_earlier_fit(fitted: int, intervals: int) -> str:
+    """That the costs are those of a fit of the first ``fitted`` of these ``intervals``."""
+    return f"{intervals} intervals are being fitted: until then costs, ranges and trust are those of the first {fitted}"
+
+
 def headline(
-    work: Workload, used: np.ndarray, measured: float, attributed: float, gauge: Trust, seconds: float, method: str
-) -> tuple[Headline, ...]:
-    """The numbers of the tab's header line."""
+    work: Workload, used: np.ndarray, measured: float, attributed: float, gauge: Trust, seconds: float, method: str,
+    fitted: int | None = None,
+) -> tuple[Headline, ...]:  # fmt: skip
+    """The numbers of the tab's header line; ``fitted``: of so many intervals only the costs in force were fitted."""
     count = int(used.sum())
     left = len(used) - count
     over = f"{count} intervals" + (f", {seconds:.0f} s" if math.isfinite(seconds) else "")
@@ -127,7 +133,8 @@ def headline(
         )
     )
     if math.isfinite(measured):
-        items.append(Headline("method", method))
+        earlier = f"fit of {fitted} intervals, the next under way" if fitted is not None else ""
+        items.append(Headline("method", method, earlier, "low" if earlier else ""))
     items.append(Headline("source", work.label))
     return tuple(items)
 

@@ -177,10 +177,11 @@ class FakeSession:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[float, str], None] = lambda fraction, text: None,
         inputs: Inputs | None = None,
+        quick: bool = False,
     ) -> Result:
         used = self.inputs(view) if inputs is None else inputs
         self.frozen.append(used.version)
-        return self.views[view].compute(used, parameters, Context(int(NOW * 1000), at_ms, {}, stop, progress))
+        return self.views[view].compute(used, parameters, Context(int(NOW * 1000), at_ms, {}, stop, progress, quick))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
