@@ -127,6 +127,8 @@ BETWEEN_S = 0.25
 """And not more often than this."""
 LONG_S = 0.05
 """Where the last computation took longer, a provisional result is asked for first: two drawings cost as much as this."""
+DRAWN_S = 0.03
+"""So long the final computation waits for a provisional result to be drawn: it would take half of the interpreter's time."""
 
 
 @dataclass(frozen=True)
@@ -201,8 +203,10 @@ class Lane:
         while (request := self._next()) is not None:
             self.busy = True
             try:
-                if not request.urgent and self._took > LONG_S and not self._answer(request, quick=True):
-                    continue
+                if not request.urgent and self._took > LONG_S:
+                    if not self._answer(request, quick=True):
+                        continue
+                    self._bridge.pause(DRAWN_S)
                 begun = time.perf_counter()
                 self._answer(request)
                 self._took = time.perf_counter() - begun
@@ -310,6 +314,10 @@ class Bridge:
         """Hand a message to the screen; nothing is posted after ``close``."""
         if not self._stop.is_set():
             self._post(message)
+
+    def pause(self, seconds: float) -> None:
+        """Wait, unless the bridge is closed."""
+        self._stop.wait(seconds)
 
     def start(self, names: Sequence[str] = ()) -> None:
         """Begin to load the engine, scan and watch. Call after the first paint. ``names``: the views, the shown first."""
