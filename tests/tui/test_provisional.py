@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from engine.inputs import Inputs
 from engine.result import Result
 from engine.view import Context
@@ -18,31 +20,32 @@ class Hasty(FakeView):
     def __init__(self) -> None:
         super().__init__()
         self.quick: list[bool] = []
-        self.slow = 0.0
 
     def compute(self, inputs: Inputs, parameters: FakeParameters, context: Context) -> Result:
         self.quick.append(context.quick)
-        self.delay = 0.0 if context.quick else self.slow
         self.seed = inputs.version
         made = super().compute(inputs, parameters, context)
         return replace(made, notes=("being fitted",), provisional=True) if context.quick else made
 
 
-def test_a_provisional_result_is_drawn_until_the_final_one_is_there(tmp_path: Path) -> None:
+def test_a_provisional_result_is_drawn_until_the_final_one_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     view = Hasty()
+    monkeypatch.setattr(bridge, "LONG_S", 1e9)
 
-    async def changed(s: Stage, computations: int) -> list[str]:
-        """The notes of the results that were drawn since, when there have been so many computations."""
+    async def changed(s: Stage, results: int) -> list[str]:
+        """The notes of so many results that are drawn after a change."""
         drawn: list[str] = []
         receive = s.app.pane.receive
 
         async def spy(result: Result) -> None:
-            drawn.append(result.notes[0])
             await receive(result)
+            drawn.append(result.notes[0])
 
         s.app.pane.receive = spy  # type: ignore[method-assign]
         s.session.change()
-        await s.until(lambda: len(view.quick) == computations and not s.app.bridge.busy)
+        await s.until(lambda: len(drawn) == results and not s.app.bridge.busy)
         s.app.pane.receive = receive  # type: ignore[method-assign]
         return drawn
 
@@ -50,9 +53,9 @@ def test_a_provisional_result_is_drawn_until_the_final_one_is_there(tmp_path: Pa
         async with stage(tmp_path, session=FakeSession([view])) as s:
             await s.until(lambda: s.app.bridge.changes == 2 and not s.app.bridge.busy and not s.app.pane.dirty)
             view.quick.clear()
-            view.slow = 2 * bridge.LONG_S
             assert await changed(s, 1) == ["mode plain"], "what did not take long is computed at once"
-            assert await changed(s, 3) == ["being fitted", "mode plain"]
+            monkeypatch.setattr(bridge, "LONG_S", 0.0)
+            assert await changed(s, 2) == ["being fitted", "mode plain"]
             assert view.quick == [False, True, False] and "being fitted" not in s.text()
             s.app.pane.change(limit=20.0)
             await s.until(lambda: len(view.quick) == 4 and not s.app.bridge.busy)
