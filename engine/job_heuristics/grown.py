@@ -282,7 +282,7 @@ class Grown:
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
-    def _rows(self, touched: Mapping[str, _Task]) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    def _rows(self, touched: Mapping[str, _Task]) -> tuple[dict[str, Sequence[Any]], dict[str, Sequence[Any]]]:
         """Columns of the task model and of the attempt model, of these tasks; unordered."""
         tasks: list[tuple[Any, ...]] = []
         attempts: list[tuple[Any, ...]] = []
@@ -331,7 +331,7 @@ class Grown:
             )  # fmt: skip
         return _columns(TASK_MODEL, tasks), _columns(ATTEMPT_MODEL, attempts)
 
-    def _put_tasks(self, columns: dict[str, list[Any]]) -> None:
+    def _put_tasks(self, columns: Mapping[str, Sequence[Any]]) -> None:
         maps = [side == "map" for side in columns["side"]]
         known = zip(maps, *(columns[name] for name in _PEAKS), strict=True)
         peaks = [_larger(last, of_map if is_map else of_reduce) or 0 for is_map, last, of_map, of_reduce in known]
@@ -341,7 +341,7 @@ class Grown:
         rows |= {"is_map": maps, "state": [STATES.get(x, OTHER) for x in columns["state"]], "peak": peaks}
         self._tasks.put(columns["task_id"], maps, rows)
 
-    def _put_attempts(self, columns: dict[str, list[Any]]) -> None:
+    def _put_attempts(self, columns: Mapping[str, Sequence[Any]]) -> None:
         maps = [side == "map" for side in columns["side"]]
         racing = {
             name
@@ -452,11 +452,10 @@ def _by_end(one: _Task) -> Iterator[tuple[bool, int, str]]:
             yield tried.end[0] is None, _or(tried.end[0], 0), key
 
 
-def _columns(table: Table, rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    names = table.schema.names()
+def _columns(table: Table, rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
     if not rows:
-        return {name: [] for name in names}
-    return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+        return {name: () for name in table.schema}
+    return dict(zip(table.schema, zip(*rows, strict=True), strict=True))
 
 
 def _task_board(frame: pl.DataFrame) -> Board:

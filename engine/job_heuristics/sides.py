@@ -48,6 +48,26 @@ def divided(a: Array, b: Array | int) -> Array:
     return np.where((a < 0) != (b < 0), -quotient, quotient)
 
 
+def _narrow(values: Array) -> tuple[Array, int]:
+    """Whole numbers less their least one, in 32 bits, and that one; as they are where they do not fit, or are few. NumPy sorts
+    32 bits in half the time."""
+    if len(values) < 500 or values.dtype != np.int64:
+        return values, 0
+    least = int(values.min())
+    return ((values - least).astype(np.int32), least) if int(values.max()) - least < 2**31 else (values, 0)
+
+
+def _sorted(values: Array) -> Array:
+    small, least = _narrow(values)
+    return np.sort(small).astype(values.dtype) + least
+
+
+def _nth(values: Array, at: int) -> int:
+    """The value at place ``at`` of the sorted ones."""
+    small, least = _narrow(values)
+    return int(np.partition(small, at)[at]) + least
+
+
 class Segments:
     """Rows that belong to numbered segments."""
 
@@ -86,7 +106,7 @@ class Segments:
             return found
         held = self._sorted.get(id(values))
         if held is None:
-            parts = [np.sort(values[part]) for part in self._parts]
+            parts = [_sorted(values[part]) for part in self._parts]
             held = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
         return held[1]
 
@@ -95,8 +115,7 @@ class Segments:
         place = np.clip(place, 0, np.maximum(self.size - 1, 0))
         if self._few and id(values) not in self._sorted:
             found = [
-                np.partition(values[part], at)[at] if n else 0
-                for (part, n), at in zip(self._sized, place.tolist(), strict=True)
+                _nth(values[part], at) if n else 0 for (part, n), at in zip(self._sized, place.tolist(), strict=True)
             ]
             return np.array(found, dtype=np.int64)
         ranked = self._ordered(values)
