@@ -50,6 +50,7 @@ _TOGETHER = 8
 """Rows of so many steps become one frame when there is time."""
 _AT_MOST = 64
 """And of so many in any case."""
+_NO_START = (None,) * 5
 _NO_COUNTERS = (None,) * len(COUNTER_COLUMNS)
 _COUNTER = {name: k for k, name in enumerate(COUNTER_COLUMNS)}
 _INPUT = itemgetter(*(_COUNTER[f"{store}_read_bytes"] for store in ("hdfs", "s3", "s3a", "s3n")))
@@ -77,13 +78,17 @@ class _Attempt:
     """What the events said of one attempt: its first start and its last end."""
 
     type: str | None
-    start: tuple[int | None, str | None, str | None, str | None, str | None] | None = None
+    start: tuple[Any, ...] = _NO_START
     """start_ms, host, container, locality, avataar"""
     state: str | None = None
     end: tuple[Any, ...] = (None,) * 8
     """finish_ms, map, shuffle and sort finish, host, rack, error, progress"""
     end_seq: int = -1
-    counters: tuple[Any, ...] | None = None
+    counters: tuple[Any, ...] = _NO_COUNTERS
+
+
+_UNKNOWN = _Attempt(None)
+"""In place of the attempt of a task that rests on none."""
 
 
 @dataclass(slots=True)
@@ -195,14 +200,13 @@ class Grown:
         )
 
     def tidy(self, steps: int = _TOGETHER) -> bool:
-        """Make one frame of the rows of the last steps if there are so many; whether there were. Before, they cost
-        whoever wants to see the rows a little more."""
-        done = False
+        """Make one frame of the rows of the last steps, of tasks or of attempts, if there are so many; whether there were.
+        Before, they cost whoever wants to see the rows a little more."""
         for table, kept in ((TASK_MODEL, self._task_frames), (ATTEMPT_MODEL, self._attempt_frames)):
             if sum(not isinstance(rows, pl.DataFrame) for rows in kept) >= steps:
                 kept[:] = frames_of(table, kept)
-                done = True
-        return done
+                return True
+        return False
 
     def _take_job_events(self, rows: Rows) -> None:
         for cells in _tuples(rows, _JOB_EVENT):
@@ -253,31 +257,34 @@ class Grown:
                 if one.type != kind:
                     raise Refused
                 one.started, one.scheduled_ms = True, scheduled
-        for seq, job, name, kind, *rest in _tuples(events["task_ends"], _TASK_END):
+        for row in _tuples(events["task_ends"], _TASK_END):
+            seq, job, name, kind, state = row[:5]
             one = task(job, name, kind)
-            if rest[0] is None or one.type != kind:
+            if state is None or one.type != kind:
                 raise Refused
             if seq >= one.seq:
-                one.seq, one.end, one.counters = seq, tuple(rest[:5]), tuple(rest[5:])
-        for _, job, name, attempt_id, kind, *said in _tuples(events["attempt_starts"], _ATTEMPT_START):
+                one.seq, one.end, one.counters = seq, row[4:9], row[9:]
+        for row in _tuples(events["attempt_starts"], _ATTEMPT_START):
+            _, job, name, attempt_id, kind = row[:5]
             one = task(job, name, kind)
             tried = attempt(one, attempt_id, name, kind)
             if tried.type != kind or one.type != kind:
                 raise Refused
-            if tried.start is None:
-                tried.start = (said[0], said[1], said[2], said[3], said[4])
+            if tried.start is _NO_START:
+                tried.start = row[5:]
         ends = events["attempt_ends"]
         counted = any(one for _, one in _tuples(ends, ["seq", "counted"]))
         said_columns = _ATTEMPT_END if counted else _ATTEMPT_END[: -len(COUNTER_COLUMNS)]
-        for seq, job, name, attempt_id, kind, state, *rest in _tuples(ends, said_columns):
+        for row in _tuples(ends, said_columns):
+            seq, job, name, attempt_id, kind, state = row[:6]
             one = task(job, name, kind)
             tried = attempt(one, attempt_id, name, kind)
             if state is None or tried.type != kind or one.type != kind:
                 raise Refused
             if seq >= tried.end_seq:
-                tried.end_seq, tried.state, tried.end = seq, state, tuple(rest[:8])
-            if rest[8]:
-                tried.counters = tuple(rest[9:])
+                tried.end_seq, tried.state, tried.end = seq, state, row[6:14]
+            if row[14]:
+                tried.counters = row[15:]
         return touched
 
     # -- rows ---------------------------------------------------------------------------------------------------
@@ -301,34 +308,29 @@ class Grown:
             scheduled = one.scheduled_ms if one.scheduled_ms is not None else end_scheduled
             one.settled = ended is not None
             for key, tried in one.attempts.items():
-                start = tried.start or (None,) * 5
-                end = tried.end
+                begun, node, container, located, avataar = tried.start
+                host, rack, failure, progress = tried.end[4:]
                 one.settled &= tried.state is not None
-                attempts.append(
-                    (
-                        self.job_id, name, key, side, one.type, tried.state or "RUNNING", key == picked, scheduled,
-                        start[0], *end[:4], start[1] if end[4] is None else end[4], end[5], start[2], start[3],
-                        start[4], end[6], end[7], *(counters if key == picked else tried.counters or _NO_COUNTERS),
-                    )
+                row = (
+                    self.job_id, name, key, side, one.type, tried.state or "RUNNING", key == picked, scheduled, begun,
+                    *tried.end[:4], node if host is None else host, rack, container, located, avataar, failure,
+                    progress,
                 )  # fmt: skip
-            chosen = one.attempts.get(picked) if picked is not None else None
-            begun = chosen.start[0] if chosen is not None and chosen.start is not None else None
-            done, _, shuffled, sorted_, host, rack, *_ = chosen.end if chosen is not None else (None,) * 8
-            located = chosen.start[3] if chosen is not None and chosen.start is not None else None
-            if host is None and chosen is not None and chosen.start is not None:
-                host = chosen.start[1]
+                attempts.append(row + (counters if key == picked else tried.counters))
+            chosen = _UNKNOWN if picked is None else one.attempts.get(picked, _UNKNOWN)
+            begun, node, _, located, _ = chosen.start
+            done, _, shuffled, sorted_, host, rack, _, _ = chosen.end
             total = done - begun if done is not None and begun is not None else None
             shuffle = sort = None
             if total is not None:
                 shuffle = 0 if is_map or shuffled is None else shuffled - begun
                 sort = 0 if is_map or shuffled is None or sorted_ is None else sorted_ - shuffled
-            tasks.append(
-                (
-                    self.job_id, name, side, one.type, state, picked, total is not None, fallback, scheduled, begun,
-                    done, ended_ms, total, shuffle, sort, _input(counters), host, rack, located,
-                    len(one.attempts), error, *counters,
-                )
+            row = (
+                self.job_id, name, side, one.type, state, picked, total is not None, fallback, scheduled, begun, done,
+                ended_ms, total, shuffle, sort, _input(counters), node if host is None else host, rack, located,
+                len(one.attempts), error,
             )  # fmt: skip
+            tasks.append(row + counters)
         return _columns(TASK_MODEL, tasks), _columns(ATTEMPT_MODEL, attempts)
 
     def _put_tasks(self, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -454,7 +456,7 @@ def _by_end(one: _Task) -> Iterator[tuple[bool, int, str]]:
 
 def _columns(table: Table, rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
     if not rows:
-        return {name: () for name in table.schema}
+        return dict.fromkeys(table.schema, ())
     return dict(zip(table.schema, zip(*rows, strict=True), strict=True))
 
 

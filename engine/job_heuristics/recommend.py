@@ -88,7 +88,7 @@ def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
         "shuffle": s.mean(v["shuffle_ms"]),
         "last": s.largest(v["finish_ms"], 0),
         "first": s.smallest(v["start_ms"], 0),
-        **_together(s, size.astype(np.float64), total.astype(np.float64)),
+        **_together(s, size, total),
     }
     return Stats(columns, _reducers(v, s, size, columns))
 
