@@ -29,7 +29,7 @@ _REST_S = 30.0
 
 BUSY_S = 2.0
 """So long after a change the next one is expected, and looked for at every step."""
-IDLE_S = 0.02
+IDLE_S = 0.03
 """Between two looks into the queue of events while nothing changes: each costs a wake-up."""
 
 
