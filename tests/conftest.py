@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
 
+# Nothing is asserted on time: beside other work one example may take as long as it likes.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 # Read by Textual when it is imported; no test may wait for an animation.
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
