@@ -104,24 +104,27 @@ def charged(
     masters, never = filled(jobs["am_start_ms"], _NEVER), until + 1
     am_ms = np.where(known_end, np.clip(until - np.where(masters == _NEVER, never, masters), 0, 2**42), 0)
     am = am_ms > 0
-    none_at_all = np.zeros_like(ms)
-    rows: dict[str, tuple[Array, Array, Array, Array]] = {
-        "useful": (good, attempts.job, needed * worked, cores * worked),
-        "over-sizing": (good & (mb > needed), attempts.job, (mb - needed) * worked, none_at_all),
-        "idle reducers": (good & (idle > 0), attempts.job, mb * idle, cores * idle),
-        "failures": (lost & ~running & ~races & ~killed, attempts.job, mb * ms, cores * ms),
-        "speculation": (lost & ~running & races, attempts.job, mb * ms, cores * ms),
-        "killed": (lost & killed & ~races, attempts.job, mb * ms, cores * ms),
-        "running": (lost & running, attempts.job, mb * ms, cores * ms),
-        "application master": (am, np.arange(count), setting("am_mb") * am_ms, setting("am_vcores") * am_ms),
+    job = attempts.job
+    rows: dict[str, tuple[Array, Array, Array, Array | None, Array]] = {
+        "useful": (good, job, needed, cores, worked),
+        "over-sizing": (good & (mb > needed), job, mb - needed, None, worked),
+        "idle reducers": (good & (idle > 0), job, mb, cores, idle),
+        "failures": (lost & ~running & ~races & ~killed, job, mb, cores, ms),
+        "speculation": (lost & ~running & races, job, mb, cores, ms),
+        "killed": (lost & killed & ~races, job, mb, cores, ms),
+        "running": (lost & running, job, mb, cores, ms),
+        "application master": (am, np.arange(count), setting("am_mb"), setting("am_vcores"), am_ms),
     }
     shape = (count, len(NAMES))
     memory, vcores, parts = (np.zeros(shape, dtype=np.int64) for _ in range(3))
     for rank, cause in enumerate(NAMES):
-        mask, job, mb_ms, vcore_ms = rows[cause]
-        if mask.any():
-            s = Segments(job[mask], count)
-            parts[:, rank], memory[:, rank], vcores[:, rank] = s.size, s.whole(mb_ms[mask]), s.whole(vcore_ms[mask])
+        mask, job, held_mb, held_cores, held_ms = rows[cause]
+        at = np.flatnonzero(mask)
+        if len(at):
+            s, span = Segments(job[at], count), held_ms[at]
+            parts[:, rank], memory[:, rank] = s.size, s.whole(held_mb[at] * span)
+            if held_cores is not None:
+                vcores[:, rank] = s.whole(held_cores[at] * span)
     total = memory.sum(axis=1)
     at, rank_of = np.nonzero((memory > 0) | (vcores > 0))
     mb_ms, vcore_ms = memory[at, rank_of], vcores[at, rank_of]
@@ -156,14 +159,19 @@ def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:
 
 def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
     """Per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever was first; maps 0."""
-    maps = good & attempts.is_map & attempts.finished
+    maps = np.flatnonzero(good & attempts.is_map & attempts.finished)
     last = Segments(attempts.job[maps], count)
-    end = last.largest(attempts.finish_ms[maps], 0)[attempts.job]
-    with_map = last.size[attempts.job] > 0
+    end = last.largest(attempts.finish_ms[maps], 0)
+    late = np.flatnonzero(~attempts.is_map)
+    job = attempts.job[late]
     never = np.int64(2**62)
-    first = np.minimum(np.where(with_map, end, never), np.where(attempts.shuffled, attempts.shuffle_finish_ms, never))
-    waits = ~attempts.is_map & (first < never)
-    return np.where(waits, np.maximum(first - attempts.start_ms, 0), 0)
+    first = np.minimum(
+        np.where(last.size[job] > 0, end[job], never),
+        np.where(attempts.shuffled[late], attempts.shuffle_finish_ms[late], never),
+    )
+    idle = np.zeros(len(attempts.job), dtype=np.int64)
+    idle[late] = np.where(first < never, np.maximum(first - attempts.start_ms[late], 0), 0)
+    return idle
 
 
 WASTE = ("over-sizing", "idle reducers", "failures", "speculation", "killed")
