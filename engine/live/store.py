@@ -30,43 +30,33 @@ MOST_PLAIN = 8
 Plain = Mapping[str, Sequence[Any]]
 
 
+@dataclass(slots=True, eq=False)
 class Chunk:
     """Rows of some files, in reading order. ``files`` may name files that gave no row.
 
-    What a growing file gives stays columns of plain values until somebody wants a frame: to make one takes longer than
-    to look at a few hundred values.
+    What a growing file gives stays columns of ``plain`` values of its ``table`` until somebody wants a frame: to make one
+    takes longer than to look at a few hundred values.
     """
 
-    __slots__ = ("_frame", "_table", "files", "height", "plain")
-
-    def __init__(self, frame: pl.DataFrame, files: frozenset[int]) -> None:
-        self.files = files
-        self.height = frame.height
-        self.plain: Plain | None = None
-        self._frame: pl.DataFrame | None = frame
-        self._table: Table | None = None
+    files: frozenset[int]
+    height: int
+    made: pl.DataFrame | None = None
+    table: Table | None = None
+    plain: Plain | None = None
 
     @classmethod
-    def of_plain(cls, table: Table, rows: Plain, height: int, file: int) -> Chunk:
-        """From what ``Bulk.plain`` gave of one file."""
-        made = cls.__new__(cls)
-        made.files, made.height, made.plain = frozenset((file,)), height, rows
-        made._frame, made._table = None, table
-        return made
-
-    @property
-    def unmade(self) -> Table | None:
-        """The table of a chunk that is no frame yet."""
-        return self._table if self._frame is None else None
+    def of(cls, frame: pl.DataFrame, files: frozenset[int]) -> Chunk:
+        """Of a frame with column ``file``."""
+        return cls(files, frame.height, frame)
 
     @property
     def frame(self) -> pl.DataFrame:
         """The rows as a frame of the declared columns and ``file``."""
-        if self._frame is None:
-            assert self._table is not None and self.plain is not None
+        if self.made is None:
+            assert self.table is not None and self.plain is not None
             (file,) = self.files
-            self._frame = _with_file(self._table.frame(self.plain), file)
-        return self._frame
+            self.made = _with_file(self.table.frame(self.plain), file)
+        return self.made
 
 
 @dataclass(frozen=True)
@@ -199,7 +189,7 @@ class Store:
     def put_frame(self, name: str, frame: pl.DataFrame, files: frozenset[int]) -> None:
         """Add a ready frame (declared columns and ``file``) of several files at once: rows from the cache."""
         self.flush()
-        self._add(self._firm[name], Chunk(frame.select(self._empty[name].columns), files))
+        self._add(self._firm[name], Chunk.of(frame.select(self._empty[name].columns), files))
 
     def forget(self, files: Iterable[int]) -> None:
         """Drop all rows of these files."""
@@ -238,10 +228,10 @@ class Store:
             if failed:
                 self.forget(failed)
                 self.flush()
-            self._make(MOST_PLAIN)
+            self._join_plain(MOST_PLAIN)
         return failed
 
-    def _make(self, least: int) -> bool:
+    def _join_plain(self, least: int) -> bool:
         """Make one chunk of the last plain ones of the table that has most of them, if they are so many; whether there was
         such a table. One at a time: nobody has to wait for all of them."""
         chunks, plain = max(((each, _plain(each)) for each in self._firm.values()), key=itemgetter(1), default=([], 0))
@@ -265,7 +255,7 @@ class Store:
     def tidy(self) -> bool:
         """Make one chunk of the last small or plain ones of a table that has many; whether there was one. The rows stay the
         same."""
-        if self._make(MOST_PLAIN // 2):
+        if self._join_plain(MOST_PLAIN // 2):
             return True
         return any(_merge_last(chunks) for chunks in self._firm.values() if len(chunks) > LOOSE_CHUNKS)
 
@@ -316,7 +306,7 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
             files = chunk.files - hit
             if not files:
                 continue
-            chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
+            chunk = Chunk.of(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
             if chunk.height == 0:
                 continue
         kept.append(chunk)
@@ -325,22 +315,29 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
 
 def _plain(chunks: list[Chunk]) -> int:
     """How many of the last chunks are no frames yet."""
-    return next((count for count, chunk in enumerate(reversed(chunks)) if chunk.unmade is None), len(chunks))
+    return next((count for count, chunk in enumerate(reversed(chunks)) if chunk.made is not None), len(chunks))
 
 
 def _merge(chunks: list[Chunk]) -> Chunk:
-    return Chunk(pl.concat(_frames(chunks), rechunk=True), frozenset().union(*(chunk.files for chunk in chunks)))
+    return Chunk.of(pl.concat(_frames(chunks), rechunk=True), frozenset().union(*(chunk.files for chunk in chunks)))
 
 
 def _frames(chunks: Iterable[Chunk]) -> list[pl.DataFrame]:
     """What the chunks hold, in their order; neighbours of plain values become one frame."""
     found: list[pl.DataFrame] = []
-    for table, run in itertools.groupby(chunks, key=lambda chunk: chunk.unmade):
-        if table is None:
+    for made, run in itertools.groupby(chunks, key=lambda chunk: chunk.made is not None):
+        if made:
             found += [chunk.frame for chunk in run]
         else:
-            found.append(_glue(table, [(min(chunk.files), chunk.plain) for chunk in run if chunk.plain is not None]))
+            found.append(_together(list(run)))
     return found
+
+
+def _together(chunks: Sequence[Chunk]) -> pl.DataFrame:
+    """One frame of chunks of plain values of one table."""
+    table = chunks[0].table
+    assert table is not None
+    return _glue(table, [(min(chunk.files), chunk.plain) for chunk in chunks if chunk.plain is not None])
 
 
 def _limit(chunks: list[Chunk]) -> int:
@@ -385,10 +382,10 @@ def _chunk(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseE
                 plain = rows.plain(table)
             except Exception as error:
                 failed[file] = error
-                return Chunk(_with_file(table.empty(), 0), frozenset())
+                return Chunk.of(_with_file(table.empty(), 0), frozenset())
             if plain is not None:
-                return Chunk.of_plain(table, plain, rows.height, file)
-    return Chunk(_frame(table, pieces, failed), frozenset(file for file, _ in pieces))
+                return Chunk(frozenset((file,)), rows.height, table=table, plain=plain)
+    return Chunk.of(_frame(table, pieces, failed), frozenset(file for file, _ in pieces))
 
 
 def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseException]) -> pl.DataFrame:
