@@ -55,6 +55,7 @@ def lay(
         problems.append(Problem.at(work.label, "several-hosts", reason))
     wanted = target or hostseries.CPU
     near = belonging(series, home, homes)
+    work = replace(work, resources=tuple(sorted({s.name for s in near})))
     named = [s for s in near if s.name == wanted]
     laid = [(s, *hostseries.between(s, work.start_ms, work.end_ms)) for s in named] if len(work.y) else []
     most = max((int(np.isfinite(y).sum()) for _, y, _ in laid), default=0)
@@ -94,7 +95,7 @@ def _why_not(
     """Why no series gives ``work`` its resource."""
     if not named:
         if target and near:
-            known = ", ".join(sorted({s.name for s in near}))
+            known = ", ".join(sorted({s.name for s in near} | work.metrics.keys()))
             return [Problem.at(work.label, "missing-target", f"no series {target!r}; there are {known}")]
         if series and not near:
             reason = f"the CPU series that were found ({series[0].label}, …) lie nearer to another source"

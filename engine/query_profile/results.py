@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.query_profile import profile, tables
+from engine.query_profile import profile, tables, whatif
 from engine.query_profile.attribution import Attribution
 from engine.query_profile.choices import QueryProfileParameters
 from engine.query_profile.fingerprint import verb
@@ -169,6 +169,67 @@ def intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
         pl.when(known).then(pl.col("end_ms")).alias("end_ms"),
         pl.col(pl.Float64).fill_nan(None),
     )
+
+
+def comparison(work: Workload, now: profile.Side, before: profile.Side) -> pl.DataFrame:
+    """The ``comparison`` table: classes that were there in either window, those whose time changed most first."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(before.x > 0, now.x / before.x, np.nan)
+    status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
+    frame = tables.COMPARISON.frame(
+        {
+            "class": [info.name for info in work.classes],
+            "x_before": before.x,
+            "x_now": now.x,
+            "x_factor": factor,
+            "calls_before": before.calls,
+            "calls_now": now.calls,
+            "latency_before_us": before.latency,
+            "latency_now_us": now.latency,
+            "y_before": before.y,
+            "y_now": now.y,
+            "status": status.tolist(),
+        }
+    )
+    frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None)).filter(
+        (pl.col("x_before") > 0) | (pl.col("x_now") > 0)
+    )
+    change = (pl.col("x_now") - pl.col("x_before")).abs()
+    return frame.sort(change, pl.col("class"), descending=[True, False], maintain_order=True)
+
+
+def what_if(
+    frame: pl.DataFrame, given: QueryProfileParameters, measured: float, seconds: float, cores: float
+) -> pl.DataFrame:
+    """The ``what_if`` table for the class (by name or query id) in ``frame``, the ``classes`` table; empty if there is none
+    or nothing is attributed to it."""
+    rows = frame.filter((pl.col("class") == given.what_if) | (pl.col("queryid") == given.what_if))
+    if not rows.height or rows["y_total"][0] is None:
+        return tables.WHAT_IF.empty()
+    row = rows.row(0, named=True)
+    low, high = (math.nan if row[name] is None else row[name] for name in ("y_low", "y_high"))
+    found = whatif.saving(
+        row["y_total"],
+        low,
+        high,
+        faster=given.faster,
+        drop=given.drop,
+        used_us=measured,
+        seconds=seconds,
+        cores=cores,
+    )
+    return tables.WHAT_IF.frame(
+        {
+            "class": [row["class"]],
+            "faster": [None if given.drop else given.faster],
+            "saved": [found.saved],
+            "saved_low": [found.low],
+            "saved_high": [found.high],
+            "utilisation": [found.before],
+            "utilisation_after": [found.after],
+            "latency_factor": [found.latency_factor],
+        }
+    ).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
 def sources_found(gathered: Gathered, chosen: Workload) -> pl.DataFrame:

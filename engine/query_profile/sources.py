@@ -24,10 +24,9 @@ TITLES = {"wlr": "WLR CSV", "postgresql": "pg_stat_statements", "mysql": "statem
 
 @dataclass(frozen=True)
 class Gathered:
-    """All workloads found, best first, the resource series, and what is wrong with the input as a whole."""
+    """All workloads found, best first, and what is wrong with the input as a whole."""
 
     workloads: tuple[Workload, ...]
-    series: tuple[hostseries.Series, ...]
     problems: tuple[Problem, ...]
 
 
@@ -38,14 +37,14 @@ def gather(inputs: Inputs, target: str, context: Context, without: tuple[str, in
     found = matrices.workloads(inputs, target, context, problems, without)
     host = inputs.table("host")
     series = hostseries.collect(host.with_columns(of_files(host, inputs.files, folder).rename("folder")))
-    clear = resources.unmixed(series, problems)
+    series = resources.unmixed(series, problems)
     snapshots, groups = _snapshots(inputs, context), _logs(inputs)
     homes = [*(home for _, home in snapshots), *(group.home for group in groups)]
-    made = [(group.workload(resources.belonging(clear, group.home, homes), target), group.home) for group in groups]
+    made = [(group.workload(resources.belonging(series, group.home, homes), target), group.home) for group in groups]
     for work, home in _told_apart([*snapshots, *made]):
-        found.append(resources.lay(work, home, homes, clear, target, problems))
+        found.append(resources.lay(work, home, homes, series, target, problems))
     found.sort(key=lambda w: (-int(np.isfinite(w.y).any()), -int(w.used.sum()), -w.x.size, w.label))
-    return Gathered(tuple(found), tuple(series), tuple(problems))
+    return Gathered(tuple(found), tuple(problems))
 
 
 def _told_apart(found: list[tuple[Workload, Home]]) -> list[tuple[Workload, Home]]:

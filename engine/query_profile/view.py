@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from engine.inputs import Inputs
-from engine.parameters import Attachment
 from engine.problems import Problem
 from engine.query_profile import listing as listed
-from engine.query_profile import profile, results, sources, tables, upstream, whatif, words
+from engine.query_profile import predicting, profile, results, sources, tables, upstream, words
 from engine.query_profile.attribution import Attribution
 from engine.query_profile.carried import carry
 from engine.query_profile.choices import QueryProfileParameters
@@ -22,10 +20,9 @@ from engine.query_profile.fits import Fits
 from engine.query_profile.listing import Detail
 from engine.query_profile.readers import KINDS
 from engine.query_profile.trust import NO_TRUST, UNTESTED
-from engine.query_profile.wlr import BLOCK, HUGE, Lines, Moments, Quality, Sums, quality
+from engine.query_profile.wlr import BLOCK, Moments, Sums, quality
 from engine.query_profile.wlr_csv import WlrCsv
 from engine.query_profile.workload import Workload
-from engine.reading import Source
 from engine.result import Headline, Result
 from engine.view import Context, NoInput
 
@@ -242,7 +239,11 @@ class _Computation:
         # Upstream predicts zeros and scores them even where it had nothing to learn from.
         exactly = method == "wlr" and given.rules == "upstream" and work.plain
         lines, trained = fits.lines(given.rules) if y_known or exactly else (None, 0)
-        summary, predictions, exact = self._predictions(fits, work, y_known)
+        summary, predictions, exact = predicting.NONE, tables.PREDICTIONS.empty(), None
+        if y_known or exactly:
+            rows = self._to_predict(work)
+            summary, predictions = predicting.predicted(fits, rows, method, given.rules)
+            exact = predicting.exactly(fits, rows)
         gauge = UNTESTED if y_known else NO_TRUST
         if y_known and not fits.large:
             self.context.progress(0.8, "testing the fit")
@@ -257,7 +258,7 @@ class _Computation:
         seconds = work.seconds[shown]
         length = float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else math.nan
         attributed = float(np.nansum(total)) if y_known else math.nan
-        summary |= {
+        summary = summary | {
             "rows_trained": int(trained if method == "wlr" else used.sum()),
             "background": background,
             "unattributed": results.rest(measured, attributed, background) if y_known else math.nan,
@@ -299,7 +300,11 @@ class _Computation:
             if comparison is not None:
                 result_tables["comparison"] = comparison
         if given.what_if:
-            result_tables["what_if"] = self._what_if(frame, measured, length, work.cores)
+            saved = results.what_if(frame, given, measured, length, work.cores)
+            if not saved.height:
+                reason = "what-if: there is no such class, or nothing is attributed to it"
+                self.problems.append(Problem.at(given.what_if, "no-class", reason))
+            result_tables["what_if"] = saved
         names = listed.labels(work.classes)
         detail = Detail(
             work=work,
@@ -310,7 +315,7 @@ class _Computation:
             method=method,
             trust=gauge,
             exact=exact,
-            series=tuple(sorted({s.name for s in gathered.series})),
+            series=work.resources,
             low=low,
             high=high,
             total=total,
@@ -352,88 +357,17 @@ class _Computation:
 
     # --- pieces ------------------------------------------------------------------------------------------------------
 
-    def _predictions(
-        self, fits: Fits, work: Workload, y_known: bool
-    ) -> tuple[dict[str, Any], pl.DataFrame, Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]] | None]:
-        given = self.parameters
-        blank: dict[str, Any] = dict.fromkeys(("rows_predicted", "slope", "intercept", "r2", "mape"), math.nan)
-        blank["rows_predicted"] = 0
-        if not y_known and not (given.method == "wlr" and given.rules == "upstream" and work.plain):
-            return blank, tables.PREDICTIONS.empty(), None
-        x, calls, y, seconds = work.x, work.calls, work.y, work.seconds
-        row = np.arange(1, len(y) + 1)
-        if given.predict is not None:
-            x, y, calls = self._attached(work, given.predict)
-            seconds = np.full(len(y), np.nan)
-            row = np.arange(1, len(y) + 1)
-        upstream_rules = given.method == "wlr" and given.rules == "upstream"
-        keep = np.ones(len(y), bool)
-        if given.rules == "upstream":
-            keep = y != 0
-        if not upstream_rules:
-            with np.errstate(invalid="ignore", over="ignore"):
-                signed = not float(x.min(initial=0.0)) >= 0
-                keep &= (np.abs(x) if signed else x).sum(axis=1) < HUGE
-        if not keep.all():
-            x, y, row, seconds = x[keep], y[keep], row[keep], seconds[keep]
-            calls = calls[keep] if calls is not None else None
-        own = given.predict is None and keep.all() and fits.used.all()
-        predicted = fits.fitted(given.method) if own else fits.predict(given.method, x, calls, seconds)
-        scored = np.isfinite(y) if not upstream_rules else np.ones(len(y), bool)
-        if given.predict is None and not upstream_rules:
-            scored &= fits.used[keep]
-        found = quality(y[scored], predicted[scored])
-        summary = {
-            "rows_predicted": len(y),
-            "slope": found.slope,
-            "intercept": found.intercept,
-            "r2": found.r2,
-            "mape": found.mape,
-        }
-        frame = pl.DataFrame(
-            {"row": row, "actual": y, "predicted": predicted}, schema=tables.PREDICTIONS.schema, nan_to_null=False
-        )
-
-        # upstream's own rows: all of the file, as they are
-        raw_x, raw_y = (work.x, work.y) if given.predict is None else self._attached(work, given.predict)[:2]
-
-        def exact() -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
-            lines = fits.lines("upstream")[0]
-            kept = raw_y != 0
-            raw_predicted = lines.predict(raw_x[kept])
-            return lines, raw_y[kept], raw_predicted, quality(raw_y[kept], raw_predicted)
-
-        return summary, frame, exact
-
-    def _attached(self, work: Workload, attachment: Attachment) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Times of the known classes in an attached table (rows, J), its y, and calls (none)."""
+    def _to_predict(self, work: Workload) -> predicting.Rows:
+        """The rows of the attached table, or those that are trained on."""
+        attachment = self.parameters.predict
+        if attachment is None:
+            return predicting.trained_on(work)
         kept = self.context.memo.get("attached")
         if kept is None or kept[0] is not attachment:
-            source = Source(attachment.name, attachment.name.rsplit("/", 1)[-1], 0, len(attachment.data))
-            reading = WlrCsv().read(source, attachment.data, None, True)
-            kept = self.context.memo["attached"] = (attachment, reading)
-        reading = kept[1]
-        self.problems += [p for p in reading.problems if p not in self.problems]
-        frame = reading.rows.get("matrix")
-        classes = len(work.classes)
-        if not isinstance(frame, pl.DataFrame) or not frame.height:
-            return np.zeros((0, classes)), np.zeros(0), None
-        names = frame["names"][0].to_list()
-        values = frame["values"][0].to_numpy().reshape(-1, len(names))
-        x = np.zeros((len(values), classes))
-        place = {info.name: j for j, info in enumerate(work.classes)}
-        shared = [(i, place[name]) for i, name in enumerate(names) if name in place]
-        if shared:
-            x[:, [j for _, j in shared]] = values[:, [i for i, _ in shared]]
-        wanted = self.parameters.target or "user_us"
-        if wanted in names:
-            y = values[:, names.index(wanted)].copy()
-        else:
-            y = np.zeros(len(values)) if self.parameters.rules == "upstream" else np.full(len(values), np.nan)
-            problem = Problem.at(attachment.name, "missing-target", f"no column {wanted!r}: nothing to compare with")
-            if problem not in self.problems:
-                self.problems.append(problem)
-        return x, y, None
+            kept = self.context.memo["attached"] = (attachment, predicting.read(attachment))
+        rows, problems = predicting.attached(work, attachment.name, kept[1], self.parameters)
+        self.problems += problems
+        return rows
 
     def _comparison(self, whole: Workload, now_in: np.ndarray, method: str) -> pl.DataFrame | None:
         """The window (the intervals ``now_in``) beside the one that it is compared with. Both are attributed by one fit of
@@ -457,62 +391,7 @@ class _Computation:
             return profile.side(work, best, by_class if (part & used).any() else None)
 
         now, before = side(now_in), side(before_in)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.where(before.x > 0, now.x / before.x, np.nan)
-        status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
-        frame = tables.COMPARISON.frame(
-            {
-                "class": [info.name for info in work.classes],
-                "x_before": before.x,
-                "x_now": now.x,
-                "x_factor": factor,
-                "calls_before": before.calls,
-                "calls_now": now.calls,
-                "latency_before_us": before.latency,
-                "latency_now_us": now.latency,
-                "y_before": before.y,
-                "y_now": now.y,
-                "status": status.tolist(),
-            }
-        )
-        frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None)).filter(
-            (pl.col("x_before") > 0) | (pl.col("x_now") > 0)
-        )
-        change = (pl.col("x_now") - pl.col("x_before")).abs()
-        return frame.sort(change, pl.col("class"), descending=[True, False], maintain_order=True)
-
-    def _what_if(self, frame: pl.DataFrame, measured: float, seconds: float, cores: float) -> pl.DataFrame:
-        given = self.parameters
-        rows = frame.filter((pl.col("class") == given.what_if) | (pl.col("queryid") == given.what_if))
-        if not rows.height:
-            self.problems.append(Problem.at(given.what_if, "no-class", "what-if: there is no such class"))
-            return tables.WHAT_IF.empty()
-        row = rows.row(0, named=True)
-        total = row["y_total"]
-        if total is None:
-            return tables.WHAT_IF.empty()
-        found = whatif.saving(
-            total,
-            row["y_low"] if row["y_low"] is not None else math.nan,
-            row["y_high"] if row["y_high"] is not None else math.nan,
-            faster=given.faster,
-            drop=given.drop,
-            used_us=measured,
-            seconds=seconds,
-            cores=cores,
-        )
-        return tables.WHAT_IF.frame(
-            {
-                "class": [row["class"]],
-                "faster": [None if given.drop else given.faster],
-                "saved": [found.saved],
-                "saved_low": [found.low],
-                "saved_high": [found.high],
-                "utilisation": [found.before],
-                "utilisation_after": [found.after],
-                "latency_factor": [found.latency_factor],
-            }
-        ).with_columns(pl.col(pl.Float64).fill_nan(None))
+        return results.comparison(work, now, before)
 
 
 _SUMMARY = (

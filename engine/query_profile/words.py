@@ -86,6 +86,10 @@ def notes_on(
             f"the server itself counted {own / 1e6:.1f} s of CPU by class ({own / measured * 100:.0f} % of the measured): "
             "see measured CPU"
         )
+    if work.y_source == OWN:
+        notes.append(
+            f"the server itself counts {work.y_name} by class, which is exact: the estimate only shows how near it comes"
+        )
     if len(work.classes) and "calls" not in work.metrics:
         notes.append("no call counts: costs per call cannot be told from costs per time")
     return notes

@@ -46,6 +46,8 @@ class Workload:
     plain: bool = False
     lines: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     notes: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    """Names of the host's resource series that can be its y."""
     returns: int = 0
     """How often a snapshot goes on from an earlier one than its predecessor, where several servers seem to be mixed."""
 
