@@ -46,7 +46,6 @@ class Snapshot:
     """(rows,) epoch ms or -1."""
     dealloc: float | None = None
     reset_ms: int | None = None
-    path: str = ""
 
 
 @dataclass
@@ -58,8 +57,6 @@ class Interval:
     index: np.ndarray
     values: np.ndarray
     reasons: list[str]
-    lost: float = 0.0
-    """Share of the work that could not be matched (postgres-checkup's relative error)."""
     torn: bool = False
     """The later snapshot does not go on from the earlier one: many counters fell, or the classes are others."""
 
@@ -179,7 +176,7 @@ def difference(before: Snapshot, after: Snapshot, classes: int) -> Interval:
             reasons[-1] += f" (unmatched: {percent} % of the matched time)"
     shared = int(old.sum())
     torn = int(fell.sum()) > TORN_SHARE * shared or shared < TORN_SHARE * min(len(before.index), len(after.index))
-    return Interval(before.at_ms, after.at_ms, after.index, values, reasons, lost, torn)
+    return Interval(before.at_ms, after.at_ms, after.index, values, reasons, torn)
 
 
 def _count(number: int, what: str) -> str:

@@ -25,7 +25,6 @@ class Growing:
     def __init__(self, names: list[str]) -> None:
         self.names = names
         self.buffer = np.empty((0, len(names)))
-        self.lines = np.empty(0, np.int64)
         self.count = 0
         self.chunks = 0
 
@@ -36,15 +35,14 @@ class Growing:
             rows = values.reshape(-1, len(self.names))
             end = self.count + len(rows)
             if not self.count:  # the first chunk stays where it is: most files are read once, whole
-                self.buffer, self.lines, self.count = rows, chunks["lines"][i].to_numpy(), end
+                self.buffer, self.count = rows, end
                 continue
             if end > len(self.buffer) or not self.buffer.flags.writeable:
                 size = max(end, len(self.buffer) * 2) if self.count else end
-                buffer, lines = np.empty((size, len(self.names))), np.empty(size, np.int64)
-                buffer[: self.count], lines[: self.count] = self.buffer[: self.count], self.lines[: self.count]
-                self.buffer, self.lines = buffer, lines
+                buffer = np.empty((size, len(self.names)))
+                buffer[: self.count] = self.buffer[: self.count]
+                self.buffer = buffer
             self.buffer[self.count : end] = rows
-            self.lines[self.count : end] = chunks["lines"][i].to_numpy()
             self.count = end
         self.chunks = chunks.height
 
@@ -149,10 +147,9 @@ def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], ta
         x = _without(rows.values, place)
         y = rows.values[:, rows.names.index(target)]
         counted = _without(calls[files[0][1]].values, place) if calls else None
-        lines = rows.lines[: rows.count]
     else:
         total = sum(rows.count for _, _, rows in files)
-        x, y, lines = np.zeros((total, len(names))), np.zeros(total), np.zeros(total, np.int64)
+        x, y = np.zeros((total, len(names))), np.zeros(total)
         counted = np.zeros((total, len(names))) if len(calls) == len(files) else None
         start = 0
         for _, identity, rows in files:
@@ -161,7 +158,6 @@ def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], ta
             there = [names[rows.names[i]] for i in here]
             x[start:end, there] = rows.values[:, here]
             y[start:end] = rows.values[:, rows.names.index(target)]
-            lines[start:end] = rows.lines[: rows.count]
             if counted is not None:
                 counted[start:end, there] = calls[identity].values[:, here]
             start = end
@@ -188,7 +184,6 @@ def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], ta
         y_name=target,
         y_source="the same table",
         plain=True,
-        lines=lines,
     )
 
 

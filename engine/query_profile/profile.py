@@ -12,7 +12,6 @@ from engine.query_profile.instants import instant_ms
 from engine.query_profile.workload import ClassInfo, Workload
 
 _ROWS = re.compile(r"\s*(\d*)\s*(?:\.\.|:|-)\s*(\d*)\s*")
-SPARK_POINTS = 60
 OTHERS = "Others"
 
 
@@ -61,7 +60,7 @@ def matches(info: ClassInfo, wanted: str) -> bool:
     return all(word in heap for word in wanted.lower().split())
 
 
-def sparks(table: np.ndarray, points: int = SPARK_POINTS) -> np.ndarray:
+def sparks(table: np.ndarray, points: int) -> np.ndarray:
     """(J, points) sums of (T, J) over equal stretches of the common time axis."""
     rows = len(table)
     if not rows:

@@ -32,8 +32,8 @@ def classes(
     measured: float,
     attribution: Attribution | None,
     y_known: bool,
-) -> tuple[pl.DataFrame, np.ndarray]:
-    """The ``classes`` table by rank, filtered, grouped and cut as ``given`` asks; and the classes by rank (J,)."""
+) -> pl.DataFrame:
+    """The ``classes`` table by rank, filtered, grouped and cut as ``given`` asks."""
     count = len(work.classes)
     none = np.full(count, np.nan)
     metric = {
@@ -101,15 +101,13 @@ def classes(
     rank = {"cpu": "y_total", "time": "x_total", "io": "io_us", "latency": "latency_us"}.get(given.metric, given.metric)
     frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
     frame = frame.sort([rank, "x_total", "class"], descending=[True, True, False], nulls_last=True, maintain_order=True)
-    position = {info.name: j for j, info in enumerate(infos)}
-    order = np.array([position[n] for n in frame["class"].to_list() if n in position], np.int64)
     if given.top and frame.height > given.top:
         rest = frame.slice(given.top)
         joined = _grouped(rest, [f"{profile.OTHERS} - {rest.height} items"] * rest.height, "class")
         joined = _bounded(joined, measured)
         frame = pl.concat([frame.head(given.top), _shares(joined, whole_x, measured if y_known else math.nan)])
         frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
-    return frame.select(tables.CLASSES.schema.names()), order
+    return frame.select(tables.CLASSES.schema.names())
 
 
 def methods_side_by_side(

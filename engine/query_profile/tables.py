@@ -12,7 +12,6 @@ MATRIX = Table(
     (
         Column("names", pl.List(pl.String), "Column names, in the order of the numbers."),
         Column("values", pl.List(pl.Float64), "Numbers, interval by interval; microseconds.", "us"),
-        Column("lines", pl.List(pl.Int64), "Line of the file of each interval, 1-based."),
     ),
 )
 

@@ -15,9 +15,9 @@ from engine.query_profile import predicting, profile, results, sources, tables, 
 from engine.query_profile.attribution import Attribution
 from engine.query_profile.carried import carry
 from engine.query_profile.choices import QueryProfileParameters
+from engine.query_profile.detail import Detail
 from engine.query_profile.estimate import Recipe
 from engine.query_profile.fits import Fits
-from engine.query_profile.listing import Detail
 from engine.query_profile.readers import KINDS
 from engine.query_profile.trust import NO_TRUST, UNTESTED
 from engine.query_profile.wlr import BLOCK, Moments, Sums, quality
@@ -252,7 +252,7 @@ class _Computation:
             self.notes.insert(0, words.note_on_earlier_fit(self.fitted_rows, len(fits.y)))
         self.notes += words.notes_on(fits, work, method, gauge, attribution, measured, lines)
 
-        frame, order = results.classes(
+        frame = results.classes(
             given, work, shown, x_total, total, low, high, totals, lines, fits, measured, attribution, y_known
         )
         seconds = work.seconds[shown]
@@ -311,14 +311,7 @@ class _Computation:
             used=used,
             by_class=by_class,
             fitted=fitted,
-            order=order,
-            method=method,
-            trust=gauge,
             exact=exact,
-            series=work.resources,
-            low=low,
-            high=high,
-            total=total,
             measured=measured,
             seconds=length,
             listing=listed.rows(

@@ -63,7 +63,7 @@ class WlrCsv:
     id = "wlr-csv"
     title = "WLR CSV: one row per interval, one column per query class and user_us"
     append = True
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -157,7 +157,6 @@ class WlrCsv:
                 {
                     "names": pl.Series("names", [state["names"]], dtype=pl.List(pl.String)),
                     "values": pl.Series("values", values.reshape(-1)).implode(),
-                    "lines": pl.Series("lines", lines).implode(),
                 },
                 schema=MATRIX.schema,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Workload:
 
     ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource use of the interval in microseconds (NaN
     where unknown); ``start_ms``/``end_ms``: (T,) epoch milliseconds, or -1; ``seconds``: (T,), NaN where unknown;
-    ``reasons``: per interval why it is doubtful (empty: it is not); ``lines``: (T,) line of the file, or 0.
+    ``reasons``: per interval why it is doubtful (empty: it is not).
     ``y_name`` and ``y_source`` say what y is; ``cores`` of the host, NaN if unknown; ``plain``: an upstream-style
     table, whose doubtful rows upstream would take as they are.
     """
@@ -44,7 +44,6 @@ class Workload:
     y_source: str = ""
     cores: float = float("nan")
     plain: bool = False
-    lines: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     notes: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     """Names of the host's resource series that can be its y."""
@@ -78,16 +77,6 @@ class Workload:
             end_ms=self.end_ms[index],
             seconds=self.seconds[index],
             reasons=tuple(self.reasons[i] for i in index),
-            lines=self.lines[index] if len(self.lines) else self.lines,
-        )
-
-    def columns(self, pick: np.ndarray) -> Workload:
-        """Only the classes that ``pick`` (indices or mask) names."""
-        index = np.flatnonzero(pick) if pick.dtype == bool else pick
-        return replace(
-            self,
-            classes=tuple(self.classes[i] for i in index),
-            metrics={name: values[:, index] for name, values in self.metrics.items()},
         )
 
     def with_y(self, y: np.ndarray, name: str, source: str) -> Workload:

@@ -13,7 +13,7 @@ from tui.widgets.fragments import Fragment, Line, fit, fit_line
 from tui.widgets.plot import Mark, Series, histogram, plot, spark
 
 if TYPE_CHECKING:
-    from engine.query_profile.listing import Drill, Fit
+    from engine.query_profile.detail import Drill, Fit
     from engine.query_profile.whatif import Saving
     from engine.tables import Kind
     from tui.widgets.window import Cell
