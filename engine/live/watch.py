@@ -34,9 +34,9 @@ IDLE_S = 0.03
 
 
 GIVES_WAY_S = 0.5
-"""For so long a full scan or a file that is due gives way to changes that are known."""
+"""For so long a full scan or a file that is due gives way to changes that are known, the scan also to what is made of them."""
 AHEAD_AFTER_S = 0.1
-"""Work ahead is done when nothing has changed for so long,"""
+"""Work ahead is done (and a full scan, see above) when nothing has changed for so long,"""
 AHEAD_EVERY_S = 0.02
 """piece by piece, so that a change waits for one of them at most."""
 
@@ -178,6 +178,7 @@ class Watcher:
         waker.start()
         took = 0.0
         full_at = 0.0
+        calm_at = 0.0
         ahead_at = float("inf")
         errors = 0
         try:
@@ -185,16 +186,17 @@ class Watcher:
                 try:
                     self._arrange()
                     now = time.monotonic()
-                    hints = self._wait(min(full_at, ahead_at), stop)
+                    scan_at = min(max(full_at, calm_at), full_at + GIVES_WAY_S)
+                    hints = self._wait(min(scan_at, ahead_at), stop)
                     if stop.is_set():
                         return
                     begin = time.monotonic()
-                    if hints is not None and not hints and begin < self._until(full_at):
+                    if hints is not None and not hints and begin < self._until(scan_at):
                         more = self._looker.ahead()
                         ahead_at = time.monotonic() + AHEAD_EVERY_S if more else float("inf")
                         continue
                     late = begin >= full_at + GIVES_WAY_S
-                    full = hints is None or (begin >= full_at and (late or not hints))
+                    full = hints is None or (begin >= scan_at and (late or not hints))
                     names = self._looker.look(None if full else hints, interrupted=None if late else self._hinted)
                     took = time.monotonic() - begin
                     if not self._looker.complete:
@@ -205,6 +207,7 @@ class Watcher:
                         full_at = begin + took + min(max(interval, 100 * self._looker.cost_s()), longest)
                     if names:
                         changed(names)
+                        calm_at = 0.0 if full else time.monotonic() + AHEAD_AFTER_S
                     if names or full:
                         ahead_at = time.monotonic() + AHEAD_AFTER_S
                     errors = 0

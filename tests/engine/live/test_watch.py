@@ -16,6 +16,7 @@ import pytest
 
 import engine.live.watch as watch
 from engine.live.mounts import parse, silent, type_of
+from engine.live.options import LiveSettings
 from engine.live.session import Session
 from tests.engine.live.fake import doc, fresh, line, rows, session, until
 
@@ -342,6 +343,55 @@ def test_network_mount_is_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (tmp_path / "a.log").write_bytes(line("a", 1))
         until(lambda: keys(live) == ["a"])
         assert (live.status.roots[0].mode, live.status.roots[0].reason) == ("polling", "nfs4")
+
+
+class Scripted(watch.Watcher):
+    """A watcher whose clock and hints are given: seconds to pass and paths, one pair for each time that it waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[float, set[str]]]) -> None:
+        super().__init__(["/nowhere"], LiveSettings(poll=True), self)
+        self.now = 1000.0
+        self.steps = steps
+        self.waits: list[float] = []
+        self.looks: list[set[str] | None] = []
+        monkeypatch.setattr(watch.time, "monotonic", lambda: self.now)
+
+    def _wait(self, clock: float, stop: threading.Event) -> set[str] | None:
+        if not self.steps:
+            stop.set()
+            return set()
+        self.waits.append(round(clock - self.now, 3))
+        passed, hints = self.steps.pop(0)
+        self.now += passed
+        return hints
+
+    complete = True
+
+    def look(self, hints: set[str] | None, *, interrupted: Any = None) -> frozenset[str]:
+        self.looks.append(hints)
+        return frozenset({"view"} if hints else ())
+
+    def ahead(self) -> bool:
+        return False
+
+    def due(self) -> float | None:
+        return None
+
+    def cost_s(self) -> float:
+        return 0.0
+
+    def identities(self) -> dict[str, tuple[int, int] | None]:
+        return {}
+
+
+def test_a_full_look_waits_for_what_is_made_of_a_change_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [(0.0, set[str]()), (2.0, {"0"}), *((0.08, {f"{number}"}) for number in range(1, 7)), (0.02, {"late"})]
+    made = Scripted(monkeypatch, steps)
+    made.run(lambda names: None, threading.Event())
+    # The first look is at everything; the next such one is due after two seconds, just when the first change comes.
+    assert made.looks == [None, *({f"{number}"} for number in range(7)), None]
+    assert made.waits[2:7] == [watch.AHEAD_AFTER_S] * 5, "time to compute"
+    assert made.waits[8] == pytest.approx(watch.GIVES_WAY_S - 6 * 0.08), "but no longer than that"
 
 
 def test_events_are_looked_for_rarely_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
