@@ -14,7 +14,7 @@ import numpy as np
 from engine.query_profile import estimate
 from engine.query_profile.estimate import Costs, Recipe
 
-BEND, T = 0.02, 2.0
+BEND, T = 0.03, 2.0
 """A bend of this size and t value, or"""
 
 FALL = 0.6
