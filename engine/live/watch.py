@@ -31,6 +31,9 @@ BUSY_S = 2.0
 """So long after a change the next one is expected, and looked for at every step."""
 IDLE_S = 0.03
 """Between two looks into the queue of events while nothing changes: each costs a wake-up."""
+REST_S = 0.03
+"""So long nobody looks into the queue once events were handed over: whoever computes on them had to stop each time and wait
+until the looking thread has had its turn, on a busy machine for milliseconds."""
 
 
 GIVES_WAY_S = 0.5
@@ -80,15 +83,22 @@ class Pace:
         self.halt = threading.Event()
         self._busy_until = 0.0
         self._late = False
+        self._handed_over = False
 
     def hurry(self) -> None:
         """Something has changed: more is expected soon."""
         self._busy_until = time.monotonic() + BUSY_S
+        self._handed_over = True
 
     def is_set(self) -> bool:
         """Whether to stop."""
         self._late = not self._late
-        if self._late and time.monotonic() > self._busy_until and not self.halt.is_set():
+        if self.halt.is_set():
+            return True
+        if self._handed_over:
+            self._handed_over = False
+            time.sleep(REST_S)
+        elif self._late and time.monotonic() > self._busy_until:
             time.sleep(IDLE_S)
         return self.halt.is_set()
 
