@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.query_profile import elbow, estimate, shift
+from engine.query_profile import bootstrap, design, elbow, estimate, shift
 from engine.query_profile.breaks import Break, find_break
+from engine.query_profile.design import Costs, Recipe
 from engine.query_profile.elbow import Elbow
-from engine.query_profile.estimate import Costs, Recipe
 from engine.query_profile.shift import Shift
 
 WIDER, WIDER_ELBOW, WIDER_BLOCKS = 1.12, 1.12, 1.2
@@ -68,7 +68,7 @@ def attribute(
     background = 0.0
     parts = []
     spread: list[np.ndarray] = []
-    length = estimate.lengths(seconds)
+    length = design.lengths(seconds)
     for part, (begin, end) in enumerate(spans):
         here = slice(begin, end)
         own = replace(recipe, seed=recipe.seed + part)
@@ -112,7 +112,7 @@ def widen(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray, b
     deviation = costs.draws - center
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
-    lag = estimate.block_length(len(y))
+    lag = bootstrap.block_length(len(y))
     rho = 0.0
     if len(residual) > 3 * lag and residual.std() > 0:
         rho = float(np.clip(np.corrcoef(residual[lag:], residual[:-lag])[0, 1], 0.0, 0.8))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from engine.query_profile import estimate, nonnegative
+from engine.query_profile import design, nonnegative, residuals
 
 GAIN = 0.08
 """A break is only reported if two fits lower the absolute error by this share more than twice as many costs do anyway
@@ -27,12 +27,12 @@ class Break:
 def find_break(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Break:
     """The split of the intervals into two fits that lowers the absolute error most."""
     rows = len(y)
-    found = estimate.design(x, calls, y, seconds)
+    found = design.design(x, calls, y, seconds)
     size = found.columns.shape[1]
     least = max(SMALLEST_SIDE, int(1.5 * size) if calls is None else size)
     if rows < 2 * least or rows > 20_000 or size > 400:
         return Break(-1, 0.0)
-    w = estimate.weights(y, 0.5)
+    w = residuals.weights(y, 0.5)
     a, t = found.columns * w[:, None], y * w
     scale = np.sqrt((a**2).mean(axis=0))
     scale[scale == 0] = 1.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.query_profile import estimate
+from engine.query_profile import design
 from engine.query_profile.attribution import Attribution
 from engine.query_profile.fits import Fits
 
@@ -78,7 +78,7 @@ def _attribution(last: Fits, now: Fits, found: Overlap) -> Attribution:
     calls = None if now.calls is None else np.maximum(now.calls[found.rows :], 0.0)
     work = x * time if calls is None else x * time + calls * call
     predicted = last.predict("default", x[:, place], None if calls is None else calls[:, place], seconds)
-    length = estimate.lengths(now.seconds)
+    length = design.lengths(now.seconds)
     background = old.parts[-1].background * length[found.rows :] if old.parts else np.zeros(len(x))
     # past an elbow or with a lag a row's CPU is not the plain sum: the classes share it by that
     explained = work[:, place].sum(axis=1)

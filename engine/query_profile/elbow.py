@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.query_profile import estimate
-from engine.query_profile.estimate import Costs, Recipe
+from engine.query_profile import bootstrap, design, plain, residuals, shrinkage
+from engine.query_profile.design import Costs, Recipe
 
 BEND, T = 0.03, 2.0
 """A bend of this size and t value, or"""
@@ -110,14 +110,14 @@ def find(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Recipe) -> E
     if not (size > BEND and t > T) and not _falls(s, y):
         return Elbow(size, t, False)
     quick = replace(recipe, rounds=3, sampled=False)
-    straight = estimate.by_time(x, y, seconds, quick)
-    plain = straight.explained(x, None, estimate.lengths(seconds))
+    straight = shrinkage.by_time(x, y, seconds, quick)
+    unbent = straight.explained(x, None, design.lengths(seconds))
     _, _, curve, work = _fitted(x, y, seconds, quick, ROUNDS)
 
     def off(explained: np.ndarray) -> float:
         return float(np.abs(y / np.maximum(explained, 1e-300) - 1).mean())
 
-    return Elbow(size, t, off(curve.cpu(work)) < BETTER * off(plain))
+    return Elbow(size, t, off(curve.cpu(work)) < BETTER * off(unbent))
 
 
 def _falls(s: np.ndarray, y: np.ndarray) -> bool:
@@ -136,7 +136,7 @@ def straightened(x: np.ndarray, y: np.ndarray, seconds: np.ndarray, recipe: Reci
     if not len(costs.draws):
         return costs, held, curve
     random = np.random.default_rng(recipe.seed)
-    length = estimate.block_length(len(y))
+    length = bootstrap.block_length(len(y))
     begins = np.arange(0, len(y), length)
     parts, fewer = [costs.draws], replace(recipe, draws=recipe.draws // DOUBTS)
     for _ in range(DOUBTS):
@@ -159,19 +159,19 @@ def _fitted(
     """Costs, times without waiting (T, J), curve and work (T,) after ``rounds`` of both fits, from ``work`` on where it is
     given; curves by the intervals ``rows`` only."""
     x = np.maximum(x, 0.0)
-    scale = estimate.weights(y)
+    scale = residuals.weights(y)
     quick = replace(recipe, rounds=3, draws=1, sampled=False)
     if work is None:
         # CPU per time, if it only depends on the load, falls with it
         free = _falling(y, x.sum(axis=1))
-        work = x @ estimate.by_time(x * free[:, None], y, seconds, quick, scale, background=False).time
-    costs, held = estimate.global_ratio(x, y), x
+        work = x @ shrinkage.by_time(x * free[:, None], y, seconds, quick, scale, background=False).time
+    costs, held = plain.global_ratio(x, y), x
     curve = _curve(work, y, rows)
     for step in range(rounds):
         cpu, slope = curve.cpu(work), np.maximum(curve.slope(work), FLATTEST)
         held = x * (cpu / np.maximum(work, 1e-300))[:, None]
         # along the tangent y = cpu + slope (sum_j b_j held_j - cpu)
-        costs = estimate.by_time(
+        costs = shrinkage.by_time(
             held, cpu + (y - cpu) / slope, seconds, recipe if step == rounds - 1 else quick, scale * slope,
             background=False,
         )  # fmt: skip
@@ -218,7 +218,7 @@ def _curve(work: np.ndarray, y: np.ndarray, rows: np.ndarray | None = None) -> C
         root = np.sqrt(row)
         stacked = np.vstack([columns * root[:, None], pull])
         found = lsq_linear(stacked, np.r_[v * root, np.zeros(len(pull))], bounds=(least, most)).x
-        row = estimate.huber(v - columns @ found, estimate.USUAL_LIMIT)
+        row = residuals.huber(v - columns @ found, residuals.USUAL_LIMIT)
     return Curve(knots, found[1:], float(found[0]))
 
 

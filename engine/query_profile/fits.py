@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.query_profile import attribution, estimate, shift, trust
+from engine.query_profile import attribution, design, plain, shift, trust
 from engine.query_profile.attribution import Attribution
-from engine.query_profile.estimate import Costs, Recipe
+from engine.query_profile.design import Costs, Recipe
 from engine.query_profile.wlr import HUGE, NO_SPREAD, Lines, Moments, Sums
 from engine.query_profile.workload import Workload
 from engine.view import Context
@@ -130,11 +130,11 @@ class Fits:
             self.context.check()
             x, calls, place = self._few()
             if method == "ratio":
-                self.kept[key] = estimate.global_ratio(self.x, self.y)
+                self.kept[key] = plain.global_ratio(self.x, self.y)
             elif method == "ols":
-                self.kept[key] = self._spread(estimate.ordinary(x, self.y, self.seconds), place)
+                self.kept[key] = self._spread(plain.ordinary(x, self.y, self.seconds), place)
             else:
-                self.kept[key] = self._spread(estimate.plain_nonnegative(x, calls, self.y, self.seconds), place)
+                self.kept[key] = self._spread(plain.plain_nonnegative(x, calls, self.y, self.seconds), place)
         found: Costs = self.kept[key]
         return found
 
@@ -202,14 +202,14 @@ class Fits:
             return self.attribution().background
         if method in ("wlr", "ratio"):
             return 0.0
-        length = estimate.lengths(self.seconds) if method == "nnls" else np.ones(len(self.y))
+        length = design.lengths(self.seconds) if method == "nnls" else np.ones(len(self.y))
         return self.costs(method).background * float(length.sum())
 
     def predict(self, method: str, x: np.ndarray, calls: np.ndarray | None, seconds: np.ndarray) -> np.ndarray:
         """CPU of each row of other intervals (rows, J)."""
         if method == "wlr":
             return self.lines(self.rules)[0].predict(x)
-        length = estimate.lengths(seconds) if method != "ols" else np.ones(len(x))
+        length = design.lengths(seconds) if method != "ols" else np.ones(len(x))
         if method != "default":
             return self.costs(method).explained(x, calls, length)
         found = self.attribution()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.query_profile import estimate, nonnegative
+from engine.query_profile import design, nonnegative, residuals
 
 STEP = 0.05
 FARTHEST = 0.5
@@ -48,11 +48,11 @@ def shifted(table: np.ndarray, share: float) -> np.ndarray:
 
 def find(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Shift:
     """The shift of y (T,) against times (T, J) and calls that explains y clearly better than none."""
-    found = estimate.design(x, calls, y, seconds)
+    found = design.design(x, calls, y, seconds)
     rows, size = found.columns.shape
     if rows < max(FEWEST, 1.5 * size) or size > MOST_COLUMNS:
         return NONE
-    w = estimate.weights(y)
+    w = residuals.weights(y)
     scale = np.sqrt(((found.columns * w[:, None]) ** 2).mean(axis=0))
     scale[scale == 0] = 1.0
     columns = found.columns / scale
@@ -62,7 +62,7 @@ def find(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.nda
     a = columns * w[:, None]
     cost = nonnegative.solve(a.T @ a + ridge, a.T @ target)
     for _ in range(3):
-        row = estimate.huber(target - a @ cost, 1.345)
+        row = residuals.huber(target - a @ cost, 1.345)
         cost = nonnegative.solve((a * row[:, None]).T @ a + ridge, (a * row[:, None]).T @ target, cost)
     root = (w * np.sqrt(row))[:, None]
     results = [(_squares_at(0.0, columns, columns, root, target * np.sqrt(row), ridge, cost), 0.0)]

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from engine.query_profile import estimate
-from engine.query_profile.estimate import Recipe
+from engine.query_profile import design, estimate
+from engine.query_profile.design import Recipe
 
 Grade = Literal["good", "fair", "poor", "none"]
 
@@ -43,7 +43,7 @@ def blocked_error(
     if rows < 2 * blocks:
         return float("nan")
     errors = []
-    length = estimate.lengths(seconds)
+    length = design.lengths(seconds)
     for part in np.array_split(np.arange(rows), blocks):
         rest = np.setdiff1d(np.arange(rows), part)
         costs = estimate.best(

@@ -15,8 +15,8 @@ from engine.query_profile import predicting, profile, results, sources, tables, 
 from engine.query_profile.attribution import Attribution
 from engine.query_profile.carried import carry
 from engine.query_profile.choices import QueryProfileParameters
+from engine.query_profile.design import Recipe
 from engine.query_profile.detail import Detail
-from engine.query_profile.estimate import Recipe
 from engine.query_profile.fits import Fits
 from engine.query_profile.readers import KINDS
 from engine.query_profile.trust import NO_TRUST, UNTESTED

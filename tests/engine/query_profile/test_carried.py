@@ -10,7 +10,7 @@ import pytest
 
 from engine.query_profile.carried import carry
 from engine.query_profile.choices import QueryProfileParameters
-from engine.query_profile.estimate import Recipe
+from engine.query_profile.design import Recipe
 from engine.query_profile.fits import Fits
 from engine.query_profile.view import VIEW
 from engine.query_profile.workload import ClassInfo, Workload

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.query_profile import elbow, estimate
+from engine.query_profile import elbow, shrinkage
 from engine.query_profile.attribution import attribute
-from engine.query_profile.estimate import Recipe
+from engine.query_profile.design import Recipe
 from tests.bench._query_scenarios import Draw, error, workload
 
 UNKNOWN = np.full(720, np.nan)
@@ -38,7 +38,7 @@ def test_waiting_is_taken_out_whatever_the_queue(queue: str) -> None:
     found = attribute(x, None, y, UNKNOWN, Recipe(draws=50))
     assert found.elbow is not None
     assert found.elbow.curve is not None
-    straight = estimate.by_time(x, y, UNKNOWN, Recipe(sampled=False))
+    straight = shrinkage.by_time(x, y, UNKNOWN, Recipe(sampled=False))
     assert error(found.total, truth) < 0.2
     assert error(found.total, truth) < 0.6 * error(straight.time * x.sum(axis=0), truth)
     assert found.background == 0

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from engine.query_profile import estimate, nonnegative
+from engine.query_profile import nonnegative, residuals
 from engine.query_profile.attribution import attribute
-from engine.query_profile.estimate import Recipe
+from engine.query_profile.design import Recipe
 from engine.query_profile.fits import Fits
 from engine.query_profile.workload import ClassInfo, Workload
 from engine.view import Context
@@ -120,7 +120,7 @@ def test_few_rows_do_not_break_anything(rows: int) -> None:
 
 
 def test_weights_of_a_constant_zero_resource_are_finite() -> None:
-    assert np.isfinite(estimate.weights(np.zeros(4))).all()
+    assert np.isfinite(residuals.weights(np.zeros(4))).all()
 
 
 def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.query_profile import estimate, posterior, shift
+from engine.query_profile import posterior, shift, shrinkage
 from engine.query_profile.attribution import attribute
-from engine.query_profile.estimate import Recipe
+from engine.query_profile.design import Recipe
 from tests.bench._query_scenarios import error, plain_methods, scenario
 
 UNKNOWN = np.full(720, np.nan)
@@ -35,7 +35,7 @@ def test_a_lag_is_found_and_taken_back() -> None:
     case = scenario("background and lag", 32)
     found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
     assert found.shift.share == pytest.approx(0.25, abs=0.06)
-    straight = estimate.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
+    straight = shrinkage.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
     assert error(found.total, case.truth) < 0.9 * error(straight.time * case.x.sum(axis=0), case.truth)
 
 
@@ -54,7 +54,7 @@ def test_past_the_elbow_waiting_is_not_taken_for_work() -> None:
     found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
     assert found.elbow is not None
     assert found.elbow.found
-    plain = estimate.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
+    plain = shrinkage.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
     assert error(found.total, case.truth) < 0.5 * error(plain.time * case.x.sum(axis=0), case.truth)
 
 
@@ -99,14 +99,14 @@ def test_draws_of_a_known_posterior_have_its_mean_and_spread() -> None:
 def test_very_large_times_do_not_overflow() -> None:
     rng = np.random.default_rng(8)
     x = rng.gamma(2, 1e150, (40, 3))
-    found = estimate.by_time(x, x.sum(axis=1) * 1e-140, np.full(40, np.nan), Recipe(draws=24))
+    found = shrinkage.by_time(x, x.sum(axis=1) * 1e-140, np.full(40, np.nan), Recipe(draws=24))
     assert np.isfinite(found.time).all()
     assert found.time == pytest.approx(1e-140, rel=0.1)
 
 
 def test_predictions_of_totals_come_near_the_measured() -> None:
     case = scenario("costs log-sd 1", 37)
-    costs = estimate.by_time(case.x[:500], case.y[:500], UNKNOWN[:500], Recipe(sampled=False))
+    costs = shrinkage.by_time(case.x[:500], case.y[:500], UNKNOWN[:500], Recipe(sampled=False))
     predicted = costs.predict(case.x[500:], None, np.ones(220))
     assert np.abs(predicted / case.y[500:] - 1).mean() < 0.06
 
