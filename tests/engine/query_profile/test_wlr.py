@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.parameters import Attachment, parse
 from engine.query_profile.view import VIEW
 from engine.query_profile.wlr import Moments, Sums, quality
-from tests.engine.query_profile.made import compute, folder, recognised
+from tests.engine.query_profile.made import compute, folder, kinds, recognised
 from tests.reference import reference
 
 FILES = [
@@ -247,6 +247,21 @@ def test_upstream_prints_its_empty_tables_for_a_missing_target() -> None:
     text = VIEW.upstream(result, parse(VIEW.parameters, [])) or ""
     assert text.startswith("PREDICT actual predicted\n\n=")
     assert text.endswith("Slope: 0 T-stat: NaN Intercept: 0 T-stat: NaN R^2 0 MAPE: NaN\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        (b"", "nothing-to-predict"),
+        (b"q.1,user_us\n", "nothing-to-predict"),
+        (b"z,user_us\n1,2\n", "unknown-classes"),
+        (b"q.1,q.2\n1,2\n", "missing-target"),
+        (b"q.1,user_us\n1,2\n3\n", "ragged-row"),
+    ],
+)
+def test_what_a_table_to_predict_lacks_is_said(table: bytes, kind: str) -> None:
+    files = {"a.csv": b"q.1,q.2,user_us\n" + b"".join(b"%d,%d,%d\n" % (i, 9 - i, 20 + i) for i in range(9))}
+    assert kind in kinds(compute(files, predict=Attachment("/p.csv", table), draws="0"))
 
 
 def test_infinite_time_of_a_dropped_class() -> None:
