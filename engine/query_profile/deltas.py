@@ -241,6 +241,8 @@ def workload(label: str, kind: str, run: Run) -> Workload:
         notes = (
             "there is one snapshot: the totals since the statistics began are shown, and nothing can be attributed",
         )
+    if run.mixed:
+        notes = (f"{MIXED}: their differences are nobody's work, so nothing is shown (see problems)",)
     count, classes = len(intervals), len(run.infos)
     metrics: dict[str, np.ndarray] = {}
     for m, name in enumerate(NAMES):
@@ -250,7 +252,8 @@ def workload(label: str, kind: str, run: Run) -> Workload:
             row = interval.values[:, m]
             fine = np.isfinite(row)
             known |= bool(fine.any())
-            table[t, interval.index[fine]] = row[fine]
+            if not run.mixed:  # differences between two servers are nobody's work
+                table[t, interval.index[fine]] = row[fine]
         if known:
             metrics[name] = table
     metrics.setdefault("time_us", np.zeros((count, classes)))

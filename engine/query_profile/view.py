@@ -127,6 +127,7 @@ class _Computation:
         if not found:
             names = "; ".join(w.label for w in gathered.workloads[:6])
             raise NoInput(f"no source called {self.parameters.source!r}; there are: {names}")
+        self.notes += found[0].notes
         if len(gathered.workloads) > 1:
             others = [w.label for w in gathered.workloads if w is not found[0]]
             self.notes.append(
@@ -135,7 +136,6 @@ class _Computation:
                 f"{'are' if len(others) > 1 else 'is'} not mixed in: one server at a time "
                 "(choose with source=)"
             )
-        self.notes += found[0].notes
         return found[0]
 
     def _picked(self, work: Workload, window: str) -> np.ndarray | None:

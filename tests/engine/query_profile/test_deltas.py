@@ -184,6 +184,7 @@ def test_two_servers_that_take_turns_under_one_name_are_refused(other: list[tupl
     assert "several-hosts" in kinds(result)
     assert not result.tables["intervals"]["used"].any()
     assert result.summary["y_measured"] is None
+    assert result.tables["classes"]["x_total"].sum() == 0
     # one after another each of them is sound
     alone = compute(capture(*(later(STEADY, t) for t in range(4)), *(later(other, t) for t in range(4))), draws="0")
     assert "several-hosts" not in kinds(alone)
