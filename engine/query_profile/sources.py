@@ -83,10 +83,18 @@ def _snapshots(inputs: Inputs, context: Context) -> list[tuple[Workload, Home]]:
         groups = {(str(s), str(f), str(n)): part for (s, f, n), part in keyed.group_by(by, maintain_order=True)}
     # File names that differ are other servers, unless each holds one snapshot only: then the name stands for its moment.
     merged: dict[tuple[str, str, str], list[pl.DataFrame]] = {}
+    loose: dict[tuple[str, str], dict[tuple[bool, ...], list[str]]] = {}
     for (system, place, series), part in groups.items():
         alone = series.startswith(STEM) and part.select(FILE, "part").n_unique() == 1
-        timed = alone and _says_when(inputs.files.get(int(part[FILE][0])))
-        merged.setdefault((system, place, "" if alone and not timed else series), []).append(part)
+        if alone and not _says_when(inputs.files.get(int(part[FILE][0]))):
+            columns = tuple(part["counters"][0].is_finite().to_list())
+            loose.setdefault((system, place), {}).setdefault(columns, []).append(series)
+        else:
+            merged[system, place, series] = [part]
+    for (system, place), alike in loose.items():
+        for names in alike.values():  # of one version: another has other columns, and so is another server
+            name = "" if len(alike) == 1 else names[0]
+            merged[system, place, name] = [groups[system, place, series] for series in names]
     for (system, place, series), rows in list(merged.items()):
         others = [k for k in merged if k[:2] == (system, place) and k[2].startswith(STEM)]
         if series == "" and len(rows) == 1 and len(others) == 1:

@@ -450,6 +450,18 @@ def test_servers_of_the_same_name_are_told_apart() -> None:
     assert compute(more, draws="0", source=labels[0]).summary["source"] == labels[0]
 
 
+def test_single_snapshots_of_other_versions_are_other_servers() -> None:
+    old = b"userid,dbid,queryid,query,calls,total_time,rows\n10,5,1,SELECT 1,3,30,3\n"
+    result = compute({"old.csv": old, "new.csv": snapshot(*STEADY)})
+    assert sorted(result.tables["sources"]["source"].to_list()) == [
+        "pg_stat_statements: new",
+        "pg_stat_statements: old",
+    ]
+    assert result.tables["classes"]["x_total"].sum() == 350_000
+    both = compute({"before.csv": snapshot(*STEADY), "after.csv": snapshot(*STEADY)})
+    assert both.tables["sources"].height == 1
+
+
 def test_each_server_has_the_cpu_that_lies_nearest_to_it() -> None:
     texts = snapshot(*STEADY), snapshot((1, 11, 130), (2, 20, 200), (3, 6, 55))
     one, two = capture(*texts, cpu=[0, 1000]), capture(*texts, cpu=[0, 7000])
