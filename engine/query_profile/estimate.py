@@ -19,6 +19,9 @@ from engine.query_profile.plain import global_ratio
 from engine.query_profile.residuals import huber, weights
 from engine.query_profile.shrinkage import by_time
 
+WORSE = 6
+"""A bootstrap fit that misses all the intervals by twice as much as the best one counts 2 to this power less."""
+
 FEWEST = 4
 """With fewer intervals nothing can be told apart: all classes get the same cost."""
 
@@ -40,7 +43,8 @@ def by_time_and_calls(x: np.ndarray, calls: np.ndarray, y: np.ndarray, seconds: 
 
     A class whose every call does the same work is described by its calls better than by its time (which contains
     waiting), one whose work varies better by its time; single fits jump between the two. The mean over block-bootstrap
-    fits does not, and its spread is the uncertainty.
+    fits does not, and its spread is the uncertainty. Where intervals are few, a bootstrap fit may hold wild costs for
+    classes it hardly saw: fits that explain all the intervals worse count less.
     """
     found = design(x, calls, y, seconds)
     w = weights(y, 0.5)
@@ -63,8 +67,10 @@ def by_time_and_calls(x: np.ndarray, calls: np.ndarray, y: np.ndarray, seconds: 
     for i in range(len(fits)):
         times = random.multinomial(count, np.full(count, 1 / count))
         fits[i] = nonnegative.solve(np.tensordot(times, grams, 1) + ridge, times @ rights, cost)
+    missed = np.array([np.abs(row * (t0 - a0 @ fit)).sum() for fit in fits])
+    trust = (np.maximum(missed.min(), 1e-300) / np.maximum(missed, 1e-300)) ** WORSE
     fits /= scale
-    mean = fits.mean(axis=0)
+    mean = np.average(fits, axis=0, weights=trust)
     draws = np.stack([found.totals(fit) for fit in fits])
     spread = float(np.sqrt(np.mean((row * (t0 - (a0 * scale) @ mean)) ** 2)))
     costs = split(found, mean, "default")

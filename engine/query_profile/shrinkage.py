@@ -230,7 +230,7 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
     vt, vu = vectors.T @ (ap.T @ tp), vectors.T @ (ap.T @ together)
     tt, uu, tu = float(tp @ tp), float(together @ together), float(tp @ together)
     rows = max(len(t) - 1, 1)
-    lam = np.maximum(values.max(), 1e-300) * np.exp(np.linspace(np.log(1e-12), np.log(1.0), 57))
+    lam = np.maximum(values.max(), 1e-200) * np.exp(np.linspace(np.log(1e-12), np.log(1.0), 57))
     shrink = 1.0 / (values[None, :] + lam[:, None])
     a_uu = uu - (shrink * vu**2).sum(axis=1)
     a_tu = tu - (shrink * vu * vt).sum(axis=1)

@@ -18,6 +18,7 @@ from engine.query_profile.design import Recipe
 from engine.query_profile.fits import Fits
 from engine.query_profile.workload import ClassInfo, Workload
 from engine.view import Context
+from tests.bench._query_scenarios import with_calls
 from tests.engine.query_profile.made import compute, folder
 from tests.reference import reference
 
@@ -147,3 +148,19 @@ def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:
     small = np.argsort(x.sum(axis=0) / x.sum() + calls.sum(axis=0) / calls.sum())[:60]
     assert np.corrcoef(found.total[small], truth[small])[0, 1] > 0.9
     assert fits.predict("default", x, calls, work.seconds) == pytest.approx(y, rel=0.1)
+
+
+def test_equal_intervals_give_a_result() -> None:
+    found = attribute(np.ones((4, 2)), None, np.ones(4), np.full(4, np.nan), Recipe())
+    assert np.isfinite(found.total).all()
+    assert found.total.sum() + found.background == pytest.approx(4, rel=0.01)
+
+
+def test_with_few_intervals_wild_fits_do_not_lift_the_sum() -> None:
+    """33 intervals for 36 costs and a background: some bootstrap fits hardly see a class."""
+    shares = []
+    for seed in range(4):
+        case, calls = with_calls(600 + seed)
+        found = attribute(case.x[:33], calls[:33], case.y[:33], np.full(33, np.nan), Recipe())
+        shares.append((found.total.sum() + found.background) / case.y[:33].sum())
+    assert shares == pytest.approx([1, 1, 1, 1], abs=0.04)
