@@ -33,6 +33,22 @@ DOCS = Table(
 )
 
 
+class Calm:
+    """The part of a looker that has nothing to do ahead, nothing that is due and no roots."""
+
+    def ahead(self) -> bool:
+        return False
+
+    def due(self) -> float | None:
+        return None
+
+    def cost_s(self) -> float:
+        return 0.0
+
+    def identities(self) -> dict[str, tuple[int, int] | None]:
+        return {}
+
+
 class Log:
     """``L|key|value`` lines."""
 

@@ -13,10 +13,10 @@ import pytest
 import engine.live.scan as scan
 from engine.live.options import LiveSettings
 from engine.live.watch import Watcher
-from tests.engine.live.fake import line, until
+from tests.engine.live.fake import Calm, line, until
 
 
-class Slow:
+class Slow(Calm):
     """Looks at everything until it is interrupted, or for two seconds."""
 
     def __init__(self, root: Path) -> None:
@@ -34,15 +34,6 @@ class Slow:
                 time.sleep(0.002)
             self.complete = time.monotonic() >= until
         return frozenset()
-
-    def ahead(self) -> bool:
-        return False
-
-    def due(self) -> float | None:
-        return None
-
-    def cost_s(self) -> float:
-        return 0.0
 
     def identities(self) -> dict[str, tuple[int, int] | None]:
         return {str(self.root): (1, 1)}

@@ -18,7 +18,7 @@ import engine.live.watch as watch
 from engine.live.mounts import parse, silent, type_of
 from engine.live.options import LiveSettings
 from engine.live.session import Session
-from tests.engine.live.fake import doc, fresh, line, rows, session, until
+from tests.engine.live.fake import Calm, doc, fresh, line, rows, session, until
 
 
 @contextlib.contextmanager
@@ -345,7 +345,7 @@ def test_network_mount_is_polled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert (live.status.roots[0].mode, live.status.roots[0].reason) == ("polling", "nfs4")
 
 
-class Scripted(watch.Watcher):
+class Scripted(watch.Watcher, Calm):
     """A watcher whose clock and hints are given: seconds to pass and paths, one pair for each time that it waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[float, set[str]]]) -> None:
@@ -370,18 +370,6 @@ class Scripted(watch.Watcher):
     def look(self, hints: set[str] | None, *, interrupted: Any = None) -> frozenset[str]:
         self.looks.append(hints)
         return frozenset({"view"} if hints else ())
-
-    def ahead(self) -> bool:
-        return False
-
-    def due(self) -> float | None:
-        return None
-
-    def cost_s(self) -> float:
-        return 0.0
-
-    def identities(self) -> dict[str, tuple[int, int] | None]:
-        return {}
 
 
 def test_a_full_look_waits_for_what_is_made_of_a_change_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
