@@ -75,6 +75,11 @@ class FileKind(Protocol):
         ...
 
 
+def whole_lines(data: bytes, final: bool) -> bytes:
+    """``data`` up to its last line end; with ``final``, when nothing will follow, all of it."""
+    return data if final else data[: data.rfind(b"\n") + 1]
+
+
 HEAD_RESUMED = 256 << 10
 """First bytes of a file that ``Resumable`` sees."""
 

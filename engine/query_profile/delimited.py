@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 
 from engine.problems import Problem
-from engine.reading import Source
+from engine.reading import Source, whole_lines
 from engine.text import decode
 
 BOM = b"\xef\xbb\xbf"
@@ -57,9 +57,7 @@ def records(
     if data.startswith(BOM):
         problems.append(Problem.at(source.path, "byte-order-mark", "the file begins with a byte order mark", line=1))
         data = data.removeprefix(BOM)
-    if not final and not data.endswith(b"\n"):
-        data = data[: data.rfind(b"\n") + 1]
-    text = decode(data)
+    text = decode(whole_lines(data, final))
     first = text.lstrip("\r\n").split("\n", 1)[0]
     cut = delimiter(first)
     quoted = cut != "\t" or '"' in first

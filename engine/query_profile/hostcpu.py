@@ -94,14 +94,8 @@ class ProcStat(HostKind):
                 break
             ticks += [0.0] * (8 - len(ticks))
             user, nice, system, idle, iowait, irq, soft, steal = ticks[:8]
-            for name, value in (
-                ("user_us", user + nice),
-                ("system_us", system + irq + soft),
-                ("iowait_us", iowait),
-                ("idle_us", idle),
-                ("steal_us", steal),
-            ):
-                rows.add(at_ms, name, value * TICK_US)
+            states = (user + nice, system + irq + soft, iowait, idle, steal)
+            rows.states(at_ms, [value * TICK_US for value in states])
             break
         return rows.reading()
 
@@ -168,13 +162,9 @@ class NodeExporter(HostKind):
             stamped = samples["time_ms"].drop_nulls()
             at_ms = int(stamped[0]) if len(stamped) else name_instant_ms(source.name) or source.mtime_ms
             mode = dict(samples.group_by("mode", maintain_order=True).agg(pl.col("value").sum()).iter_rows())
-            for name, modes in (
-                ("user_us", ("user", "nice")),
-                ("system_us", ("system", "irq", "softirq")),
-                ("iowait_us", ("iowait",)),
-                ("idle_us", ("idle",)),
-                ("steal_us", ("steal",)),
-            ):
-                if modes[0] in mode:
-                    rows.add(at_ms, name, sum(mode.get(m, 0.0) for m in modes) * 1e6)
+            states = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
+            rows.states(
+                at_ms,
+                [sum(mode.get(m, 0.0) for m in modes) * 1e6 if modes[0] in mode else None for modes in states],
+            )
         return rows.reading()

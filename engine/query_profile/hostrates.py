@@ -16,7 +16,7 @@ from engine.problems import Problem
 from engine.query_profile.delimited import BOM
 from engine.query_profile.hostrows import HostKind, HostRows, finite
 from engine.query_profile.instants import instant_ms, name_instant_ms
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, whole_lines
 from engine.text import decode
 
 _VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")
@@ -40,10 +40,7 @@ class Vmstat(HostKind):
         names: list[str] = []
         last: int | None = None
         offset = 0.0
-        text = decode(data)
-        if not final and not text.endswith("\n"):
-            text = text[: text.rfind("\n") + 1]
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), 1):
             fields = line.split()
             if not fields or fields[0] == "procs":
                 continue
@@ -70,11 +67,7 @@ class Vmstat(HostKind):
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
             seconds = (at_ms - last) / 1000
-            for name, key in (("user_us", "us"), ("system_us", "sy"), ("iowait_us", "wa"), ("idle_us", "id")):
-                if key in row:
-                    rows.add(at_ms, name, row[key], seconds)
-            if "st" in row:
-                rows.add(at_ms, "steal_us", row["st"], seconds)
+            rows.states(at_ms, [row.get(name) for name in ("us", "sy", "wa", "id", "st")], seconds)
             last = at_ms
         return rows.reading()
 
@@ -161,14 +154,8 @@ class Sysstat(HostKind):
             user = value.get("usr", value.get("user", 0.0)) + value.get("nice", 0.0)
             user += value.get("guest", 0.0) + value.get("gnice", 0.0)  # sysstat takes guest time out of user time
             system = value.get("sys", value.get("system", 0.0)) + value.get("irq", 0.0) + value.get("soft", 0.0)
-            for name, percent in (
-                ("user_us", user),
-                ("system_us", system),
-                ("iowait_us", value.get("iowait", 0.0)),
-                ("idle_us", value.get("idle", 0.0)),
-                ("steal_us", value.get("steal", 0.0)),
-            ):
-                rows.add(at_ms, name, percent, seconds)
+            rest = [value.get(name, 0.0) for name in ("iowait", "idle", "steal")]
+            rows.states(at_ms, [user, system, *rest], seconds)
 
 
 class SadfCsv(HostKind):
@@ -187,12 +174,9 @@ class SadfCsv(HostKind):
         """Percent of all CPUs in the stretch before each line."""
         rows = HostRows(source, "sadf")
         names: list[str] = []
-        text = decode(data)
-        if not final and not text.endswith("\n"):
-            text = text[: text.rfind("\n") + 1]
         last: dict[str, int] = {}
         cpus: dict[str, set[str]] = {}
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), 1):
             line = line.rstrip("\r")
             if line.startswith("#"):
                 names = line.lstrip("# ").split(";")
@@ -229,14 +213,8 @@ class SadfCsv(HostKind):
             user = value.get("%user", value.get("%usr", 0.0)) + value.get("%nice", 0.0)
             user += value.get("%guest", 0.0) + value.get("%gnice", 0.0)
             system = value.get("%system", value.get("%sys", 0.0)) + value.get("%irq", 0.0) + value.get("%soft", 0.0)
-            for name, percent in (
-                ("user_us", user),
-                ("system_us", system),
-                ("iowait_us", value.get("%iowait", 0.0)),
-                ("idle_us", value.get("%idle", 0.0)),
-                ("steal_us", value.get("%steal", 0.0)),
-            ):
-                rows.add(at_ms, name, percent, seconds)
+            rest = [value.get(name, 0.0) for name in ("%iowait", "%idle", "%steal")]
+            rows.states(at_ms, [user, system, *rest], seconds)
         # lines of single CPUs (-P ALL) tell how many there are
         rows.columns["cores"] = [float(len(cpus[host])) if host in cpus else None for host in rows.columns["host"]]
         return rows.reading()
@@ -301,11 +279,10 @@ def _sysstat(data: bytes) -> tuple[dict[str, Any] | None, bool]:
         end = text.rfind(b"}", 0, end)
         if end < 0:
             return None, False
-        for closing in (b"]}]}}",):
-            try:
-                document = msgspec.json.decode(text[: end + 1] + closing)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
-            if sound(document) and isinstance(document["sysstat"]["hosts"][-1].get("statistics"), list):
-                return document, True
+        try:
+            document = msgspec.json.decode(text[: end + 1] + b"]}]}}")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if sound(document) and isinstance(document["sysstat"]["hosts"][-1].get("statistics"), list):
+            return document, True
     return None, False

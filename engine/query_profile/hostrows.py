@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from engine.problems import Problem
@@ -11,6 +12,9 @@ from engine.query_profile.tables import HOST
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean
+
+STATES = ("user_us", "system_us", "iowait_us", "idle_us", "steal_us")
+"""What a CPU may be doing. User time includes nice time, system time interrupts."""
 
 
 class HostRows:
@@ -40,6 +44,12 @@ class HostRows:
         )
         for column, item in zip(self.columns.values(), row, strict=True):
             column.append(item)
+
+    def states(self, at_ms: int, values: Sequence[float | None], seconds: float | None = None) -> None:
+        """``add`` for each of ``STATES``; None where a state is not known."""
+        for name, value in zip(STATES, values, strict=True):
+            if value is not None:
+                self.add(at_ms, name, value, seconds)
 
     def problem(self, kind: str, reason: str, line: int | None = None) -> None:
         """What is wrong with the file."""

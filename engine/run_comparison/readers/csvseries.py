@@ -8,12 +8,12 @@ import re
 from datetime import datetime
 from typing import Any
 
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, whole_lines
 from engine.run_comparison.readers.rows import Collected, epoch_ms, time_ms
 from engine.run_comparison.series import Series
 from engine.run_comparison.tables import MEASUREMENTS
 from engine.tables import Table
-from engine.text import clean
+from engine.text import clean, decode
 
 _TIMES = frozenset({"time", "timestamp", "date", "datetime", "start_time", "started"})
 _RUNS = ("run", "build", "commit", "revision", "version", "sha")
@@ -70,9 +70,7 @@ class CsvSeries:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Rows with a readable time; a last line without its end waits unless nothing will follow."""
         out = Collected(source)
-        text = data.decode("utf-8", errors="replace").lstrip("\ufeff")
-        if not final and not text.endswith("\n"):
-            text = text[: text.rfind("\n") + 1]
+        text = decode(whole_lines(data, final)).lstrip("\ufeff")
         lines = io.StringIO(text, newline="")
         header_line = lines.readline()
         separator = max(",;\t", key=header_line.count)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.reading import Reading, Source
+from engine.reading import Reading, Source, whole_lines
 from engine.run_comparison.readers.rows import Collected
 from engine.run_comparison.series import Series
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Rows, Table
+from engine.text import decode
 
 _LINE = re.compile(rb"^Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S", re.MULTILINE)
 _CONFIG = re.compile(r"^([a-z][^\s:A-Z]*):(?:[ \t]+(.*))?$")
@@ -37,8 +38,7 @@ class GoBenchmark:
         out = Collected(source)
         config: dict[str, str] = {}
         better: dict[str, str] = {}
-        end = len(data) if final else data.rfind(b"\n") + 1
-        for number, line in enumerate(data[:end].decode("utf-8", errors="replace").split("\n"), start=1):
+        for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), start=1):
             if line.startswith("Benchmark"):
                 self._result(out, line.split(), config, number)
             elif line.startswith("Unit "):
