@@ -38,7 +38,7 @@ class Growing:
                 self.buffer, self.count = rows, end
                 continue
             if end > len(self.buffer) or not self.buffer.flags.writeable:
-                size = max(end, len(self.buffer) * 2) if self.count else end
+                size = max(end, len(self.buffer) * 2)
                 buffer = np.empty((size, len(self.names)))
                 buffer[: self.count] = self.buffer[: self.count]
                 self.buffer = buffer
@@ -144,9 +144,9 @@ def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], ta
     if len(files) == 1:
         rows = files[0][2]
         place = [i for i, name in enumerate(rows.names) if name not in skip]
-        x = _without(rows.values, place)
+        x = _columns(rows.values, place)
         y = rows.values[:, rows.names.index(target)]
-        counted = _without(calls[files[0][1]].values, place) if calls else None
+        counted = _columns(calls[files[0][1]].values, place) if calls else None
     else:
         total = sum(rows.count for _, _, rows in files)
         x, y = np.zeros((total, len(names))), np.zeros(total)
@@ -187,7 +187,7 @@ def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], ta
     )
 
 
-def _without(values: np.ndarray, place: list[int]) -> np.ndarray:
+def _columns(values: np.ndarray, place: list[int]) -> np.ndarray:
     """The columns ``place`` of ``values``; without copying where they are one stretch."""
     if place and place[-1] - place[0] + 1 == len(place):
         return values[:, place[0] : place[-1] + 1]
