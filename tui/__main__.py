@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.live.crew import Crew
-    from engine.live.look import Look
+    from engine.live.files.first_look import Look
     from engine.problems import Problem
     from engine.result import Result
     from engine.settings import Settings
@@ -293,7 +293,7 @@ def _show(roots: list[Path], arguments: argparse.Namespace, feeder: Feeder | Non
 
 def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
     """Read and compute once: view, parameters, result (None without usable input), problems, instant, reason."""
-    from engine.live.look import Look
+    from engine.live.files.first_look import Look
     from engine.views import entry
 
     _look_at_paths(arguments.paths)
@@ -327,7 +327,7 @@ def _computed(
     import time
 
     from engine import report, units
-    from engine.live.recall import Recall
+    from engine.live.cache.recall import Recall
     from engine.parameters import BadOption, parse
     from engine.problems import fold
     from engine.settings import view_parameters

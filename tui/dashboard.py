@@ -19,18 +19,18 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 from engine import units
 from engine.views import VIEWS, Entry
 from tui import actions, glyphs, keymap, lifecycle, logs
-from tui.bridge import Bridge, Opener, open_session
-from tui.garbage import Collector
+from tui.engine_client import Bridge, Opener, open_session
+from tui.gc_policy import Collector
 from tui.messages import Changed, Computed, Opened, Progress, Scanning, WatchFailed
 from tui.screens.box import MainScreen
 from tui.themes import THEMES
 from tui.views.base import ViewPane, make_pane
-from tui.widgets import partial
-from tui.widgets.canvas import Frame
+from tui.widgets.drawing import partial
+from tui.widgets.drawing.canvas import Frame
 from tui.widgets.sections import TitleBar
 from tui.widgets.status import KeyBar, StatusFacts, StatusLine
-from tui.widgets.table import LiveTable
-from tui.widgets.window import Choice
+from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Choice
 
 if TYPE_CHECKING:
     from engine.inputs import Inputs

@@ -10,33 +10,35 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.broker_load import (
-    answers,
-    assemble,
+from engine.broker_load import tables
+from engine.broker_load.cruise_control import (
     balance,
     cluster,
-    directories,
-    estimate,
     goals,
-    history,
-    ledger,
-    mixed,
-    model,
-    partial,
+    load_model,
     regression,
-    scenario,
-    tables,
-    upstream_answers,
+    replica_loads,
+    rest_answers,
 )
-from engine.broker_load.cluster import Cluster
-from engine.broker_load.draft import Draft
-from engine.broker_load.goals import Verdict
-from engine.broker_load.metrics import IN, OUT, REPL_IN, SAMPLE
-from engine.broker_load.model import Model
-from engine.broker_load.options import BrokerLoadParameters
-from engine.broker_load.readers import KINDS
-from engine.broker_load.regression import Fit, Observations, Upstream
-from engine.broker_load.samples import Weights, broker_cpu, broker_cpus, broker_samples, pour
+from engine.broker_load.cruise_control.cluster import Cluster
+from engine.broker_load.cruise_control.goals import Verdict
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.cruise_control.regression import Fit, Observations, Upstream
+from engine.broker_load.insight import (
+    answer_differences,
+    brokers_without_topology,
+    cluster_mixup,
+    data_quality,
+    log_directories,
+    scenario,
+)
+from engine.broker_load.model import history
+from engine.broker_load.model.samples import Weights, broker_cpu, broker_cpus, broker_samples, pour
+from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.reading.kinds import KINDS
+from engine.broker_load.result import model_tables
+from engine.broker_load.result.result_builder import Draft
+from engine.broker_load.tables.raw_metrics import IN, OUT, REPL_IN, SAMPLE
 from engine.inputs import Inputs
 from engine.report import instant
 from engine.result import Finding, Headline, Level, Result
@@ -128,7 +130,7 @@ class BrokerLoad:
         detail = result.detail
         if not isinstance(detail, Detail) or detail.model is None or detail.cluster is None:
             return None
-        return upstream_answers.render(detail.model, detail.cluster, detail.log_dirs, parameters)
+        return rest_answers.render(detail.model, detail.cluster, detail.log_dirs, parameters)
 
 
 def _base(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Base:
@@ -152,16 +154,16 @@ def _base(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
 
 def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Base:
     settings = parameters.settings()
-    built = model.build(inputs, settings, context, at_ms)
+    built = load_model.build(inputs, settings, context, at_ms)
     observed = _observations(inputs, built, at_ms)
-    several = mixed.find(inputs, context)
+    several = cluster_mixup.find(inputs, context)
     learned = regression.as_upstream(observed)
     fit = regression.fit(observed)
     draft = Draft(summary={"mode": parameters.mode}, problems=[*inputs.problems, *several])
     if built is not None and parameters.weights == "fitted":
         if fit.usable:
             a, b, c = (value or 0.0 for value in fit.coefficients)
-            built = model.build(inputs, parameters.settings(Weights(a, b, c)), context, at_ms)
+            built = load_model.build(inputs, parameters.settings(Weights(a, b, c)), context, at_ms)
             draft.notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
         else:
             draft.notes.append(f"fitted weights cannot be used ({fit.verdict}); the static ones are")
@@ -178,9 +180,9 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         _describe(built, chosen, found, parameters, draft)
         scenario.standing(built, chosen, parameters, draft)
     weights = Weights(parameters.a, parameters.b, parameters.c)
-    answers.add(inputs, built, chosen, draft, weights)
+    answer_differences.add(inputs, built, chosen, draft, weights)
     if built is None:
-        alone = partial.brokers(inputs, at_ms, settings.interval_ms)
+        alone = brokers_without_topology.brokers(inputs, at_ms, settings.interval_ms)
         if alone is not None:
             shown = draft.frames.get("brokers", tables.BROKERS.empty())
             draft.frames["brokers"] = tables.BROKERS.sorted(pl.concat([shown, alone]))
@@ -215,7 +217,9 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     return _Base(built, chosen, draft, detail)
 
 
-def _window_ends(inputs: Inputs, context: Context, built: Model | None, settings: model.Settings) -> tuple[int, ...]:
+def _window_ends(
+    inputs: Inputs, context: Context, built: Model | None, settings: load_model.Settings
+) -> tuple[int, ...]:
     """Ends of all windows that hold samples, also of those after the moment that is looked at."""
     if built is None:
         return ()
@@ -312,11 +316,11 @@ def _cluster_of(
             cores = built.capacities.cores
             if (observed.relative != 1.0).any():
                 cores = np.full(built.topology.brokers, _typical_cores(built))
-            loads = estimate.fitted(built.topology, built.values, (a, b, c), cores, built.measured)
+            loads = replica_loads.fitted(built.topology, built.values, (a, b, c), cores, built.measured)
             notes.append(f"CPU from the regression: {a:.3g}·in + {b:.3g}·out, followers {c:.3g}·in, % per KB/s")
             return built.upstream.with_loads(built.topology, loads)
         notes.append(f"the regression cannot be used ({fit.verdict}); shown as corrected")
-    loads = estimate.corrected(built.topology, built.values, weights, built.measured)
+    loads = replica_loads.corrected(built.topology, built.values, weights, built.measured)
     notes.append("corrected: each broker's replicas sum to its measured CPU; followers have their own disk size")
     return built.upstream.with_loads(built.topology, loads)
 
@@ -330,15 +334,15 @@ def _model_tables(
     context: Context,
 ) -> list[Verdict]:
     thresholds = parameters.thresholds()
-    frames["brokers"] = assemble.brokers(built, chosen, _trend(built), thresholds)
+    frames["brokers"] = model_tables.brokers(built, chosen, _trend(built), thresholds)
     removed = None
     if parameters.mode == "regression":
-        removed = estimate.removed(built.topology, chosen.loads, built.measured.cpu)
-    frames["replicas"] = assemble.replicas(built, chosen, removed)
+        removed = replica_loads.removed(built.topology, chosen.loads, built.measured.cpu)
+    frames["replicas"] = model_tables.replicas(built, chosen, removed)
     context.check()
-    frames["partitions"] = assemble.partitions(built, chosen)
-    frames["samples"] = assemble.samples(built, parameters.max_rows)
-    windows = assemble.windows(built, parameters.max_rows)
+    frames["partitions"] = model_tables.partitions(built, chosen)
+    frames["samples"] = model_tables.samples(built, parameters.max_rows)
+    windows = model_tables.windows(built, parameters.max_rows)
     if windows is not None:
         frames["windows"] = windows
     context.check()
@@ -358,10 +362,10 @@ def _model_tables(
         c.name: [statistics[n].get(c.name) for n in statistics] for c in tables.STATS.columns[1:]
     }
     frames["cluster_stats"] = tables.STATS.frame({"statistic": list(statistics)} | columns)
-    frames["hosts"] = assemble.hosts(chosen)
-    frames["racks"] = assemble.racks(chosen)
-    frames["directories"] = directories.table(inputs, built.topology, built.capacities, built.at_ms)
-    frames["topics"] = assemble.topics(chosen)
+    frames["hosts"] = model_tables.hosts(chosen)
+    frames["racks"] = model_tables.racks(chosen)
+    frames["directories"] = log_directories.table(inputs, built.topology, built.capacities, built.at_ms)
+    frames["topics"] = model_tables.topics(chosen)
     rows = [
         row
         for one in built.rounds[-_BROKER_SAMPLES:]
@@ -370,8 +374,8 @@ def _model_tables(
     frames["broker_samples"] = tables.BROKER_SAMPLES.frame(
         {name: [row[name] for row in rows] for name in tables.BROKER_SAMPLES.schema}
     )
-    frames["skipped"] = ledger.skipped(built)
-    frames["ledger"] = ledger.build(inputs, built, round(parameters.sampling_interval_s * 1000), context)
+    frames["skipped"] = data_quality.skipped(built)
+    frames["ledger"] = data_quality.build(inputs, built, round(parameters.sampling_interval_s * 1000), context)
     context.check()
     return found
 

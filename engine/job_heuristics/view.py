@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from engine.job_heuristics import beyond_tables
+from engine.job_heuristics import insight_tables
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.parameters import Parameters
@@ -18,8 +18,8 @@ from engine.view import Context, NoInput
 
 if TYPE_CHECKING:
     from engine.inputs import Inputs
-    from engine.job_heuristics import rules
-    from engine.job_heuristics.model import Model
+    from engine.job_heuristics.dr_elephant import rules
+    from engine.job_heuristics.model.model import Model
     from engine.reading import FileKind
 
 # What computes and what reads is imported when it is needed: who only asks what the view is does not wait for it.
@@ -35,26 +35,28 @@ class JobHeuristics:
     name = "job-heuristics"
     title = "Job heuristics"
     parameters: type[Parameters] = JobParameters
-    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *beyond_tables.TABLES, DIFFERENCES, TASKS)
+    tables: tuple[Table, ...] = (JOBS, HEURISTICS, *insight_tables.TABLES, DIFFERENCES, TASKS)
     fail_on: Level = "severe"
     lasting = True
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The file kinds, in the order of recognition."""
-        from engine.job_heuristics.readers import KINDS
+        from engine.job_heuristics.reading.kinds import KINDS
 
         return KINDS
 
     def load(self) -> None:
         """Load what ``compute`` needs, before it is needed."""
-        from engine.job_heuristics import beyond, judging, upkeep  # noqa: F401
+        from engine.job_heuristics.dr_elephant import judging  # noqa: F401
+        from engine.job_heuristics.model import upkeep  # noqa: F401
+        from engine.job_heuristics.result import insights  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
-        from engine.job_heuristics import beyond
-        from engine.job_heuristics.judging import judge_all
-        from engine.job_heuristics.upkeep import assembled
+        from engine.job_heuristics.dr_elephant.judging import judge_all
+        from engine.job_heuristics.model.upkeep import assembled
+        from engine.job_heuristics.result import insights
 
         wanted: JobParameters = parameters
         model, changes = assembled(inputs, context)
@@ -75,7 +77,7 @@ class JobHeuristics:
         job = _find(model, wanted.job) if wanted.job else None
         if job is not None:
             tables[TASKS.name] = TASKS.frame(model.job(job).tasks)
-        more = beyond.extend(model, judged, chosen, job, wanted, changes, context)
+        more = insights.extend(model, judged, chosen, job, wanted, changes, context)
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
         summary: dict[str, Any] = dict(more.summary)
@@ -95,7 +97,7 @@ class JobHeuristics:
 
     def prepare(self, inputs: Inputs, context: Context) -> bool:
         """Take one running job in hand, so that its first growth costs no more than the next ones."""
-        from engine.job_heuristics.upkeep import prepare
+        from engine.job_heuristics.model.upkeep import prepare
 
         return prepare(inputs, context)
 
@@ -108,7 +110,7 @@ VIEW = JobHeuristics()
 
 
 def _rules(parameters: JobParameters) -> rules.Rules:
-    from engine.job_heuristics import rules
+    from engine.job_heuristics.dr_elephant import rules
 
     chosen = rules.DEFAULT
     if parameters.heuristic_conf is not None:

@@ -16,20 +16,20 @@ from typing import Any
 import polars as pl
 
 from engine.inputs import Inputs
-from engine.live.book import File
-from engine.live.cache import Cache
-from engine.live.copies import PACKED
+from engine.live.cache.cache_files import Cache
+from engine.live.cache.keep import Keeper
 from engine.live.crew import LATE, Crew, module_of, start, worth
-from engine.live.follow import Follower
-from engine.live.keep import Keeper
-from engine.live.look import Look
+from engine.live.files.compressed_twins import PACKED
+from engine.live.files.file_stats import Tally
+from engine.live.files.first_look import Look
+from engine.live.files.scan import Changes, Scanner, Stat
+from engine.live.files.tracked_file import File
+from engine.live.files.watch import GIVES_WAY_S, Watcher
+from engine.live.ingest.follower import Follower
 from engine.live.options import LiveSettings
-from engine.live.scan import Changes, Scanner, Stat
 from engine.live.status import Ignored, RootStatus, Status
 from engine.live.store import Store
-from engine.live.tally import Tally
 from engine.live.team import Team
-from engine.live.watch import GIVES_WAY_S, Watcher
 from engine.problems import Problem, fold
 from engine.result import Result
 from engine.text import clean

@@ -10,12 +10,12 @@ import polars as pl
 import xxhash
 
 from engine.inputs import FILE
-from engine.live.book import Feed, File
-from engine.live.cache import Entry
+from engine.live.cache.cache_files import Entry
+from engine.live.cache.restore import feed_of, fits, mark_read, put
 from engine.live.crew import STRIDE, Crew, Delivery, Found, Rear
-from engine.live.follow import Follower
-from engine.live.restore import feed_of, fits, mark_read, put
-from engine.live.tail import BLOCK, MARK, Content, fingerprint
+from engine.live.files.tracked_file import Feed, File
+from engine.live.ingest.file_content import BLOCK, MARK, Content, fingerprint
+from engine.live.ingest.follower import Follower
 from engine.reading import Resumable
 from engine.view import View
 

@@ -15,13 +15,13 @@ import numpy as np
 import polars as pl
 
 from engine.inputs import FILE
-from engine.live.book import Feed, File
+from engine.live.cache.restore import entry_of
 from engine.live.crew import STRIDE, Board, Delivery, Found, Item, Rear, Request
-from engine.live.follow import Follower
-from engine.live.restore import entry_of
+from engine.live.files.tracked_file import Feed, File
+from engine.live.ingest.file_content import BLOCK, Content
+from engine.live.ingest.follower import Follower
+from engine.live.ingest.unpack import stem
 from engine.live.store import Store
-from engine.live.tail import BLOCK, Content
-from engine.live.unpack import stem
 from engine.problems import Problem
 from engine.reading import HEAD_RESUMED, Resumable, Source
 from engine.view import View

@@ -10,19 +10,23 @@ import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem
-from engine.query_profile import listing as listed
-from engine.query_profile import predicting, profile, results, sources, tables, upstream, words
-from engine.query_profile.attribution import Attribution
-from engine.query_profile.carried import carry
-from engine.query_profile.choices import QueryProfileParameters
-from engine.query_profile.design import Recipe
-from engine.query_profile.detail import Detail
-from engine.query_profile.fits import Fits
-from engine.query_profile.readers import KINDS
-from engine.query_profile.trust import NO_TRUST, UNTESTED
-from engine.query_profile.wlr import BLOCK, Moments, Sums, quality
-from engine.query_profile.wlr_csv import WlrCsv
-from engine.query_profile.workload import Workload
+from engine.query_profile import tables
+from engine.query_profile.estimators.attribution import Attribution
+from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.insight import prediction
+from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight.stale_fit import carry
+from engine.query_profile.insight.trust import NO_TRUST, UNTESTED
+from engine.query_profile.parameters import QueryProfileParameters
+from engine.query_profile.reading.kinds import KINDS
+from engine.query_profile.reading.wlr_csv import WlrCsv
+from engine.query_profile.result import listing as listed
+from engine.query_profile.result import messages, result_tables
+from engine.query_profile.result.detail import Detail
+from engine.query_profile.wlr import printout
+from engine.query_profile.wlr.regression import BLOCK, Moments, Sums, quality
+from engine.query_profile.workloads import profile, sources
+from engine.query_profile.workloads.workload import Workload
 from engine.result import Headline, Result
 from engine.view import Context, NoInput
 
@@ -55,10 +59,10 @@ class QueryProfile:
         if detail is None and any(problem.kind == "missing-target" for problem in result.problems):
             # to upstream a table without its target is one of zeros, all of which it skips
             nothing = np.zeros(0)
-            return upstream.text([], Sums.zero(0).lines(), nothing, nothing, quality(nothing, nothing))
+            return printout.text([], Sums.zero(0).lines(), nothing, nothing, quality(nothing, nothing))
         if not isinstance(detail, Detail) or detail.exact is None:
             return None
-        return upstream.text([info.name for info in detail.work.classes], *detail.exact())
+        return printout.text([info.name for info in detail.work.classes], *detail.exact())
 
 
 VIEW = QueryProfile()
@@ -113,7 +117,7 @@ class _Computation:
             summary={**dict.fromkeys(_SUMMARY), "rows_trained": 0, "rows_predicted": 0},
             tables=empty,
             headline=(Headline("CPU", "none", reason, "severe"),),
-            findings=words.unanswered(self.parameters.max_share, reason),
+            findings=messages.unanswered(self.parameters.max_share, reason),
             notes=(reason,),
             problems=problems,
             newest_ms=self.inputs.newest_ms,
@@ -239,20 +243,20 @@ class _Computation:
         # Upstream predicts zeros and scores them even where it had nothing to learn from.
         exactly = method == "wlr" and given.rules == "upstream" and work.plain
         lines, trained = fits.lines(given.rules) if y_known or exactly else (None, 0)
-        summary, predictions, exact = predicting.NONE, tables.PREDICTIONS.empty(), None
+        summary, predictions, exact = prediction.NONE, tables.PREDICTIONS.empty(), None
         if y_known or exactly:
             rows = self._to_predict(work)
-            summary, predictions = predicting.predicted(fits, rows, method, given.rules)
-            exact = predicting.exactly(fits, rows)
+            summary, predictions = prediction.predicted(fits, rows, method, given.rules)
+            exact = prediction.exactly(fits, rows)
         gauge = UNTESTED if y_known else NO_TRUST
         if y_known and not fits.large:
             self.context.progress(0.8, "testing the fit")
             gauge = fits.trust()
         if self.fitted_rows is not None:
-            self.notes.insert(0, words.note_on_earlier_fit(self.fitted_rows, len(fits.y)))
-        self.notes += words.notes_on(fits, work, method, gauge, attribution, measured, lines)
+            self.notes.insert(0, messages.note_on_earlier_fit(self.fitted_rows, len(fits.y)))
+        self.notes += messages.notes_on(fits, work, method, gauge, attribution, measured, lines)
 
-        frame = results.classes(
+        frame = result_tables.classes(
             given, work, shown, x_total, total, low, high, totals, lines, fits, measured, attribution, y_known
         )
         seconds = work.seconds[shown]
@@ -261,7 +265,7 @@ class _Computation:
         summary = summary | {
             "rows_trained": int(trained if method == "wlr" else used.sum()),
             "background": background,
-            "unattributed": results.rest(measured, attributed, background) if y_known else math.nan,
+            "unattributed": result_tables.rest(measured, attributed, background) if y_known else math.nan,
             "y_measured": measured,
             "attributed": attributed,
             "unattributed_share": (measured - attributed) / measured if y_known and measured > 0 else math.nan,
@@ -287,24 +291,24 @@ class _Computation:
             else None,
         }
         ordered = {name: summary.get(name) for name in (*_SUMMARY, *(k for k in summary if k not in _SUMMARY))}
-        result_tables = {
+        finished_tables = {
             "classes": frame,
             "predictions": predictions,
-            "intervals": results.intervals(work, used),
-            "sources": results.sources_found(gathered, whole),
+            "intervals": result_tables.intervals(work, used),
+            "sources": result_tables.sources_found(gathered, whole),
         }
         if y_known:
-            result_tables["methods"] = results.methods_side_by_side(fits, work, methods, totals, measured)
+            finished_tables["methods"] = result_tables.methods_side_by_side(fits, work, methods, totals, measured)
         if given.compare:
             comparison = self._comparison(whole, pick, method)
             if comparison is not None:
-                result_tables["comparison"] = comparison
+                finished_tables["comparison"] = comparison
         if given.what_if:
-            saved = results.what_if(frame, given, measured, length, work.cores)
+            saved = result_tables.what_if(frame, given, measured, length, work.cores)
             if not saved.height:
                 reason = "what-if: there is no such class, or nothing is attributed to it"
                 self.problems.append(Problem.at(given.what_if, "no-class", reason))
-            result_tables["what_if"] = saved
+            finished_tables["what_if"] = saved
         names = listed.labels(work.classes)
         detail = Detail(
             work=work,
@@ -325,9 +329,9 @@ class _Computation:
         return Result(
             view=VIEW.name,
             summary={name: _plain(value) for name, value in ordered.items()},
-            tables=result_tables,
-            headline=words.headline(work, used, measured, attributed, gauge, length, method, self.fitted_rows),
-            findings=words.findings(given.max_share, work, total, low, measured, y_known, method, high),
+            tables=finished_tables,
+            headline=messages.headline(work, used, measured, attributed, gauge, length, method, self.fitted_rows),
+            findings=messages.findings(given.max_share, work, total, low, measured, y_known, method, high),
             notes=tuple(self.notes),
             problems=(*self.inputs.problems, *self.problems),
             newest_ms=self.inputs.newest_ms,
@@ -350,15 +354,15 @@ class _Computation:
 
     # --- pieces ------------------------------------------------------------------------------------------------------
 
-    def _to_predict(self, work: Workload) -> predicting.Rows:
+    def _to_predict(self, work: Workload) -> prediction.Rows:
         """The rows of the attached table, or those that are trained on."""
         attachment = self.parameters.predict
         if attachment is None:
-            return predicting.trained_on(work)
+            return prediction.trained_on(work)
         kept = self.context.memo.get("attached")
         if kept is None or kept[0] is not attachment:
-            kept = self.context.memo["attached"] = (attachment, predicting.read(attachment))
-        rows, problems = predicting.attached(work, attachment.name, kept[1], self.parameters)
+            kept = self.context.memo["attached"] = (attachment, prediction.read(attachment))
+        rows, problems = prediction.attached(work, attachment.name, kept[1], self.parameters)
         self.problems += problems
         return rows
 
@@ -384,7 +388,7 @@ class _Computation:
             return profile.side(work, best, by_class if (part & used).any() else None)
 
         now, before = side(now_in), side(before_in)
-        return results.comparison(work, now, before)
+        return result_tables.comparison(work, now, before)
 
 
 _SUMMARY = (

@@ -12,18 +12,18 @@ from engine.inputs import Inputs
 from engine.problems import Problem, fold
 from engine.result import Headline, Level, Result
 from engine.ring_placement import tables
-from engine.ring_placement.drift import observed
-from engine.ring_placement.explain import BadKey, Explanation, explain, parse_key
-from engine.ring_placement.findings import findings_of, minimum_capacity, whole
-from engine.ring_placement.layout_tables import alive_loads, node_table, shard_table, strategy_table
-from engine.ring_placement.limits import DEFAULTS
-from engine.ring_placement.listing import placements
+from engine.ring_placement.insight.drift import observed
+from engine.ring_placement.insight.explain import BadKey, Explanation, explain, parse_key
+from engine.ring_placement.insight.findings import findings_of, minimum_capacity, whole
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.scenario import best_next_id, spread
-from engine.ring_placement.snapshot import picture_of
-from engine.ring_placement.state import Live, Scenario, live, remember, scenario
-from engine.ring_placement.sweep import Sweep
-from engine.ring_placement.sweep_tables import comparison_table, sweep_of, sweep_table
+from engine.ring_placement.pyroscope.limits import DEFAULTS
+from engine.ring_placement.result.detail import picture_of
+from engine.ring_placement.result.layout_tables import alive_loads, node_table, shard_table, strategy_table
+from engine.ring_placement.result.listing import placements
+from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
+from engine.ring_placement.scenarios.scenario import best_next_id, spread
+from engine.ring_placement.scenarios.scenario_state import Live, Scenario, live, remember, scenario
+from engine.ring_placement.scenarios.sweep import Sweep
 from engine.view import Context, NoInput
 
 

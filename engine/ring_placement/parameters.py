@@ -43,7 +43,7 @@ def parse_now(text: str) -> int:
     try:
         number = float(text)
     except ValueError:
-        from engine.ring_placement.readers import epoch_ns
+        from engine.ring_placement.reading.kinds import epoch_ns
 
         return epoch_ns(text)
     if not math.isfinite(number) or abs(number) >= 1e15:

@@ -10,7 +10,7 @@ from engine.result import Level, Result
 from engine.ring_placement import tables
 from engine.ring_placement.compute import compute
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.readers import KINDS
+from engine.ring_placement.reading.kinds import KINDS
 from engine.view import Context
 
 

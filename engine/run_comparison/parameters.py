@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from engine.parameters import Parameters, option
-from engine.run_comparison import selection, units
+from engine.run_comparison.runs import metric_units, selection
 
 MODES = ("statistical", "design", "upstream")
 
@@ -70,7 +70,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse what no single bound can say. Raises ValueError."""
         selection.parse_rule(self.select)
-        units.parse_rules(self.direction)
+        metric_units.parse_rules(self.direction)
         if self.now:
             parse_now(self.now)
 

@@ -10,7 +10,7 @@ MEASUREMENTS = Table(
     "measurements",
     "One measured value per row, of any tool",
     (
-        Column("series", pl.String, "identity of what was measured, see engine.run_comparison.series"),
+        Column("series", pl.String, "identity of what was measured, see engine.run_comparison.reading.series"),
         Column("value", pl.Float64, "the number as written, in the unit of the series; null where the file says null"),
         Column("count", pl.Int64, "requests behind the value; null: not told; -2^63: told, but not an integer"),
         Column("refused", pl.Boolean, "the comparison tool of perf-tests refuses the file that holds the value"),

@@ -12,9 +12,14 @@ from engine.inputs import Inputs
 from engine.parameters import Parameters
 from engine.reading import FileKind
 from engine.result import Level, Result
-from engine.run_comparison import changepoints, design, influence, resampling, upstream
-from engine.run_comparison.chunks import Measurements, measurements
-from engine.run_comparison.compared import (
+from engine.run_comparison.insight import change_points, influence, resampling
+from engine.run_comparison.insight.ranked import Tracker
+from engine.run_comparison.insight.unit_aware_pooling import pool_honest
+from engine.run_comparison.parameters import ComparisonParameters, parse_now
+from engine.run_comparison.perf_tests import comparison, published
+from engine.run_comparison.perf_tests.comparison import Pool, UpstreamKeeper, pool_upstream
+from engine.run_comparison.reading.kinds import READERS
+from engine.run_comparison.result.comparison_rows import (
     Compared,
     Names,
     design_compared,
@@ -23,20 +28,16 @@ from engine.run_comparison.compared import (
     upstream_compared,
     usable_margin,
 )
-from engine.run_comparison.detail import Detail
-from engine.run_comparison.honest import pool_honest
-from engine.run_comparison.junit import junit
-from engine.run_comparison.layout import Place
-from engine.run_comparison.parameters import ComparisonParameters, parse_now
-from engine.run_comparison.pooling import Keeper
-from engine.run_comparison.present import Fixed, RunList, build_result, fixed_tables
-from engine.run_comparison.ranked import Tracker
-from engine.run_comparison.readers import READERS
-from engine.run_comparison.runs import Run, RunBook, Runs, name_problems
-from engine.run_comparison.samples import Pooled, Samples, metric_keys
-from engine.run_comparison.selection import in_words, parse_rule, pick, shorten, usual_sides
+from engine.run_comparison.result.detail import Detail
+from engine.run_comparison.result.junit import junit
+from engine.run_comparison.result.result_tables import Fixed, RunList, build_result, fixed_tables
+from engine.run_comparison.runs.layout import Place
+from engine.run_comparison.runs.measurements import Measurements, measurements
+from engine.run_comparison.runs.pooling import Keeper
+from engine.run_comparison.runs.runs import Run, RunBook, Runs, name_problems
+from engine.run_comparison.runs.samples import Pooled, Samples, metric_keys
+from engine.run_comparison.runs.selection import in_words, parse_rule, pick, shorten, usual_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
-from engine.run_comparison.upstream import Pool, UpstreamKeeper, pool_upstream
 from engine.tables import Table
 from engine.view import Context, NoInput
 
@@ -148,7 +149,7 @@ class RunComparison:
             )
             _both_sides(pooled.samples)
             if parameters.mode == "design":
-                part = design.chosen(pooled.keys, parameters.percentiles, parameters.kinds)
+                part = published.chosen(pooled.keys, parameters.percentiles, parameters.kinds)
                 compared = design_compared(pooled, pool, found, part, parameters, memo.setdefault("names", Names()))
             else:
                 part = _kinds_only(pooled, parameters.kinds)
@@ -219,7 +220,7 @@ class RunComparison:
             ),
         )
         context.progress(0.8, "change points")
-        axis = changepoints.time_axis(chosen.left, chosen.right)
+        axis = change_points.time_axis(chosen.left, chosen.right)
         change_key = (
             key, parameters.kinds, parameters.change_limit, parameters.change_window, parameters.change_p,
             parameters.change_magnitude,
@@ -228,7 +229,7 @@ class RunComparison:
             memo,
             "changes",
             change_key,
-            lambda: changepoints.find(
+            lambda: change_points.find(
                 pooled.samples,
                 axis,
                 part,
@@ -237,7 +238,7 @@ class RunComparison:
                 max_p_value=parameters.change_p,
                 min_magnitude=parameters.change_magnitude,
                 check=context.check,
-                trail=memo.setdefault("trail", changepoints.Trail()),
+                trail=memo.setdefault("trail", change_points.Trail()),
             ),
         )
         context.check()
@@ -294,8 +295,8 @@ class RunComparison:
         names = ("test", "verb", "resource", "subresource", "scope", "bucket")
         numbers = ("matched", "ratio", "p_value", "mean_left", "mean_right", "n_left", "n_right")
         rows = [
-            upstream.Row(
-                upstream.UpstreamKey(*row[:6]),
+            comparison.Row(
+                comparison.UpstreamKey(*row[:6]),
                 row[6],
                 *(_or_nan(row[7]), _or_nan(row[8]), _or_nan(row[9]), _or_nan(row[10])),
                 row[11],
@@ -303,7 +304,7 @@ class RunComparison:
             )
             for row in frame.select(*names, *numbers).iter_rows()
         ]
-        return upstream.printed(rows, parameters.scheme)
+        return comparison.printed(rows, parameters.scheme)
 
 
 def chosen_view(chosen: Chosen) -> tuple[tuple[Run, ...], tuple[Run, ...], tuple[str, ...], tuple[str, ...], str]:

@@ -54,7 +54,7 @@ KINDS = (
     Kind(2741398820554127003, "SELECT * FROM carts WHERE session = $1 AND\n closed IS NULL", 260, 0.03, 0.08, 0.01, 2, 0.4, 7),
     Kind(8830157662093344120, "SELECT count(*) FROM orders o JOIN items i ON i.id = o.item WHERE i.shelf = $1",
          1.6, 95, 0.4, 22, 1, 0.7, 5200),
-    Kind(-1270446389920573318, "SELECT id FROM items WHERE words @@ to_tsquery($1) ORDER BY ts_rank(words, $1)",
+    Kind(-1270446389920573318, "SELECT id FROM items WHERE words  to_tsquery($1) ORDER BY ts_rank(words, $1)",
          7, 28, 0.2, 5, 20, 0.5, 610),
     Kind(4410087236675519902, "UPDATE stock SET amount = amount - $1 WHERE item = $2", 45, 0.05, 0.14, 60, 1, 0.3, 9),
     Kind(-7755301942216038846, "INSERT INTO orders (item, amount, day) VALUES ($1, $2, now())",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from engine.ring_placement.ring import Member
+from engine.ring_placement.pyroscope.ring import Member
 from sample_data.ring_placement.make import Cluster, put, segment, write
 
 RESTART = range(12, 22)

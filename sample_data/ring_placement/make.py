@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.ring_placement.allocator import Allocator
-from engine.ring_placement.distribution import DatasetStats, DistributionStats, integer_std_dev
-from engine.ring_placement.hashing import xxh64_each
-from engine.ring_placement.limits import DEFAULTS, Limits, Rule
-from engine.ring_placement.messages import Block, BlockDataset, write_block, write_rules, write_stats
-from engine.ring_placement.ring import Member, Ring
-from engine.ring_placement.ruler import Rules
-from engine.ring_placement.subrings import subrings
+from engine.ring_placement.pyroscope.allocator import Allocator
+from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats, integer_std_dev
+from engine.ring_placement.pyroscope.hashing import xxh64_each
+from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
+from engine.ring_placement.pyroscope.ring import Member, Ring
+from engine.ring_placement.pyroscope.ruler import Rules
+from engine.ring_placement.pyroscope.subrings import subrings
+from engine.ring_placement.reading.messages import Block, BlockDataset, write_block, write_rules, write_stats
 
 START_S = 1_767_225_600
 """Time of the static sample: 2026-01-01T00:00:00Z."""

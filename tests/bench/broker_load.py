@@ -11,8 +11,9 @@ from unittest import mock
 import numpy as np
 import polars as pl
 
-from engine.broker_load import history, metrics, model
-from engine.broker_load.tables import CAPACITY, INPUTS, METRICS, TOPOLOGY
+from engine.broker_load.cruise_control import load_model
+from engine.broker_load.model import history
+from engine.broker_load.tables import CAPACITY, INPUTS, METRICS, TOPOLOGY, raw_metrics
 from engine.broker_load.view import VIEW
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.live.store import Store
@@ -53,16 +54,16 @@ def synthetic(brokers: int, partitions: int, per_topic: int, ticks: int = 1, see
         time = START_MS + 60_000 * tick
         parts: list[tuple[Any, Any, Any, Any, Any]] = []
         parts.extend(
-            (holder, np.full(len(pair), metrics.TOPIC[place]), led, None, rng.gamma(2.0, 2e4, len(pair)))
+            (holder, np.full(len(pair), raw_metrics.TOPIC[place]), led, None, rng.gamma(2.0, 2e4, len(pair)))
             for place in (0, 1, 4, 5, 6)
         )
-        parts.append((replicas.ravel(), np.full(partitions * 3, metrics.SIZE), names[np.repeat(topic, 3)],
+        parts.append((replicas.ravel(), np.full(partitions * 3, raw_metrics.SIZE), names[np.repeat(topic, 3)],
                       np.repeat(number, 3), rng.gamma(2.0, 1e9, partitions * 3)))  # fmt: skip
         every = np.arange(brokers, dtype=np.int32)
         cpu = rng.uniform(0.2, 0.6, brokers)
-        parts.append((every, np.full(brokers, metrics.CPU), None, None, cpu))
+        parts.append((every, np.full(brokers, raw_metrics.CPU), None, None, cpu))
         parts.extend(
-            (every, np.full(brokers, metric), None, None, rng.gamma(2.0, 1e7, brokers)) for metric in metrics.TOTALS
+            (every, np.full(brokers, metric), None, None, rng.gamma(2.0, 1e7, brokers)) for metric in raw_metrics.TOTALS
         )
         frames.extend(
             METRICS.frame(pl.DataFrame({
@@ -97,16 +98,16 @@ def run() -> list[Line]:
     """Upstream's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
     lines = []
     small = inputs_of(synthetic(50, 10_000, 20))
-    settings = model.Settings()
+    settings = load_model.Settings()
     compute(small, {})
     known = Context(now_ms=0)
-    model.build(small, settings, known, None)
+    load_model.build(small, settings, known, None)
 
     def round_again() -> None:
         # The topology stays, as upstream's metadata does; the metrics are processed again.
         book = known.memo[history._MEMO]
         book.rounds.clear(), book.samples.clear(), book.windows.clear()
-        model.build(small, settings, known, None)
+        load_model.build(small, settings, known, None)
 
     took = best(round_again, 5)
     note = f"upstream {UPSTREAM_LOW}-{UPSTREAM_HIGH} s, warm; at least 5 times faster asked"
@@ -145,7 +146,7 @@ def run() -> list[Line]:
 
         def again() -> None:
             fresh = dataclasses.replace(sized, weights=dataclasses.replace(sized.weights, a=next(weights)))
-            model.build(big, fresh, Context(now_ms=0, memo=memo), None)
+            load_model.build(big, fresh, Context(now_ms=0, memo=memo), None)
 
         took = best(again, 3)
         lines.append(

@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
+from engine.live.files.scan import Scanner
 from engine.live.options import LiveSettings
-from engine.live.scan import Scanner
 from engine.live.session import Session
 from engine.reading import Reading, Source
 from engine.tables import Column, Table

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.query_profile import attribution, estimate, posterior, shrinkage
-from engine.query_profile.attribution import Attribution, attribute
-from engine.query_profile.design import Recipe
-from engine.query_profile.wlr_csv import WlrCsv
+from engine.query_profile.estimators import attribution, estimate, posterior, shrinkage
+from engine.query_profile.estimators.attribution import Attribution, attribute
+from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.reading import Source
 from tests.bench._query_scenarios import (
     REMEDIED,

@@ -8,9 +8,9 @@ import numpy as np
 
 from engine.inputs import Inputs
 from engine.parameters import parse
+from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.query_profile.view import VIEW
-from engine.query_profile.wlr import Sums
-from engine.query_profile.wlr_csv import WlrCsv
+from engine.query_profile.wlr.regression import Sums
 from engine.reading import Source
 from engine.view import Context
 from tests.bench.line import Line, best

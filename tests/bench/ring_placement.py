@@ -16,9 +16,9 @@ import polars as pl
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.ring import Member, Ring
-from engine.ring_placement.state import live
-from engine.ring_placement.sweep import every_node, every_pair
+from engine.ring_placement.pyroscope.ring import Member, Ring
+from engine.ring_placement.scenarios.scenario_state import live
+from engine.ring_placement.scenarios.sweep import every_node, every_pair
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.bench.line import Line, best

@@ -105,9 +105,9 @@ def _rss(pid: int) -> int:
 
 def _window() -> list[Line]:
     from tests.tui.fakes import NODES, frame
-    from tui.widgets import window as w
-    from tui.widgets.layout import layout
-    from tui.widgets.window import Choice, build
+    from tui.widgets.table import window as w
+    from tui.widgets.table.layout import layout
+    from tui.widgets.table.window import Choice, build
 
     data = frame(100_000)
     built = build(NODES, data, Choice())

@@ -20,13 +20,13 @@ from tui import actions
 from tui.keymap import key_name
 from tui.views.base import Level, ViewPane, make_pane
 from tui.widgets.control import NumberControl, WordControl
+from tui.widgets.drawing.plot import Mark, PlotView, Series, plot
 from tui.widgets.facts import Facts, TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
 from tui.widgets.pick import PickList
-from tui.widgets.plot import Mark, PlotView, Series, plot
 from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.status import KeyBar, StatusFacts, StatusLine
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 ALL = actions.registry()
 

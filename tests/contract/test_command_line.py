@@ -326,7 +326,7 @@ def test_ctrl_c_exits_130(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("engine.live.follow.Follower.visit", interrupted)
+    monkeypatch.setattr("engine.live.ingest.follower.Follower.visit", interrupted)
     code, out, err = report(capfdbinary, data)
     assert (code, out, err) == (130, b"", "")
 

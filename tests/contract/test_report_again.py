@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.live.recall import Recall
+from engine.live.cache.recall import Recall
 from tui.__main__ import main
 
 FILES = Path(__file__).parents[2] / "sample_data" / "job_heuristics" / "files"

@@ -14,7 +14,7 @@ from engine.settings import Settings, State
 from tests.contract.samples import FED, QUIET, opened, play, view
 from tests.tui.fakes import screen_lines
 from tui.shell import Shell
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 NOW_S = 1_800_000_000.0
 

@@ -88,7 +88,7 @@ def test_help_begins_with_the_keys_of_the_tab(tmp_path: Path) -> None:
 
 
 def test_the_help_names_the_heuristics_in_the_order_of_the_letters() -> None:
-    from engine.job_heuristics import rules
+    from engine.job_heuristics.dr_elephant import rules
     from tui.views.job_heuristics.actions import HEURISTICS
 
     assert tuple(rule.name for rule in rules.DEFAULT.rules) == HEURISTICS

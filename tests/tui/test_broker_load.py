@@ -14,7 +14,7 @@ from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel
 from tui.views.broker_load.pane import FAILURES, REGRESSION, ROLLING, WHAT_IF
 from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 SECTIONS = ("brokers", "topics", "goals", "regression", "failures", "restarts", "what-if", "data")
 

@@ -6,15 +6,15 @@ import polars as pl
 import pytest
 
 from engine import units
-from engine.job_heuristics.recommend import RECOMMENDATIONS
+from engine.job_heuristics.insight.recommend import RECOMMENDATIONS
 from engine.job_heuristics.tables import TASKS
 from engine.tables import Column, Table
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.job_heuristics.level import advice_spec, task_spec
-from tui.widgets.fragments import cells, plain
-from tui.widgets.layout import layout
+from tui.widgets.drawing.fragments import cells, plain
 from tui.widgets.sections import TitleBar
-from tui.widgets.window import Choice, build, lines
+from tui.widgets.table.layout import layout
+from tui.widgets.table.window import Choice, build, lines
 
 TASK = "task_1700000000000_0038_m_000417"
 SPEC = Table(

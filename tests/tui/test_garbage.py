@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tui import garbage
+from tui import gc_policy
 
 
 class Fake:
@@ -29,8 +29,8 @@ class Fake:
 
 def test_collects_in_quiet_moments_only(monkeypatch: pytest.MonkeyPatch) -> None:
     fake, now = Fake(), SimpleNamespace(value=1000.0)
-    monkeypatch.setattr(garbage, "gc", fake)
-    collector = garbage.Collector(lambda: now.value)
+    monkeypatch.setattr(gc_policy, "gc", fake)
+    collector = gc_policy.Collector(lambda: now.value)
 
     def told(busy: bool = False) -> list[str]:
         fake.told.clear()
@@ -41,30 +41,30 @@ def test_collects_in_quiet_moments_only(monkeypatch: pytest.MonkeyPatch) -> None
     assert not told(), "start-up is not over"
     collector.begin()
     assert fake.told == ["freeze", "set_threshold", "enable"]
-    fake.collections = garbage.WORTH
-    now.value += garbage.EVERY_S
+    fake.collections = gc_policy.WORTH
+    now.value += gc_policy.EVERY_S
     collector.touched()
     assert not told(), "the operator is at work"
-    now.value += garbage.QUIET_S
+    now.value += gc_policy.QUIET_S
     assert not told(busy=True), "somebody may wait for what is being computed"
     assert told() == ["unfreeze", "collect 2", "freeze"]
-    now.value += garbage.QUIET_S
+    now.value += gc_policy.QUIET_S
     assert not told(), "it was just done"
     fake.collections = 0
-    now.value += garbage.EVERY_S
+    now.value += gc_policy.EVERY_S
     assert not told(), "there is nothing to collect"
 
 
 def test_young_objects_are_collected_between_computations(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Fake()
-    monkeypatch.setattr(garbage, "gc", fake)
-    collector = garbage.Collector()
+    monkeypatch.setattr(gc_policy, "gc", fake)
+    collector = gc_policy.Collector()
     collector.begin()
     fake.told.clear()
     collector.touched()
-    fake.young = garbage.FEW - 1
+    fake.young = gc_policy.FEW - 1
     collector.tick(False)
-    fake.young = garbage.FEW
+    fake.young = gc_policy.FEW
     collector.tick(True)
     assert not fake.told
     collector.tick(False)

@@ -17,9 +17,9 @@ from tui.glyphs import SETS
 from tui.views.job_heuristics.level import SECTIONS
 from tui.views.job_heuristics.pane import _summary_lines
 from tui.widgets.control import NumberControl
-from tui.widgets.fragments import plain
+from tui.widgets.drawing.fragments import plain
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 CRAWL, HOT = "crawl-frontier", "train-features"
 

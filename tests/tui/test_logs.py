@@ -17,7 +17,7 @@ def test_all_rooms_are_written_and_rotated(tmp_path: Path, monkeypatch: pytest.M
     with logs.to_file(path):
         assert not path.exists(), "no line, no file"
         for number in range(200):
-            logging.getLogger("engine.live.watch").info("line %d \udcff", number)
+            logging.getLogger("engine.live.files.watch").info("line %d \udcff", number)
         try:
             raise RuntimeError("boom")
         except RuntimeError:
@@ -25,7 +25,7 @@ def test_all_rooms_are_written_and_rotated(tmp_path: Path, monkeypatch: pytest.M
     assert "computing failed" in path.read_text() and "RuntimeError: boom" in path.read_text()
     assert sorted(p.name for p in path.parent.iterdir()) == ["loadlens.log", "loadlens.log.1", "loadlens.log.2"]
     assert path.with_name("loadlens.log.1").stat().st_size <= 2000
-    logging.getLogger("engine.live.watch").warning("afterwards")
+    logging.getLogger("engine.live.files.watch").warning("afterwards")
     assert "afterwards" not in path.read_text()
 
 

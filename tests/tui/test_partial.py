@@ -16,8 +16,8 @@ from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
 from tests.tui.fakes import play
-from tui.widgets.fragments import changed_spans
-from tui.widgets.partial import render_spans
+from tui.widgets.drawing.fragments import changed_spans
+from tui.widgets.drawing.partial import render_spans
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", legacy_windows=False)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.glyphs import SETS, choose
-from tui.widgets import axes, bars, plot
-from tui.widgets import fragments as f
+from tui.widgets.drawing import axes, bars, plot
+from tui.widgets.drawing import fragments as f
 
 glyph_sets = st.sampled_from([SETS[name] for name in sorted(SETS)])
 numbers = st.one_of(st.none(), st.floats(width=64), st.integers(-(10**30), 10**30))

@@ -11,7 +11,7 @@ from engine.inputs import Inputs
 from engine.result import Result
 from engine.view import Context
 from tests.tui.fakes import FakeParameters, FakeSession, FakeView, Stage, play, stage
-from tui import bridge
+from tui import engine_client
 
 
 class Hasty(FakeView):
@@ -32,7 +32,7 @@ def test_a_provisional_result_is_drawn_until_the_final_one_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = Hasty()
-    monkeypatch.setattr(bridge, "LONG_S", 1e9)
+    monkeypatch.setattr(engine_client, "LONG_S", 1e9)
 
     async def changed(s: Stage, results: int) -> list[str]:
         """The notes of so many results that are drawn after a change."""
@@ -54,7 +54,7 @@ def test_a_provisional_result_is_drawn_until_the_final_one_is_there(
             await s.until(lambda: s.app.bridge.changes == 2 and not s.app.bridge.busy and not s.app.pane.dirty)
             view.quick.clear()
             assert await changed(s, 1) == ["mode plain"], "what did not take long is computed at once"
-            monkeypatch.setattr(bridge, "LONG_S", 0.0)
+            monkeypatch.setattr(engine_client, "LONG_S", 0.0)
             assert await changed(s, 2) == ["being fitted", "mode plain"]
             assert view.quick == [False, True, False] and "being fitted" not in s.text()
             s.app.pane.change(limit=20.0)

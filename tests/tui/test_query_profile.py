@@ -20,7 +20,7 @@ from tui.views.query_profile.pane import COMPARISON, FIT, Pane
 from tui.widgets.control import NumberControl
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
 
@@ -286,7 +286,7 @@ def test_time_travel_stops_at_intervals(tmp_path: Path) -> None:
 
 def test_cells_fill_their_width() -> None:
     from tui.glyphs import ASCII, BLOCK, BRAILLE
-    from tui.widgets.window import Cell
+    from tui.widgets.table.window import Cell
 
     for glyphs in (ASCII, BLOCK, BRAILLE):
         for value in (None, 0.0, 3.0, 99.9):

@@ -10,9 +10,9 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from tests.tui.fakes import NODES, frame, play
-from tui.widgets import grid
-from tui.widgets.table import LiveTable
-from tui.widgets.window import Choice
+from tui.widgets.table import grid
+from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Choice
 
 
 class One(App[None]):

@@ -19,7 +19,7 @@ from tests.tui.fakes import Stage, compare, play, stage
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
@@ -329,7 +329,7 @@ def test_every_shard_has_its_place_on_the_map(total: int, width: int, rows: int)
 
 
 def test_a_map_of_many_shards_is_squeezed() -> None:
-    from engine.ring_placement.picture import NodeBar, Picture
+    from engine.ring_placement.result.shard_map_view import NodeBar, Picture
 
     owners = tuple(k % 3 for k in range(1000))
     taken = tuple(1 if k == 500 else -1 if k == 501 else -2 if k == 7 else o for k, o in enumerate(owners))

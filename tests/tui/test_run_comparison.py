@@ -19,7 +19,7 @@ from tui.views.run_comparison.pane import MetricLevel, Pane
 from tui.views.run_comparison.strip import strip
 from tui.widgets.control import NumberControl
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 FILES = Path(__file__).parents[2] / "sample_data" / "run_comparison" / "files"
 

@@ -19,11 +19,11 @@ from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, s
 from tui.messages import Progress
 from tui.screens.help import HelpScreen
 from tui.views.base import Level
-from tui.widgets import window
-from tui.widgets.fragments import plain
+from tui.widgets.drawing.fragments import plain
 from tui.widgets.sections import Sections
 from tui.widgets.status import KeyBar, StatusLine
-from tui.widgets.table import LiveTable
+from tui.widgets.table import window
+from tui.widgets.table.table import LiveTable
 
 
 def nodes(app) -> LiveTable:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from engine.tables import Column, Table
 from tests.tui.fakes import NODES, frame
 from tui.glyphs import SETS
-from tui.widgets import window as w
-from tui.widgets.bars import change_bar, share_bar
-from tui.widgets.filters import FilterError
-from tui.widgets.fragments import plain, width_of
-from tui.widgets.layout import layout
-from tui.widgets.window import Choice, build
+from tui.widgets.drawing.bars import change_bar, share_bar
+from tui.widgets.drawing.fragments import plain, width_of
+from tui.widgets.table import window as w
+from tui.widgets.table.filters import FilterError
+from tui.widgets.table.layout import layout
+from tui.widgets.table.window import Choice, build
 
 
 def names(window: w.Window) -> list[str]:

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions import box_bindings
-from tui.widgets.canvas import Frame, Still
+from tui.widgets.drawing.canvas import Frame, Still
 from tui.widgets.facts import Facts
 
 T = TypeVar("T")

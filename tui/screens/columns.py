@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from tui.screens.box import Box, about
+from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
-from tui.widgets.fragments import Line, fit
 from tui.widgets.pick import PickList
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.screens.box import Box
-from tui.widgets.fragments import Line
+from tui.widgets.drawing.fragments import Line
 from tui.widgets.pick import PickList
 
 if TYPE_CHECKING:
-    from tui.widgets.window import Window
+    from tui.widgets.table.window import Window
 
 FORMATS: tuple[tuple[str, str, str], ...] = (
     ("csv", "CSV", ".csv"),

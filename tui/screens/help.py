@@ -9,8 +9,8 @@ from textual.widget import Widget
 
 from tui import actions
 from tui.screens.box import Box
-from tui.widgets.canvas import ScrollCanvas
-from tui.widgets.fragments import Line, fit, wrap
+from tui.widgets.drawing.canvas import ScrollCanvas
+from tui.widgets.drawing.fragments import Line, fit, wrap
 
 if TYPE_CHECKING:
     from tui.shell import Shell

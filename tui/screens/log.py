@@ -9,8 +9,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from tui.screens.box import Box
-from tui.widgets.canvas import ScrollCanvas
-from tui.widgets.fragments import Line, wrap
+from tui.widgets.drawing.canvas import ScrollCanvas
+from tui.widgets.drawing.fragments import Line, wrap
 
 if TYPE_CHECKING:
     from tui.shell import Shell

@@ -11,8 +11,8 @@ from textual.widgets import Input
 
 from tui.actions import Action, keys_text
 from tui.screens.box import Box, about
+from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
-from tui.widgets.fragments import Line, fit
 from tui.widgets.pick import PickList
 
 

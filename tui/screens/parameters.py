@@ -12,8 +12,8 @@ from engine.parameters import bound
 from tui.screens.box import Box, about
 from tui.screens.prompt import ask
 from tui.widgets.control import STEPS, stepped
+from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
-from tui.widgets.fragments import Line, fit
 from tui.widgets.pick import PickList
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from tui.screens.box import Box, about
+from tui.widgets.drawing.fragments import Fragment, cut_left, harmless
 from tui.widgets.facts import Facts
-from tui.widgets.fragments import Fragment, cut_left, harmless
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
-from tui.widgets.window import Cell
+from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
     from engine.problems import Problem

@@ -25,7 +25,7 @@ To write the pane of view ``my-view``::
     from tui.actions import bindings
     from tui.views.base import DetailPanel, Level, ViewPane
     from tui.widgets.facts import Facts
-    from tui.widgets.table import LiveTable
+    from tui.widgets.table.table import LiveTable
 
 
     class Pane(ViewPane):
@@ -88,11 +88,11 @@ from textual.css.query import NoMatches
 
 from tui.actions import bindings
 from tui.glyphs import Glyphs
-from tui.widgets.canvas import Frame, glyphs_of
+from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.focus import focus_first
 from tui.widgets.headline import HeadlineBar, NotesBar
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.parameters import Parameters

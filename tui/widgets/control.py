@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from engine import units
-from tui.widgets.bars import bar
-from tui.widgets.canvas import Canvas
-from tui.widgets.fragments import Fragment, Line, cells, fit, harmless
+from tui.widgets.drawing.bars import bar
+from tui.widgets.drawing.canvas import Canvas
+from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless
 
 if TYPE_CHECKING:
     from engine.tables import Kind

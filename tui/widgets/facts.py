@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.widgets.canvas import ScrollCanvas
-from tui.widgets.fragments import Line, cells, cut, fit, harmless, wrap
+from tui.widgets.drawing.canvas import ScrollCanvas
+from tui.widgets.drawing.fragments import Line, cells, cut, fit, harmless, wrap
 
 Fact = tuple[str, str, str]
 """Label, value as ready text, style of the value. An empty value makes the label a heading."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.widget import Widget
 
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 
 def focus_first(widget: Widget) -> None:

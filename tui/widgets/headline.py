@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tui.widgets.canvas import Canvas
-from tui.widgets.fragments import Line, cells, cut, harmless, width_of
+from tui.widgets.drawing.canvas import Canvas
+from tui.widgets.drawing.fragments import Line, cells, cut, harmless, width_of
 
 if TYPE_CHECKING:
     from engine.result import Headline

@@ -9,8 +9,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.widgets.canvas import ScrollCanvas
-from tui.widgets.fragments import Line, fit_line, plain
+from tui.widgets.drawing.canvas import ScrollCanvas
+from tui.widgets.drawing.fragments import Line, fit_line, plain
 
 
 class PickList(ScrollCanvas, can_focus=True):

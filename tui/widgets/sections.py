@@ -7,9 +7,9 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.widget import Widget
 
-from tui.widgets.canvas import Canvas, Frame
+from tui.widgets.drawing.canvas import Canvas, Frame
+from tui.widgets.drawing.fragments import Line, cells, harmless
 from tui.widgets.focus import focus_first
-from tui.widgets.fragments import Line, cells, harmless
 
 
 class TitleBar(Canvas):

@@ -9,8 +9,8 @@ from textual import events
 from textual.message import Message
 
 from tui.actions import Action, key_text
-from tui.widgets.canvas import Canvas
-from tui.widgets.fragments import Line, cells, cut, harmless, width_of
+from tui.widgets.drawing.canvas import Canvas
+from tui.widgets.drawing.fragments import Line, cells, cut, harmless, width_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from engine.broker_load.readers import KINDS
+from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.view import VIEW
 from engine.reading import HEAD, Source
 from engine.view import NoInput
@@ -242,7 +242,7 @@ def test_nan_in_upstream_json_is_read_and_said(tmp_path: Path) -> None:
 
 def test_broker_list_of_any_width_and_without_a_last_line_end() -> None:
     """The last broker counts though its line has no end, further columns do not matter, exports of this view do."""
-    from engine.broker_load.readers.tabular import CsvRows
+    from engine.broker_load.reading.tabular import CsvRows
 
     def read_rows(data: bytes, *, final: bool) -> tuple[list[int], list[str], int]:
         reading = CsvRows().read(Source("/in/b.csv", "b.csv", T0, len(data)), data, None, final)
@@ -264,7 +264,7 @@ def test_broker_list_of_any_width_and_without_a_last_line_end() -> None:
 
 def test_last_broker_counts_also_where_the_list_is_read_in_two_steps() -> None:
     """The lines before were taken while the file might still grow; the last one comes when nothing follows."""
-    from engine.broker_load.readers.tabular import CsvRows
+    from engine.broker_load.reading.tabular import CsvRows
 
     data = b"broker,host,rack,alive\n1,a,r,true\n7,c,s,true"
     source = Source("/in/b.csv", "b.csv", T0, len(data))

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engine.broker_load.metrics import SAMPLE
+from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.result import Result
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
@@ -242,11 +242,11 @@ def test_windows() -> None:
 
 def test_windows_averages() -> None:
     """Mean, maximum and latest per resource over the windows, upstream's smallest float included."""
-    from engine.broker_load import model
+    from engine.broker_load.cruise_control import load_model
     from engine.view import Context
 
     root = reference("broker-load") / "windows"
-    built = model.build(read(root / "samples.csv"), model.Settings(), Context(now_ms=0), None)
+    built = load_model.build(read(root / "samples.csv"), load_model.Settings(), Context(now_ms=0), None)
     assert built is not None
     total = built.aggregate
     theirs = pl.read_csv(root / "min3_expected_utilization.csv").sort("topic", "partition")

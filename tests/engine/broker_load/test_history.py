@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.broker_load import metrics, model
-from engine.broker_load.scrapes import Scrapes
-from engine.broker_load.tables import INPUTS, METRICS
+from engine.broker_load.cruise_control import load_model
+from engine.broker_load.model.scrapes import Scrapes
+from engine.broker_load.tables import INPUTS, METRICS, raw_metrics
 from engine.inputs import FileInfo, Inputs
 from engine.live.store import Store
 from engine.view import Context
@@ -43,17 +43,17 @@ class Growing:
         """Rows of one broker and moment, of a new file or at the end of one that is there."""
         value = self.random.random
         rows: list[tuple[int, str | None, float, int | None]] = [
-            *((number, None, 1e5 * value(), None) for number in (*metrics.TOTALS, metrics.CPU)),
-            *((number, "tu"[broker - 1], 1e5 * value(), None) for number in metrics.TOPIC),
-            *((metrics.SIZE, topic, 1e9 * value(), 0) for topic in "tu"),
-            *((metrics.NODE_IDLE_SECONDS, None, time / 1000 * value(), cpu) for cpu in range(cpus)),
+            *((number, None, 1e5 * value(), None) for number in (*raw_metrics.TOTALS, raw_metrics.CPU)),
+            *((number, "tu"[broker - 1], 1e5 * value(), None) for number in raw_metrics.TOPIC),
+            *((raw_metrics.SIZE, topic, 1e9 * value(), 0) for topic in "tu"),
+            *((raw_metrics.NODE_IDLE_SECONDS, None, time / 1000 * value(), cpu) for cpu in range(cpus)),
         ]
         frame = pl.DataFrame({
             "time_ms": [time] * len(rows), "host": [f"host-{broker}:7071" if self.counters else None] * len(rows),
             "broker": [None if self.counters else broker] * len(rows), "metric": [row[0] for row in rows],
             "topic": [row[1] for row in rows], "partition": [row[3] for row in rows],
             "value": [time / 1000 + row[2] if self.counters else row[2] / 1e5 for row in rows],
-            "counter": [self.counters and row[0] != metrics.SIZE for row in rows],
+            "counter": [self.counters and row[0] != raw_metrics.SIZE for row in rows],
         }, schema_overrides={"host": pl.String, "broker": pl.Int32, "partition": pl.Int32, "topic": pl.String})  # fmt: skip
         self.store.put(file, {METRICS.name: METRICS.frame(frame)}, frame.height)
         self.infos[file] = FileInfo(file, f"f{file}", f"f{file}", "bench", 0, 0, self.version + 1)
@@ -109,7 +109,7 @@ def test_one_more_scrape_is_not_looked_for_among_all(
     memo: dict[Any, Any] = {}
     for number in range(20):
         made.scrape(100 + number, BROKERS[number % 2], T0 + number // 2 * MINUTE)
-    model.build(made.inputs(), model.Settings(), Context(now_ms=0, memo=memo), None)
+    load_model.build(made.inputs(), load_model.Settings(), Context(now_ms=0, memo=memo), None)
     scrapes: Scrapes = memo["broker-load"].scrapes
     every = Scrapes.every
     looks: list[int] = []
@@ -117,7 +117,7 @@ def test_one_more_scrape_is_not_looked_for_among_all(
     heights = []
     for number in range(20, 28):
         made.scrape(100 + number, BROKERS[number % 2], T0 + number // 2 * MINUTE)
-        model.build(made.inputs(), model.Settings(), Context(now_ms=0, memo=memo), None)
+        load_model.build(made.inputs(), load_model.Settings(), Context(now_ms=0, memo=memo), None)
         assert scrapes.near is not None
         heights.append(scrapes.near.height)
     assert not looks

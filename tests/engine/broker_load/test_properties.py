@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from engine.broker_load import capacity, estimate, failover, goals, regression, topology, windows
-from engine.broker_load.balance import Thresholds
-from engine.broker_load.cluster import RESOURCES, Cluster, sums
-from engine.broker_load.estimate import LeaderValues, Measured
-from engine.broker_load.samples import Weights
-from engine.broker_load.topology import Broker
+from engine.broker_load.cruise_control import goals, regression, replica_loads
+from engine.broker_load.cruise_control.balance import Thresholds
+from engine.broker_load.cruise_control.cluster import RESOURCES, Cluster, sums
+from engine.broker_load.cruise_control.replica_loads import LeaderValues, Measured
+from engine.broker_load.insight import failover
+from engine.broker_load.model import broker_capacity, topology, windows
+from engine.broker_load.model.samples import Weights
+from engine.broker_load.model.topology import Broker
 
 
 @st.composite
@@ -45,9 +47,9 @@ def clusters(draw: st.DrawFn) -> Cluster:
     made = topology.build(frame, known)
     entry = {"broker": [-1], "disk_mb": [1e5], "cpu": [100.0], "cores": [8.0], "nw_in_kbs": [1e4], "nw_out_kbs": [1e4],
              "log_dirs": [None], "doc": [""]}  # fmt: skip
-    capacities = capacity.resolve(pl.DataFrame(entry), made, True)
+    capacities = broker_capacity.resolve(pl.DataFrame(entry), made, True)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
-    loads = estimate.as_upstream(made, values, Weights())
+    loads = replica_loads.as_upstream(made, values, Weights())
     return Cluster(made, capacities, loads, sums(made, loads))
 
 
@@ -127,7 +129,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = estimate.corrected(made, values, Weights(), measured)
+    loads = replica_loads.corrected(made, values, Weights(), measured)
     total = sums(made, loads)
     working = np.zeros(made.brokers, np.bool_)
     active = loads.held & (loads.leads | ~made.offline_replicas)
@@ -138,7 +140,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_goals_are_decided_for_any_cluster(cluster: Cluster) -> None:
-    from engine.broker_load.balance import Thresholds
+    from engine.broker_load.cruise_control.balance import Thresholds
 
     found = goals.verdicts(cluster, Thresholds(), goals.MinLeaders("t0", 1))
     assert len(found) == 17
@@ -230,8 +232,8 @@ def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cl
     values = LeaderValues(*(rng.gamma(2.0, 50.0, made.size) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = estimate.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
-    got = estimate.removed(made, loads, measured.cpu)
+    loads = replica_loads.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
+    got = replica_loads.removed(made, loads, measured.cpu)
     for row, column in np.argwhere(loads.held)[:20].tolist():
         broker = made.replicas[row, column]
         on = loads.held & (made.replicas == broker)

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from engine.broker_load.readers.scrape import instance
+from engine.broker_load.reading.scrape import instance
 from engine.broker_load.tables import INPUTS
 from engine.broker_load.view import VIEW
 from engine.inputs import FILE

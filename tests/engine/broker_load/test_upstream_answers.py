@@ -229,7 +229,7 @@ def test_nan_load_is_refused_as_json_and_printed_as_text(tmp_path: Path) -> None
 
 def test_balancedness_follows_a_real_answer() -> None:
     """The cost formula gives the scores that a real server printed for its goals."""
-    from engine.broker_load.goals import Verdict, balancedness
+    from engine.broker_load.cruise_control.goals import Verdict, balancedness
 
     root = reference("broker-load") / "real" / "amq-streams"
     goals = compute(read(root / "add_broker_dryrun.txt")).tables["answer_goals"]

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from engine.inputs import FILE, FileInfo, Inputs
-from engine.job_heuristics.readers import KINDS
+from engine.job_heuristics.reading.kinds import KINDS
 from engine.job_heuristics.tables import INPUTS
 from engine.problems import Problem
 from engine.reading import Source

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.readers import HISTORY, KINDS
+from engine.job_heuristics.reading.kinds import HISTORY, KINDS
 from engine.job_heuristics.view import VIEW
 from engine.parameters import Attachment
 from engine.problems import Problem

@@ -10,8 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from engine.job_heuristics import beyond, cost, gates, rules, series
+from engine.job_heuristics.dr_elephant import rules
+from engine.job_heuristics.insight import cost, severity_rules
+from engine.job_heuristics.model import series
 from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.result import insights
 from engine.job_heuristics.view import VIEW
 from engine.live.session import LiveSettings, Session
 from engine.view import Context
@@ -32,7 +35,7 @@ def compute(inputs, memo=None, **parameters):
 
 
 def test_default_limits_are_those_of_the_rules():
-    found, wanted = beyond.limits_of(rules.DEFAULT, 64 * 2**20), gates.default_limits()
+    found, wanted = insights.limits_of(rules.DEFAULT, 64 * 2**20), severity_rules.default_limits()
     assert found.keys() == wanted.keys()
     for key, limits in wanted.items():
         assert found[key] == pytest.approx(limits), key
@@ -104,7 +107,7 @@ def test_explained_agrees_with_the_verdicts(inputs):
         strip = found.detail.listing.filter(pl.col("job_id") == job)["strip"][0]
         assert len(strip) == len(found.detail.heuristics) == 13
         for name, severity in verdicts.select("heuristic", "severity").iter_rows():
-            assert strip[found.detail.heuristics.index(name)] == beyond.LETTERS[severity]
+            assert strip[found.detail.heuristics.index(name)] == insights.LETTERS[severity]
 
 
 def test_strip_counts_and_costs_cover_all_jobs(inputs):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics import certainty, facts, gates
+from engine.job_heuristics.insight import certainty, job_arrays, severity_rules
 from tests.engine.job_heuristics.jobs import BASE, model, task
 
-LIMITS = gates.default_limits()
+LIMITS = severity_rules.default_limits()
 
 
 def running(finished, ages, planned, seconds=60, side="map", **row):
@@ -18,7 +18,7 @@ def running(finished, ages, planned, seconds=60, side="map", **row):
     tasks = [task(side, 10, t) for t in finished]
     tasks += [task(side, now - a, 0, state="RUNNING") for a in ages]
     counts = {"maps": planned, "reduces": 0} if side == "map" else {"maps": 0, "reduces": planned}
-    found = facts.job(
+    found = job_arrays.job(
         model(tasks, state="RUNNING", finish_ms=None, last_event_ms=BASE + now * 1000, **{**counts, **row})
     )
     assert found is not None
@@ -30,7 +30,7 @@ def outlook(job, name, **more):
 
 
 def test_a_finished_job_is_certain():
-    job = facts.job(model([task("map", 10, 50) for _ in range(60)]))
+    job = job_arrays.job(model([task("map", 10, 50) for _ in range(60)]))
     assert job is not None
     found = outlook(job, "Mapper Time")
     assert (found.level, found.floor, found.ceiling, found.status, found.chance[1]) == (1, 1, 1, "certain", 1.0)
@@ -103,7 +103,7 @@ def test_arrival_without_evidence_says_so():
     assert certainty.arrival(running([], [50] * 10, planned=100)).middle is None
     waiting = certainty.arrival(running([100] * 4, [5], planned=5, reduces=3))
     assert waiting.low is not None and waiting.middle is None and "no reducer" in waiting.words
-    ended = facts.job(model([task("map", 10, 50)]))
+    ended = job_arrays.job(model([task("map", 10, 50)]))
     assert ended is not None and certainty.arrival(ended).words == "the job has ended"
 
 
@@ -126,9 +126,9 @@ def test_bounds_hold_whatever_the_rest_does(finished, ages, more, side):
         tasks = [task(side, 10, t) for t in finished]
         tasks += [task(side, 10, a + rest) for a in ages] + [task(side, 10, 1 + rest) for _ in range(more)]
         counts = {"maps": planned, "reduces": 0} if side == "map" else {"maps": 0, "reduces": planned}
-        done = facts.job(model(tasks, **counts))
+        done = job_arrays.job(model(tasks, **counts))
         assert done is not None
-        final = {t.heuristic: int(t.levels()[0]) for t in gates.trees(done, LIMITS)}
+        final = {t.heuristic: int(t.levels()[0]) for t in severity_rules.trees(done, LIMITS)}
         for found in certainty.outlooks(job, LIMITS, copies=5):
             word = "Mapper" if side == "map" else "Reducer"
             if found.heuristic in (f"{word} Time", f"{word} Skew", f"{word} Memory"):

@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.changes import Changes, rows_of, spliced
+from engine.job_heuristics.model.changes import Changes, rows_of, spliced
 
 NAMES = [f"job_{n}" for n in range(24)]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics import cost
+from engine.job_heuristics.insight import cost
 from tests.engine.job_heuristics.jobs import model, task, together
 
 

@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from engine.job_heuristics import history_fast, readers
-from engine.job_heuristics.history_fast import Known
-from engine.job_heuristics.readers import HISTORY
+from engine.job_heuristics.reading import history_fast, kinds
+from engine.job_heuristics.reading.history_fast import Known
+from engine.job_heuristics.reading.kinds import HISTORY
 from engine.live.store import Store
 from engine.reading import Reading, Source
 from sample_data.job_heuristics import writer
@@ -21,7 +21,7 @@ def text() -> bytes:
 
 
 def read(data: bytes, patterns: bool, monkeypatch: pytest.MonkeyPatch) -> Reading:
-    monkeypatch.setattr(readers, "PATTERNS", patterns)
+    monkeypatch.setattr(kinds, "PATTERNS", patterns)
     return HISTORY.read(Source("/d/x.jhist", "x.jhist", 0, len(data)), data, None, True)
 
 
@@ -107,7 +107,7 @@ def test_many_files_share_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_odd_files_do_not_teach_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     known = Known()
-    monkeypatch.setattr(readers, "_KNOWN", known)
+    monkeypatch.setattr(kinds, "_KNOWN", known)
     for number in range(40):
         read(text().replace(b'"displayName"', b'"display%d"' % number), True, monkeypatch)
     assert all(len(patterns) <= 8 for patterns in known.patterns.values())

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics import facts, gates, upkeep, whatif, why
+from engine.job_heuristics.insight import decision, job_arrays, severity_rules, whatif
+from engine.job_heuristics.model import upkeep
 from engine.view import Context
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
 from tests.reference import reference
 
-LIMITS = gates.default_limits()
+LIMITS = severity_rules.default_limits()
 WORDS = ("None", "Low", "Moderate", "Severe", "Critical")
 
 
@@ -49,10 +50,10 @@ def test_every_numeric_verdict_and_metric_equals_upstream():
     found_model = upstream_model()
     seen = 0
     for expected in expectations():
-        job = facts.job(found_model.job(expected["job_id"]))
+        job = job_arrays.job(found_model.job(expected["job_id"]))
         if job is None or job.running:
             continue
-        levels = {t.heuristic: WORDS[int(t.levels()[0])] for t in gates.trees(job, LIMITS)}
+        levels = {t.heuristic: WORDS[int(t.levels()[0])] for t in severity_rules.trees(job, LIMITS)}
         for heuristic in expected["heuristics"]:
             if heuristic["name"] in levels:
                 assert levels[heuristic["name"]] == heuristic["severity"], (expected["tag"], heuristic["name"])
@@ -71,18 +72,18 @@ def test_every_numeric_verdict_and_metric_equals_upstream():
 def test_a_prediction_without_change_is_the_job_for_every_upstream_job():
     found_model = upstream_model()
     for job_id in found_model.jobs["job_id"].to_list():
-        job = facts.job(found_model.job(job_id))
+        job = job_arrays.job(found_model.job(job_id))
         assert job is not None
         found = whatif.predict(job, whatif.Scenario(), LIMITS)
         assert found.metrics == whatif.metrics(job), job_id
 
 
 def why_of(job, name):
-    return next(why.explain(t) for t in gates.trees(job, LIMITS) if t.heuristic == name)
+    return next(decision.explain(t) for t in severity_rules.trees(job, LIMITS) if t.heuristic == name)
 
 
 def job_of(tasks, **more):
-    found = facts.job(model(tasks, **more))
+    found = job_arrays.job(model(tasks, **more))
     assert found is not None
     return found
 
@@ -115,11 +116,11 @@ def test_best_and_worst_levels_say_so():
 
 
 def test_amounts():
-    assert why.amount(24_000, "ms") == "0.4 min"
-    assert why.amount(600, "ms") == "0.60 s"
-    assert why.amount(1.5 * MB, "bytes") == "1.5 MB" and why.amount(3, "bytes/s") == "3 bytes/s"
-    assert why.amount(float("inf"), "") == "infinite" and why.amount(float("nan"), "") == "undefined"
-    assert why.amount(1, "tasks") == "1 task"
+    assert decision.amount(24_000, "ms") == "0.4 min"
+    assert decision.amount(600, "ms") == "0.60 s"
+    assert decision.amount(1.5 * MB, "bytes") == "1.5 MB" and decision.amount(3, "bytes/s") == "3 bytes/s"
+    assert decision.amount(float("inf"), "") == "infinite" and decision.amount(float("nan"), "") == "undefined"
+    assert decision.amount(1, "tasks") == "1 task"
 
 
 numbers = st.integers(0, 2**40)
@@ -148,8 +149,8 @@ def arrays_job(rows):
 @given(sides)
 def test_moving_the_deciding_limit_changes_the_level(rows):
     """Each limit that decides really holds the verdict: with it one level stricter the verdict would differ or tie."""
-    for tree in gates.trees(arrays_job(rows), LIMITS):
-        found = why.explain(tree)
+    for tree in severity_rules.trees(arrays_job(rows), LIMITS):
+        found = decision.explain(tree)
         assert found.level == int(tree.levels()[0])
         assert found.margin >= 0
         if tree.measured:
@@ -163,8 +164,8 @@ def test_moving_the_deciding_limit_changes_the_level(rows):
 @given(sides, st.integers(1, 5))
 def test_unit_weights_are_the_tasks_themselves(rows, copies):
     job = arrays_job(rows)
-    plain = gates.trees(job, LIMITS)
-    ones = [gates.Sample(side, np.ones((copies, len(rows)))) for side in job.sides]
-    for a, b in zip(plain, gates.trees(job, LIMITS, *ones), strict=True):
+    plain = severity_rules.trees(job, LIMITS)
+    ones = [severity_rules.Sample(side, np.ones((copies, len(rows)))) for side in job.sides]
+    for a, b in zip(plain, severity_rules.trees(job, LIMITS, *ones), strict=True):
         if a.heuristic != "Mapper Speed":  # weighted copies take the lower median
             assert (b.levels() == a.levels()[0]).all()

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from engine.inputs import Inputs
-from engine.job_heuristics import upkeep
-from engine.job_heuristics.grown import Grown, Refused
+from engine.job_heuristics.model import upkeep
+from engine.job_heuristics.model.grown import Grown, Refused
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings

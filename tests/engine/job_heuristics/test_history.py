@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics import advice, facts, gates, history
+from engine.job_heuristics.insight import advice, history, job_arrays, severity_rules
 from engine.job_heuristics.tables import CONF_MODEL, JOBS
 from tests.engine.job_heuristics.jobs import model, task
 
@@ -112,7 +112,7 @@ def test_conf_difference_leaves_out_what_always_differs():
 
 
 def test_advice_carries_the_jobs_numbers():
-    job = facts.job(
+    job = job_arrays.job(
         model(
             [task("map", 10, 45, size=64 * 2**20, pmem_mb=700) for _ in range(600)]
             + [task("reduce", 20, 300, shuffle=250, sort=10) for _ in range(5)]
@@ -125,11 +125,11 @@ def test_advice_carries_the_jobs_numbers():
     assert "slowstart" in advice.advice("Shuffle & Sort", 2, job) and "4.2 min" in advice.advice(
         "Shuffle & Sort", 2, job
     )
-    names = [t.heuristic for t in gates.trees(job, gates.default_limits())]
+    names = [t.heuristic for t in severity_rules.trees(job, severity_rules.default_limits())]
     for name in [*names, "Exception", "Distributed Cache Limit", "Job Queue Limit", "No Data Received"]:
         for level in range(5):
             assert advice.advice(name, level, job).endswith(".")
-    empty = facts.job(model([]))
+    empty = job_arrays.job(model([]))
     assert empty is not None
     assert all(advice.advice(name, 3, empty) for name in names)
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics import phases
+from engine.job_heuristics.insight import phases
 
 BASE = 1_700_000_000_000
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics import cost, facts, gates, recommend, rollup, whatif
-from engine.job_heuristics.settings import ADVICE_KEYS
+from engine.job_heuristics.insight import cost, job_arrays, recommend, rollup, severity_rules, whatif
+from engine.job_heuristics.model.job_conf import ADVICE_KEYS
 from engine.job_heuristics.tables import JOBS
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
-LIMITS = gates.default_limits()
+LIMITS = severity_rules.default_limits()
 
 
 def advice(job_model):
@@ -27,8 +27,8 @@ def test_container_from_the_99_percent_and_head_room():
     assert found["saving_mb_s"] == (8192 - 1536) * 4000
     assert (found["severity_now"], found["severity_after"]) == ("CRITICAL", "NONE")
     assert "-Xmx1228m" in found["text"] and "1,000 MB" in found["text"]
-    predicted = whatif.predict(facts.job(job), whatif.Scenario(map_mb=1536), LIMITS)
-    assert whatif.metrics(facts.job(job)).used_mb_s - predicted.metrics.used_mb_s == found["saving_mb_s"]
+    predicted = whatif.predict(job_arrays.job(job), whatif.Scenario(map_mb=1536), LIMITS)
+    assert whatif.metrics(job_arrays.job(job)).used_mb_s - predicted.metrics.used_mb_s == found["saving_mb_s"]
     assert not predicted.warnings
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
+from engine.job_heuristics.model.upkeep import assemble
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.upkeep import assemble
 from engine.job_heuristics.view import VIEW
 from engine.result import Result
 from engine.view import Context

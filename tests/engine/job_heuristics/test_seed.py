@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.display import clock, factor, java_double, percent, size, span
+from engine.job_heuristics.dr_elephant.display import clock, factor, java_double, percent, size, span
+from engine.job_heuristics.dr_elephant.heuristics import Judge, rows
+from engine.job_heuristics.dr_elephant.rules import DEFAULT, evaluate, limits
+from engine.job_heuristics.dr_elephant.side_stats import Segments
+from engine.job_heuristics.dr_elephant.verdict_tables import sides_of
+from engine.job_heuristics.model.upkeep import assemble
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.results import sides_of
-from engine.job_heuristics.rules import DEFAULT, evaluate, limits
-from engine.job_heuristics.sides import Segments
-from engine.job_heuristics.upkeep import assemble
-from engine.job_heuristics.verdicts import Judge, rows
 from engine.job_heuristics.view import VIEW
 from engine.result import Result
 from engine.view import Context

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics import skew
+from engine.job_heuristics.insight import skew
 
 values = st.lists(st.floats(0, 1e12, allow_nan=False), min_size=1, max_size=40)
 

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics import facts, gates
-from engine.job_heuristics.whatif import Scenario, makespan, metrics, peak_slots, predict
+from engine.job_heuristics.insight import job_arrays, severity_rules
+from engine.job_heuristics.insight.whatif import Scenario, makespan, metrics, peak_slots, predict
 from tests.engine.job_heuristics.jobs import MB, model, task
 
-LIMITS = gates.default_limits()
+LIMITS = severity_rules.default_limits()
 
 
 def job_of(tasks, conf=None, **row):
-    found = facts.job(model(tasks, conf=conf, **row))
+    found = job_arrays.job(model(tasks, conf=conf, **row))
     assert found is not None
     return found
 
@@ -40,7 +40,7 @@ def test_the_empty_scenario_changes_nothing():
     job = job_of([*short_maps(60), task("reduce", 100, 300, shuffle=120, sort=5)])
     found = predict(job, Scenario(), LIMITS)
     assert found.metrics == metrics(job) and not found.assumptions and not found.warnings
-    assert found.levels == {t.heuristic: int(t.levels()[0]) for t in gates.trees(job, LIMITS)}
+    assert found.levels == {t.heuristic: int(t.levels()[0]) for t in severity_rules.trees(job, LIMITS)}
 
 
 def test_larger_splits_heal_short_maps():

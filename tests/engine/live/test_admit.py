@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import engine.live.follow as follow
+import engine.live.ingest.follower as follow
 from engine.live.session import Session
 from engine.reading import Reading, Source
 from tests.engine.live.fake import FakeView, Log, doc, fresh, line, rows, settings

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import engine.live.follow as follow
-import engine.live.tail as tail
+import engine.live.ingest.file_content as tail
+import engine.live.ingest.follower as follow
 from engine.live.session import Session
 from tests.engine.live.fake import doc, docs, fresh, keys, kinds, line, pack, rows, session, values, view_of
 

@@ -17,11 +17,12 @@ import polars as pl
 import pytest
 
 from engine.inputs import FILE
-from engine.job_heuristics.readers import HISTORY, History
+from engine.job_heuristics.reading.kinds import HISTORY, History
 from engine.job_heuristics.view import VIEW
-from engine.live import crew, session, tail, worker
+from engine.live import crew, session, worker
 from engine.live.crew import Board, Crew, module_of
-from engine.live.look import Look
+from engine.live.files.first_look import Look
+from engine.live.ingest import file_content
 from engine.live.options import LiveSettings
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
@@ -180,8 +181,8 @@ def large_bytes(request: pytest.FixtureRequest) -> bytes:
 @pytest.fixture
 def large(tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One history that is larger than all else."""
-    monkeypatch.setattr(tail, "WHOLE", 1 << 16)
-    monkeypatch.setattr(tail, "EAGER", 1 << 16)
+    monkeypatch.setattr(file_content, "WHOLE", 1 << 16)
+    monkeypatch.setattr(file_content, "EAGER", 1 << 16)
     root = tmp_path / "large"
     root.mkdir()
     (root / "b.jhist").write_bytes(large_bytes)
@@ -406,7 +407,7 @@ def test_a_helper_ends_with_its_session(root: Path, number: signal.Signals) -> N
 import os, time
 from engine.live import crew
 from engine.live.options import LiveSettings
-from engine.live.look import Look
+from engine.live.files.first_look import Look
 look = Look([{str(root)!r}], LiveSettings())
 files = [(path, {str(root)!r}, stat) for path, stat in look.changes.changed.items()]
 made = crew.start(files, ["engine.job_heuristics.view"], look.settings, final=True)

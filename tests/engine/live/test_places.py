@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import engine.live.follow as follow
-import engine.live.tail as tail
+import engine.live.ingest.file_content as tail
+import engine.live.ingest.follower as follow
 from engine.live.session import Session
 from tests.engine.live.fake import FakeView, keys, kinds, line, session, values
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-import engine.live.follow as follow
-import engine.live.scan as scan
+import engine.live.files.scan as scan
+import engine.live.ingest.follower as follow
 from engine.inputs import Inputs
 from engine.live.session import Session
 from tests.engine.live.fake import doc, fresh, line, rows, session

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.live import recall
-from engine.live.look import Look
-from engine.live.recall import Recall
+from engine.live.cache import recall
+from engine.live.cache.recall import Recall
+from engine.live.files.first_look import Look
 from engine.live.session import Session
 from engine.problems import Problem
 from engine.result import Finding, Headline, Result

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import engine.live.follow as follow
-import engine.live.scan as scanning
-import engine.live.tail as tail
+import engine.live.files.scan as scanning
+import engine.live.ingest.file_content as tail
+import engine.live.ingest.follower as follow
 from engine.live.session import Session
 from tests.engine.live.fake import FakeView, doc, docs, fresh, keys, kinds, line, rows, session, values
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import engine.live.scan as scan
+import engine.live.files.scan as scan
+from engine.live.files.watch import Watcher
 from engine.live.options import LiveSettings
-from engine.live.watch import Watcher
 from tests.engine.live.fake import Calm, line, until
 
 

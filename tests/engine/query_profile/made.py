@@ -9,7 +9,7 @@ import polars as pl
 
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.parameters import parse
-from engine.query_profile.readers import KINDS
+from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.view import VIEW
 from engine.reading import HEAD, Reading, Source
 from engine.result import Result

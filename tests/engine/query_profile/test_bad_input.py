@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.query_profile.readers import KINDS
-from engine.query_profile.wlr_csv import go_number
+from engine.query_profile.reading.kinds import KINDS
+from engine.query_profile.reading.wlr_csv import go_number
 from engine.reading import Source
 from tests.engine.query_profile.made import MTIME, compute, kinds, read, recognised
 from tests.reference import reference

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.query_profile.carried import carry
-from engine.query_profile.choices import QueryProfileParameters
-from engine.query_profile.design import Recipe
-from engine.query_profile.fits import Fits
+from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight.stale_fit import carry
+from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.view import VIEW
-from engine.query_profile.workload import ClassInfo, Workload
+from engine.query_profile.workloads.workload import ClassInfo, Workload
 from engine.result import Result
 from engine.view import Context
 from tests.engine.query_profile.made import inputs

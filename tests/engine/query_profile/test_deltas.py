@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.parameters import parse
-from engine.query_profile import profile, whatif
+from engine.query_profile.insight import whatif
 from engine.query_profile.view import VIEW
+from engine.query_profile.workloads import profile
 from engine.view import Context
 from tests.engine.query_profile.made import compute, folder, inputs, kinds
 from tests.reference import reference
@@ -317,7 +318,7 @@ def test_a_change_of_costs_between_two_windows_shows() -> None:
 
 
 def _work() -> profile.Workload:
-    from engine.query_profile.sources import gather
+    from engine.query_profile.workloads.sources import gather
     from engine.view import Context
     from tests.engine.query_profile.made import inputs
 
@@ -371,8 +372,8 @@ def test_an_appended_row_changes_nothing_but_adds() -> None:
     """With the memo of a session the result is that of a fresh one."""
     from engine.inputs import FileInfo, Inputs
     from engine.parameters import parse
+    from engine.query_profile.reading.wlr_csv import WlrCsv
     from engine.query_profile.view import VIEW
-    from engine.query_profile.wlr_csv import WlrCsv
     from engine.reading import Source
     from engine.view import Context
     from tests.engine.query_profile.made import inputs

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.query_profile import elbow, shrinkage
-from engine.query_profile.attribution import attribute
-from engine.query_profile.design import Recipe
+from engine.query_profile.estimators import elbow, shrinkage
+from engine.query_profile.estimators.attribution import attribute
+from engine.query_profile.estimators.design import Recipe
 from tests.bench._query_scenarios import Draw, error, workload
 
 UNKNOWN = np.full(720, np.nan)

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from engine.query_profile import nonnegative, residuals
-from engine.query_profile.attribution import attribute
-from engine.query_profile.design import Recipe
-from engine.query_profile.fits import Fits
-from engine.query_profile.workload import ClassInfo, Workload
+from engine.query_profile.estimators import residuals
+from engine.query_profile.estimators.attribution import attribute
+from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.insight.fits import Fits
+from engine.query_profile.workloads.workload import ClassInfo, Workload
+from engine.stats import nonnegative
 from engine.view import Context
 from tests.bench._query_scenarios import with_calls
 from tests.engine.query_profile.made import compute, folder

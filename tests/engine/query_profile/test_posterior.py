@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.query_profile import posterior, shift, shrinkage
-from engine.query_profile.attribution import attribute
-from engine.query_profile.design import Recipe
+from engine.query_profile.estimators import posterior, shrinkage, time_lag
+from engine.query_profile.estimators.attribution import attribute
+from engine.query_profile.estimators.design import Recipe
 from tests.bench._query_scenarios import error, plain_methods, scenario
 
 UNKNOWN = np.full(720, np.nan)
@@ -44,9 +44,9 @@ def test_a_lag_the_other_way_has_the_other_sign() -> None:
     x = rng.gamma(3, 1e5, (300, 6))
     work = x @ np.array([0.2, 0.9, 0.5, 0.7, 0.1, 1.1])
     y = (0.7 * work + 0.3 * np.r_[work[1:], work[-1]]) * rng.normal(1, 0.01, 300)
-    assert shift.find(x, None, y, np.full(300, np.nan)).share == pytest.approx(-0.3, abs=0.03)
-    assert shift.find(x, None, work * rng.normal(1, 0.05, 300), np.full(300, np.nan)) == shift.NONE
-    assert shift.find(x[:20], None, y[:20], np.full(20, np.nan)) == shift.NONE
+    assert time_lag.find(x, None, y, np.full(300, np.nan)).share == pytest.approx(-0.3, abs=0.03)
+    assert time_lag.find(x, None, work * rng.normal(1, 0.05, 300), np.full(300, np.nan)) == time_lag.NONE
+    assert time_lag.find(x[:20], None, y[:20], np.full(20, np.nan)) == time_lag.NONE
 
 
 def test_past_the_elbow_waiting_is_not_taken_for_work() -> None:
@@ -71,7 +71,7 @@ def test_nothing_is_remedied_where_nothing_is_wrong(name: str) -> None:
     found = attribute(case.x, None, case.y, np.full(len(case.y), np.nan), Recipe(sampled=False))
     assert not (found.elbow and found.elbow.found)
     assert not (found.broken and found.broken.row > 0)
-    assert found.shift == shift.NONE
+    assert found.shift == time_lag.NONE
 
 
 def test_draws_are_the_same_for_the_same_seed_and_near_for_another() -> None:

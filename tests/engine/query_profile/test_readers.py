@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.query_profile import listing
-from engine.query_profile.fingerprint import LABEL, fingerprint, label, verb
-from engine.query_profile.instants import instant_ms, name_instant_ms, name_stem
-from engine.query_profile.readers import KINDS
-from engine.query_profile.wlr_csv import WlrCsv
-from engine.query_profile.workload import ClassInfo
+from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
+from engine.query_profile.reading.fingerprint import LABEL, fingerprint, label, verb
+from engine.query_profile.reading.kinds import KINDS
+from engine.query_profile.reading.wlr_csv import WlrCsv
+from engine.query_profile.result import listing
+from engine.query_profile.workloads.workload import ClassInfo
 from engine.reading import Source
 from tests.engine.query_profile.made import MTIME, compute, folder, kinds, read, recognised
 from tests.reference import reference

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.parameters import Attachment, parse
 from engine.query_profile.view import VIEW
-from engine.query_profile.wlr import Moments, Sums, quality
+from engine.query_profile.wlr.regression import Moments, Sums, quality
 from tests.engine.query_profile.made import compute, folder, kinds, recognised
 from tests.reference import reference
 

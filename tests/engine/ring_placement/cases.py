@@ -13,9 +13,9 @@ import polars as pl
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem, fold
 from engine.reading import HEAD, Source
-from engine.ring_placement.hashing import hex16, xxh64, xxh64_each
-from engine.ring_placement.keys import FINGERPRINT, FIXED, SPREAD, Keys
-from engine.ring_placement.ring import Member
+from engine.ring_placement.pyroscope.hashing import hex16, xxh64, xxh64_each
+from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Keys
+from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.view import VIEW
 from tests.reference import reference
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from engine.formats import protobuf, snappy
 from engine.reading import Source
-from engine.ring_placement import messages
-from engine.ring_placement.explain import BadKey, parse_key
-from engine.ring_placement.hashing import xxh64
+from engine.ring_placement.insight.explain import BadKey, parse_key
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.readers import KINDS, epoch_ns
-from engine.ring_placement.ring import Member
+from engine.ring_placement.pyroscope.hashing import xxh64
+from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.reading import messages
+from engine.ring_placement.reading.kinds import KINDS, epoch_ns
 from engine.ring_placement.view import VIEW
 from engine.view import Context, NoInput
 from tests.engine.ring_placement.cases import inputs, page, raw, table
@@ -307,10 +307,10 @@ def test_hostile_text_is_clean_and_still_hashed_as_written() -> None:
     result = result_of({"ring.json": page(THREE), "l.csv": loads})
     row = result.tables["placements"].row(0, named=True)
     assert "\x1b" not in row["tenant"] and "\u202e" not in row["tenant"]
-    from engine.ring_placement.sources import build_keys, gather
+    from engine.ring_placement.reading.sources import build_keys, gather
 
     cluster = gather(inputs({"ring.json": page(THREE), "l.csv": loads}), "", "auto", None)
-    from engine.ring_placement.ring import Ring
+    from engine.ring_placement.pyroscope.ring import Ring
 
     keys, _ = build_keys(cluster, Ring.of(THREE))
     assert int(keys.tenant_hash[0]) == xxh64(name)
@@ -322,7 +322,7 @@ def test_hostile_text_is_clean_and_still_hashed_as_written() -> None:
 
 
 def test_impossible_rates_in_protobuf() -> None:
-    from engine.ring_placement.distribution import DatasetStats, DistributionStats
+    from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats
 
     stats = DistributionStats(
         (

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from engine.ring_placement.allocator import Allocator
-from engine.ring_placement.balancing import decide
-from engine.ring_placement.distribution import (
+from engine.ring_placement.pyroscope.allocator import Allocator
+from engine.ring_placement.pyroscope.balancing import decide
+from engine.ring_placement.pyroscope.distribution import (
     DatasetStats,
     DistributionStats,
     StatsTracker,
     integer_mean,
     integer_std_dev,
 )
-from engine.ring_placement.ewma import Rate
-from engine.ring_placement.limits import DEFAULTS, Limits, Rule, parse_limits
-from engine.ring_placement.messages import placement_rules, placement_stats, write_rules, write_stats
-from engine.ring_placement.ruler import Ruler, Rules
+from engine.ring_placement.pyroscope.ewma import Rate
+from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule, parse_limits
+from engine.ring_placement.pyroscope.ruler import Ruler, Rules
+from engine.ring_placement.reading.messages import placement_rules, placement_stats, write_rules, write_stats
 from tests.engine.ring_placement.cases import load, raw
 
 SECOND = 10**9

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.ring_placement import hashing, prng, subrings
-from engine.ring_placement.keys import JumpTable
+from engine.ring_placement.pyroscope import hashing, prng, subrings
+from engine.ring_placement.pyroscope.keys import JumpTable
 from tests.engine.ring_placement.cases import digest, load
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.ring_placement.failover import left, mask, reroute, transient
-from engine.ring_placement.hashing import fingerprint, hex16
-from engine.ring_placement.keys import SPREAD, place
-from engine.ring_placement.ring import Member, Ring
-from engine.ring_placement.subrings import candidate_positions, first_distinct
+from engine.ring_placement.pyroscope.hashing import fingerprint, hex16
+from engine.ring_placement.pyroscope.keys import SPREAD, place
+from engine.ring_placement.pyroscope.ring import Member, Ring
+from engine.ring_placement.pyroscope.subrings import candidate_positions, first_distinct
+from engine.ring_placement.scenarios.failover import left, mask, reroute, transient
 from tests.engine.ring_placement.cases import (
     dataset_rows,
     digest,

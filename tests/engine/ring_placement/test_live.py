@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.live.session import Session
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.ring import Member
+from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.view import VIEW
 from sample_data.ring_placement.live import LOST, RESTART, steps
 from tests.engine.ring_placement.cases import page

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ring_placement.hashing import xxh64_column, xxh64_each
-from engine.ring_placement.listing import _largest
-from engine.ring_placement.sources import _distinct, _leaders
+from engine.ring_placement.pyroscope.hashing import xxh64_column, xxh64_each
+from engine.ring_placement.reading.sources import _distinct, _leaders
+from engine.ring_placement.result.listing import _largest
 
 NAMES = st.one_of(st.none(), st.sampled_from(["", "a", "b", "service-1", "ünïcödé", "a longer name than a view holds"]))
 
@@ -34,7 +34,7 @@ def test_equal_hashes_share_one_leader_even_where_all_begin_in_one_slot(values: 
 
 
 def test_rows_whose_hashes_are_equal_are_still_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.ring_placement import sources
+    from engine.ring_placement.reading import sources
 
     frame = pl.DataFrame({"tenant": ["a", "b", "a", None], "dataset": ["x", "x", "x", "x"]})
     monkeypatch.setattr(sources, "_row_hashes", lambda f: np.zeros(f.height, dtype=np.uint64))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.parameters import parse
-from engine.ring_placement.limits import DEFAULTS
-from engine.ring_placement.messages import block_footer, write_block
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.sources import gather
+from engine.ring_placement.pyroscope.limits import DEFAULTS
+from engine.ring_placement.reading.messages import block_footer, write_block
+from engine.ring_placement.reading.sources import gather
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.engine.ring_placement.cases import DAY_MS, digest, inputs, load, raw

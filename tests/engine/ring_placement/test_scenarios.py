@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.parameters import BadOption, parse
-from engine.ring_placement.alternatives import bounded, compare, maglev_table, mix, rendezvous
-from engine.ring_placement.failover import departed, failing, left, mask, taken_over, transient
-from engine.ring_placement.hashing import xxh64_each
-from engine.ring_placement.keys import Keys, Placement, place, weigh
+from engine.ring_placement.insight.alternatives import bounded, compare, maglev_table, mix, rendezvous
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_size
-from engine.ring_placement.ring import Member, Ring
-from engine.ring_placement.scenario import best_next_id, cascade, padded, scaled
-from engine.ring_placement.sweep import every_node, every_pair, random_sets, scenarios, taking, worst_case
+from engine.ring_placement.pyroscope.hashing import xxh64_each
+from engine.ring_placement.pyroscope.keys import Keys, Placement, place, weigh
+from engine.ring_placement.pyroscope.ring import Member, Ring
+from engine.ring_placement.scenarios.failover import departed, failing, left, mask, taken_over, transient
+from engine.ring_placement.scenarios.scenario import best_next_id, cascade, padded, scaled
+from engine.ring_placement.scenarios.sweep import every_node, every_pair, random_sets, scenarios, taking, worst_case
 from engine.ring_placement.view import VIEW
 from engine.view import Cancelled, Context
 from tests.engine.ring_placement.cases import inputs, members, page, table
@@ -467,9 +467,9 @@ def test_memory_changes_nothing() -> None:
 
 def test_the_reference_loads_through_the_view() -> None:
     """The report itself gives the reference totals, with limits that come from stored rules."""
-    from engine.ring_placement.limits import Rule
-    from engine.ring_placement.messages import write_rules
-    from engine.ring_placement.ruler import Rules
+    from engine.ring_placement.pyroscope.limits import Rule
+    from engine.ring_placement.pyroscope.ruler import Rules
+    from engine.ring_placement.reading.messages import write_rules
     from tests.engine.ring_placement.cases import load
 
     for case in load("failure_loads.json").values():
@@ -520,7 +520,7 @@ def test_shards_without_load_are_not_called_rejected() -> None:
 
 
 def test_distinct_rows() -> None:
-    from engine.ring_placement.sources import _distinct
+    from engine.ring_placement.reading.sources import _distinct
 
     frame = pl.DataFrame({"a": ["x", "y", "x", None, "x", None], "b": [1, 1, 1, 2, 2, 2]})
     distinct, rows = _distinct(frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.run_comparison.samples import Added, Side, pool
+from engine.run_comparison.runs.samples import Added, Side, pool
 
 Run = list[tuple[int, float]]
 """Metric and value of each value of one run, in sample order."""

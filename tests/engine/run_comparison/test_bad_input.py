@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.reading import Source
-from engine.run_comparison import godecode
-from engine.run_comparison.readers import READERS
+from engine.run_comparison.reading import go_json
+from engine.run_comparison.reading.kinds import READERS
 from engine.view import NoInput
 from tests.engine.run_comparison.folder import TABLES, compute
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
@@ -110,7 +110,7 @@ def test_field_names_match_in_any_case_and_map_keys_exactly(tmp_path: Path) -> N
 
 def test_the_last_of_two_equal_keys_wins() -> None:
     text = b'{"dataItems": [{"data": {"Perc50": 1, "Perc50": 2}, "labels": {"Verb": "A", "Verb": "B"}}]}'
-    for found in (godecode.decode(text), godecode._slow(text)):
+    for found in (go_json.decode(text), go_json._slow(text)):
         assert (found.items[0].data, found.items[0].labels["Verb"], found.refused) == ({"Perc50": 2.0}, "B", "")
 
 
@@ -123,7 +123,7 @@ def test_the_last_of_two_equal_keys_wins() -> None:
     ],
 )  # fmt: skip
 def test_count_labels_parse_as_go_parses_them(text: str, number: int | None) -> None:
-    assert godecode.go_atoi(text) == number
+    assert go_json.go_atoi(text) == number
 
 
 @pytest.mark.parametrize(("count", "kept"), [("9", 3), ("10", 4), ("", 4), ("12.0", 3), ("010", 4), ("9" * 20, 3)])
@@ -230,7 +230,7 @@ def test_no_reader_ever_raises(data: bytes, number: int, final: bool) -> None:
 def test_every_cut_of_a_good_file_is_told(at: int) -> None:
     data = GOOD.encode()
     cut = data[: min(at, len(data) - 1)]
-    found = godecode.decode(cut)
+    found = go_json.decode(cut)
     assert found.bad
     assert found.cut
     assert found.items == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.run_comparison.samples import Samples
-from engine.run_comparison.upstream import moments
+from engine.run_comparison.perf_tests.comparison import moments
+from engine.run_comparison.runs.samples import Samples
 from engine.stats.ranks import merge, merge_sorted
 from tests.engine.run_comparison.sides import side_of
 

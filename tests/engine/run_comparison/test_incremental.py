@@ -11,7 +11,7 @@ import pytest
 
 from engine.live.session import LiveSettings, Session
 from engine.result import Result
-from engine.run_comparison import ordered, resampling
+from engine.run_comparison.insight import ordered, resampling
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.view import VIEW
 from engine.stats import balls

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.run_comparison import ordered
-from engine.run_comparison import ranked as module
-from engine.run_comparison.evidence import Evidence, gather
-from engine.run_comparison.ranked import Tracker
-from engine.run_comparison.samples import Samples
+from engine.run_comparison.insight import ordered
+from engine.run_comparison.insight import ranked as module
+from engine.run_comparison.insight.evidence import Evidence, gather
+from engine.run_comparison.insight.ranked import Tracker
+from engine.run_comparison.runs.samples import Samples
 from tests.engine.run_comparison.sides import added, pooled, random_runs
 
 

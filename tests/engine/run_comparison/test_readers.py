@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from engine.reading import HEAD, Reading, Source
-from engine.run_comparison.kinds import Wrong, duration_ms, fold_pod_name
-from engine.run_comparison.layout import short_names
-from engine.run_comparison.readers import READERS
-from engine.run_comparison.readers.csvseries import parse_time
-from engine.run_comparison.series import Series
-from engine.run_comparison.units import canonical, direction, parse_rules
+from engine.run_comparison.reading.csvseries import parse_time
+from engine.run_comparison.reading.kinds import READERS
+from engine.run_comparison.reading.metric_kinds import Wrong, duration_ms, fold_pod_name
+from engine.run_comparison.reading.series import Series
+from engine.run_comparison.runs.layout import short_names
+from engine.run_comparison.runs.metric_units import canonical, direction, parse_rules
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import item, perf_data, write_run
 from tests.reference import reference

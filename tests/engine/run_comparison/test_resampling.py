@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.run_comparison import influence, resampling
-from engine.run_comparison.evidence import Evidence, gather, limits
-from engine.run_comparison.samples import Samples, Side
+from engine.run_comparison.insight import influence, resampling
+from engine.run_comparison.insight.evidence import Evidence, gather, limits
+from engine.run_comparison.runs.samples import Samples, Side
 from engine.stats.balls import Balls
 from tests.engine.run_comparison.sides import added, pooled, random_runs, side_of
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from engine.inputs import Inputs
-from engine.run_comparison import selection, upstream
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.runs import Run
+from engine.run_comparison.perf_tests import comparison
+from engine.run_comparison.runs import selection
+from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.view import VIEW
 from engine.view import NoInput
 from tests.engine.run_comparison.folder import compute, read_folder
@@ -62,7 +63,7 @@ def test_every_metric_in_full_precision(folder: Path, small: Inputs) -> None:
     }
     assert [run.number for run in detail.left] == expected["left_runs_selected"]
     assert [run.number for run in detail.right] == expected["right_runs_selected"]
-    left, right = upstream.moments(detail.samples)
+    left, right = comparison.moments(detail.samples)
     for metric in expected["metrics"]:
         at = rows[tuple(metric[k] for k in ("Test", "Verb", "Resource", "Subresource", "Scope", "Percentile"))]
         one, two = detail.sample(at)
@@ -154,23 +155,24 @@ def test_selection_cases(folder: Path) -> None:
 def test_ks_of_separated_samples_matches_the_sheet() -> None:
     wanted = [0.6994, 0.2700, 0.0996, 0.0366, 0.0135, 0.0050, 0.0018]
     for n, p in enumerate(wanted, start=1):
-        assert upstream.upstream_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
-    assert upstream.upstream_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
+        assert comparison.upstream_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
+    assert comparison.upstream_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
 
 
 def test_go_prints_odd_numbers() -> None:
-    assert [upstream.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
+    assert [comparison.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
         "NaN", "+Inf", "-Inf", "1.00", "NaN",
     ]  # fmt: skip
 
 
 def test_test_name_splits_the_whole_path() -> None:
     rest = "artifacts/APIResponsiveness_density_pod-affinity_T.json"
-    assert upstream.test_name("job", "1", rest) == "pod-affinity"
-    assert upstream.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
-    assert upstream.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
+    assert comparison.test_name("job", "1", rest) == "pod-affinity"
+    assert comparison.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
+    assert comparison.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
     assert (
-        upstream.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json") == "job/1/artifacts/APIResponsiveness"
+        comparison.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json")
+        == "job/1/artifacts/APIResponsiveness"
     )
 
 

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.parameters import BadOption, options, parse
-from engine.run_comparison import statistical
-from engine.run_comparison.design import SIMILARITIES, percentile_of
-from engine.run_comparison.evidence import gather
-from engine.run_comparison.junit import junit
+from engine.run_comparison.insight import statistical
+from engine.run_comparison.insight.evidence import gather
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.samples import Samples, Side
-from engine.run_comparison.selection import put
+from engine.run_comparison.perf_tests.published import SIMILARITIES, percentile_of
+from engine.run_comparison.result.junit import junit
+from engine.run_comparison.runs.samples import Samples, Side
+from engine.run_comparison.runs.selection import put
 from engine.run_comparison.view import VIEW
 from engine.view import Cancelled, Context, NoInput
 from tests.engine.run_comparison.folder import compute, problems_of, read_folder

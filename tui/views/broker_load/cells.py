@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine import units
-from tui.widgets.bars import bar
-from tui.widgets.fragments import Fragment, cells, fit
-from tui.widgets.plot import spark
+from tui.widgets.drawing.bars import bar
+from tui.widgets.drawing.fragments import Fragment, cells, fit
+from tui.widgets.drawing.plot import spark
 
 if TYPE_CHECKING:
     from engine.tables import Kind
-    from tui.widgets.window import Cell, Renderer
+    from tui.widgets.table.window import Cell, Renderer
 
 _SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over DISK": ">disk", "cap est.": "est"}
 

@@ -11,7 +11,7 @@ from engine import units
 from tui.views.base import DetailPanel, Level
 from tui.views.broker_load.cells import COST_CELLS, load_bar
 from tui.widgets.facts import Fact, Facts
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.result import Result

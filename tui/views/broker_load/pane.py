@@ -15,12 +15,12 @@ from tui.views.base import DetailPanel, ViewPane
 from tui.views.broker_load import rolling
 from tui.views.broker_load.cells import AFTER_CELLS, BROKER_CELLS, count_cell, goal_cell, violated_cell
 from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, number, percent
-from tui.widgets.bars import share_bar
 from tui.widgets.control import NumberControl
+from tui.widgets.drawing.bars import share_bar
+from tui.widgets.drawing.plot import PlotView, Series, plot
 from tui.widgets.facts import Fact, Facts
-from tui.widgets.plot import PlotView, Series, plot
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.broker_load.view import Detail

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from engine.tables import Kind, Table
-    from tui.widgets.window import Renderer
+    from tui.widgets.table.window import Renderer
 
 Measure = tuple[str, str, str, "Kind"]
 """Column of the result table, its column that says "over", what it is in words, how it is shown."""

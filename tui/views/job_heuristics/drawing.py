@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import Glyphs
-from tui.widgets.bars import Bar, Lane, Span, bars, lanes
-from tui.widgets.canvas import ScrollCanvas
-from tui.widgets.fragments import Fragment, Line, cells, fit, harmless, join, wrap
-from tui.widgets.plot import Mark, histogram, spark
+from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
+from tui.widgets.drawing.canvas import ScrollCanvas
+from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, harmless, join, wrap
+from tui.widgets.drawing.plot import Mark, histogram, spark
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.detail import Chart, JobDetail, SideDetail, VerdictDetail
+    from engine.job_heuristics.result.detail import Chart, JobDetail, SideDetail, VerdictDetail
 
 Paint = Callable[[int, Glyphs], list[Line]]
 

@@ -13,16 +13,16 @@ from engine import units
 from tui.views.base import Level
 from tui.views.job_heuristics import drawing
 from tui.widgets.control import NumberControl, WordControl
-from tui.widgets.fragments import Fragment, Line
+from tui.widgets.drawing.fragments import Fragment, Line
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.detail import JobDetail
-    from engine.job_heuristics.shown import Detail
+    from engine.job_heuristics.result.detail import JobDetail
+    from engine.job_heuristics.result.view_detail import Detail
     from engine.result import Result
     from engine.tables import Column, Table
-    from tui.widgets.window import Cell
+    from tui.widgets.table.window import Cell
 
 SECTIONS = ("verdicts", "cost", "tasks", "time", "advice", "what if", "history", "task list", "notes")
 WHAT_IF = SECTIONS.index("what if")
@@ -260,8 +260,8 @@ class JobLevel(Level):
 
     def _make_controls(self, shown: JobDetail) -> None:
         job = shown.facts.job
-        from engine.job_heuristics.facts import number
-        from engine.job_heuristics.gates import default_limits
+        from engine.job_heuristics.insight.job_arrays import number
+        from engine.job_heuristics.insight.severity_rules import default_limits
 
         holder = self.query_one("#job-controls", VerticalScroll)
         split = int(job.maps.size.mean()) if len(job.maps.size) else 0

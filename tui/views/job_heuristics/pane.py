@@ -15,16 +15,16 @@ from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.job_heuristics import drawing
 from tui.views.job_heuristics.level import ADVICE, TAKES, WHAT_IF, JobLevel, advice_spec
-from tui.widgets.bars import share_bar
-from tui.widgets.fragments import Fragment, Line, cut, harmless
+from tui.widgets.drawing.bars import share_bar
+from tui.widgets.drawing.fragments import Fragment, Line, cut, harmless
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.shown import Detail
+    from engine.job_heuristics.result.view_detail import Detail
     from engine.result import Result
     from engine.tables import Table
-    from tui.widgets.window import Cell
+    from tui.widgets.table.window import Cell
 
 NAME = "job-heuristics"
 GROUPS = ("user", "queue", "job_type", "hour")

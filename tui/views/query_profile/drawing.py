@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import Glyphs
-from tui.widgets.bars import Bar, bar, bars
-from tui.widgets.fragments import Fragment, Line, fit, fit_line
-from tui.widgets.plot import Mark, Series, histogram, plot, spark
+from tui.widgets.drawing.bars import Bar, bar, bars
+from tui.widgets.drawing.fragments import Fragment, Line, fit, fit_line
+from tui.widgets.drawing.plot import Mark, Series, histogram, plot, spark
 
 if TYPE_CHECKING:
-    from engine.query_profile.detail import Drill, Fit
-    from engine.query_profile.whatif import Saving
+    from engine.query_profile.insight.whatif import Saving
+    from engine.query_profile.result.detail import Drill, Fit
     from engine.tables import Kind
-    from tui.widgets.window import Cell
+    from tui.widgets.table.window import Cell
 
 LABELS = {"default": "time + calls", "wlr": "WLR", "ols": "OLS", "nnls": "NNLS", "ratio": "global ratio"}
 

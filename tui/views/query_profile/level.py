@@ -12,8 +12,8 @@ from textual.containers import Container, Vertical
 from tui.views.base import Level
 from tui.views.query_profile import drawing
 from tui.widgets.control import NumberControl
+from tui.widgets.drawing.plot import PlotView
 from tui.widgets.facts import Facts, TextPanel
-from tui.widgets.plot import PlotView
 from tui.widgets.sections import Sections
 
 if TYPE_CHECKING:

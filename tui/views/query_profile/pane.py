@@ -15,10 +15,10 @@ from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import WHAT_IF, Charts, ClassLevel
+from tui.widgets.drawing.plot import PlotView
 from tui.widgets.facts import Facts
-from tui.widgets.plot import PlotView
 from tui.widgets.sections import Sections, TitleBar
-from tui.widgets.table import LiveTable
+from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.result import Result
@@ -81,14 +81,14 @@ class Pane(ViewPane):
         if result.detail is None:
             self.show_table("#classes", result, "classes")
         else:
-            from engine.query_profile.listing import LISTING
+            from engine.query_profile.result.listing import LISTING
 
             table.show(result.detail.listing, LISTING)
             found = result.detail.fit()
             self.query_one("#actual", PlotView).show(partial(drawing.actual, found))
             self.query_one("#residuals", PlotView).show(partial(drawing.residuals, found))
             self.query_one("#residual-histogram", PlotView).show(partial(drawing.residual_histogram, found))
-        from engine.query_profile.listing import tables
+        from engine.query_profile.result.listing import tables
 
         for name, (spec, frame) in tables(
             result.tables, result.detail.names if result.detail is not None else {}

@@ -8,9 +8,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tui.views.ring_placement.drawing import sign
-from tui.widgets.bars import change_bar
-from tui.widgets.fragments import Fragment, cells, cut, cut_left, harmless
-from tui.widgets.window import Cell, Renderer
+from tui.widgets.drawing.bars import change_bar
+from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, harmless
+from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
     from engine.tables import Table

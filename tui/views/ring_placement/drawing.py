@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from tui.widgets.canvas import Canvas
-from tui.widgets.fragments import Line, cells, cut, harmless, join
+from tui.widgets.drawing.canvas import Canvas
+from tui.widgets.drawing.fragments import Line, cells, cut, harmless, join
 
 if TYPE_CHECKING:
-    from engine.ring_placement.picture import Picture
+    from engine.ring_placement.result.shard_map_view import Picture
 
 SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """One sign per node, in ring order; colour only helps."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.views.ring_placement.drawing import sign
+from tui.widgets.drawing.fragments import cut_left, harmless
 from tui.widgets.facts import Fact
-from tui.widgets.fragments import cut_left, harmless
 
 if TYPE_CHECKING:
-    from engine.ring_placement.picture import Picture
+    from engine.ring_placement.result.shard_map_view import Picture
 
 
 def _rate(row: Mapping[str, Any], name: str) -> str:

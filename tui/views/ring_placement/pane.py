@@ -24,16 +24,16 @@ from tui.views.ring_placement.cells import (
     sweep_spec,
 )
 from tui.views.ring_placement.drawing import ShardMap, TimeAxis
-from tui.widgets.canvas import glyphs_of
+from tui.widgets.drawing.canvas import glyphs_of
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.focus import focus_first
 from tui.widgets.sections import Sections, TitleBar
-from tui.widgets.table import LiveTable
-from tui.widgets.window import Renderer
+from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Renderer
 
 if TYPE_CHECKING:
     from engine.result import Result
-    from engine.ring_placement.picture import Picture
+    from engine.ring_placement.result.shard_map_view import Picture
     from engine.view import View
 
 TABLES: tuple[tuple[str, str], ...] = (

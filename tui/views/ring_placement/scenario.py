@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.ring_placement.parameters import RingParameters
-    from engine.ring_placement.picture import Picture
+    from engine.ring_placement.result.shard_map_view import Picture
 
 EMPTY: Mapping[str, Any] = {
     "fail": (), "leaving": (), "scale": None, "tokens": None, "tenant_shards": None, "dataset_shards": None,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tui.widgets.fragments import Fragment, cut_left
-from tui.widgets.window import Cell
+from tui.widgets.drawing.fragments import Fragment, cut_left
+from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
     import polars as pl

@@ -30,12 +30,12 @@ from tui.views.run_comparison.cells import (
 from tui.views.run_comparison.columns import SECTIONS, shaped
 from tui.views.run_comparison.strip import strip
 from tui.widgets.control import NumberControl, WordControl
+from tui.widgets.drawing.fragments import Fragment, Line
+from tui.widgets.drawing.plot import Mark, PlotView, Series, ecdf, histogram, plot
 from tui.widgets.facts import Facts
-from tui.widgets.fragments import Fragment, Line
-from tui.widgets.plot import Mark, PlotView, Series, ecdf, histogram, plot
 from tui.widgets.sections import Sections
-from tui.widgets.table import LiveTable
-from tui.widgets.window import Cell
+from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
     from engine.result import Result
@@ -358,7 +358,7 @@ class Pane(ViewPane):
 
     def facts(self, row: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         """The arithmetic of a row's verdict, as the engine tells it."""
-        from engine.run_comparison.explain import arithmetic
+        from engine.run_comparison.result.explain import arithmetic
 
         if self.result is None:
             return []
@@ -558,7 +558,7 @@ class Pane(ViewPane):
         here = self._run()
         if here is None or self.result is None or self.parameters is None:
             return
-        from engine.run_comparison.selection import put
+        from engine.run_comparison.runs.selection import put
 
         whole = sorted(self.marked_jobs)
         chosen = sorted(run for run in self.marked if run[0] not in self.marked_jobs)

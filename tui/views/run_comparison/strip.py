@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.glyphs import Glyphs
-from tui.widgets.axes import place
-from tui.widgets.fragments import Line, join
+from tui.widgets.drawing.axes import place
+from tui.widgets.drawing.fragments import Line, join
 
 UNICODE = {
     (0, 0): " ", (1, 0): "▘", (0, 1): "▖", (1, 1): "▌",

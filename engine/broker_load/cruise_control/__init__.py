@@ -1,0 +1,1 @@
+"""Cruise Control's workload model, number for number."""

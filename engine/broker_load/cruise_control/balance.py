@@ -1,0 +1,173 @@
+"""Balance limits, low utilisation and provision status (sheet, section 8)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.broker_load.cruise_control.cluster import RESOURCES, Cluster
+from engine.broker_load.model.topology import Flags
+
+MARGIN = 0.9
+"""Share of (threshold − 1) that upstream keeps as the band around the average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Upstream's thresholds at their code defaults. ``capacity`` and ``balance`` and ``low`` by resource."""
+
+    cpu_capacity: float = 0.7
+    disk_capacity: float = 0.8
+    nw_in_capacity: float = 0.8
+    nw_out_capacity: float = 0.8
+    cpu_balance: float = 1.1
+    disk_balance: float = 1.1
+    nw_in_balance: float = 1.1
+    nw_out_balance: float = 1.1
+    low_utilization: float = 0.0
+    replica_balance: float = 1.1
+    leader_balance: float = 1.1
+    topic_balance: float = 3.0
+    topic_min_gap: int = 2
+    topic_max_gap: int = 40
+    max_replicas: int = 10000
+
+    def capacity(self, resource: str) -> float:
+        """Share of the capacity that may be used."""
+        return float(getattr(self, f"{resource.lower()}_capacity"))
+
+    def balance(self, resource: str) -> float:
+        """Ratio to the average that is still balanced."""
+        return float(getattr(self, f"{resource.lower()}_balance"))
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Balance limits of a resource as fractions of capacity, and whether the cluster is under-used."""
+
+    average: float
+    lower: float
+    upper: float
+    low: bool
+
+
+def band(cluster: Cluster, resource: str, thresholds: Thresholds) -> Band:
+    """Limits a balanced broker keeps; NaN where a capacity is unknown."""
+    average = cluster.utilisation(resource)
+    margin = (thresholds.balance(resource) - 1.0) * MARGIN
+    low = average <= thresholds.low_utilization
+    upper = average * (1.0 + margin)
+    if low:
+        return Band(average, 0.0, max(upper, thresholds.low_utilization * MARGIN), True)
+    return Band(average, average * max(0.0, 1.0 - margin), upper, False)
+
+
+def over_capacity(cluster: Cluster, resource: str, thresholds: Thresholds) -> Flags:
+    """[B] alive brokers above the capacity threshold: disk per broker, network per host, CPU per broker or host."""
+    limit = thresholds.capacity(resource)
+    with np.errstate(invalid="ignore"):
+        over = cluster.load(resource) > limit * cluster.room(resource)
+        if resource == "CPU":
+            over |= cluster.sums.of(resource) > limit * cluster.capacity(resource)
+    return over & cluster.topology.alive
+
+
+def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
+    """[B] alive brokers (hosts, for CPU and network) within the limits."""
+    load, room = cluster.load(resource), cluster.room(resource)
+    with np.errstate(invalid="ignore"):
+        inside = (load >= limits.lower * room) & (load <= limits.upper * room)
+    return inside & cluster.topology.alive
+
+
+def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
+    """Columns of result table ``balance``."""
+    rows: dict[str, list[object]] = {
+        name: []
+        for name in (
+            "resource", "cluster_load", "cluster_capacity_alive", "avg_utilization", "lower_threshold",
+            "upper_threshold", "balanced_brokers", "brokers_over_capacity_threshold", "low_utilization",
+        )
+    }  # fmt: skip
+    ids = cluster.topology.ids
+    for resource in RESOURCES:
+        limits = band(cluster, resource, thresholds)
+        over = over_capacity(cluster, resource, thresholds)
+        known = not math.isnan(limits.average)
+        for name, value in zip(
+            rows,
+            (
+                resource,
+                cluster.total(resource),
+                cluster.total_capacity(resource),
+                limits.average,
+                limits.lower,
+                limits.upper,
+                int(within(cluster, resource, limits).sum()) if known else None,
+                "|".join(str(i) for i in ids[over].tolist()),
+                limits.low if known else None,
+            ),
+            strict=True,
+        ):
+            rows[name].append(value)
+    below = potential_below(cluster, thresholds)
+    known = not math.isnan(cluster.total_capacity("NW_OUT"))
+    for name in rows:
+        rows[name].append(None)
+    rows["resource"][-1] = "POTENTIAL_NW_OUT"
+    rows["balanced_brokers"][-1] = int(below.sum()) if known else None
+    rows["brokers_over_capacity_threshold"][-1] = "|".join(
+        str(i) for i in ids[cluster.topology.alive & ~below].tolist() if known
+    )
+    return rows
+
+
+def potential_below(cluster: Cluster, thresholds: Thresholds) -> Flags:
+    """[B] alive brokers whose potential network out is within the network-out capacity threshold."""
+    with np.errstate(invalid="ignore"):
+        return cluster.topology.alive & (
+            cluster.sums.pnw_out <= thresholds.capacity("NW_OUT") * cluster.capacity("NW_OUT")
+        )
+
+
+def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
+    """UNDER_PROVISIONED, OVER_PROVISIONED, RIGHT_SIZED or UNDECIDED, and why in a sentence.
+
+    Under-provisioned: the cluster's load exceeds the capacity threshold; the number of typical brokers to add is the
+    missing capacity over a typical broker's usable one, rounded up. Over-provisioned: a resource is under the
+    low-utilisation threshold everywhere.
+    """
+    topology = cluster.topology
+    racks = {topology.racks[i] for i in np.flatnonzero(topology.alive).tolist()}
+    widest = int(topology.count[topology.leader >= 0].max(initial=0))
+    if widest > len(racks):
+        return (
+            "UNDER_PROVISIONED",
+            f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers",
+        )
+    decided = False
+    low = []
+    for resource in RESOURCES:
+        limits = band(cluster, resource, thresholds)
+        if math.isnan(limits.average):
+            continue
+        decided = True
+        allowed = thresholds.capacity(resource)
+        if limits.average > allowed:
+            capacities = cluster.capacity(resource)[topology.alive]
+            typical = float(np.median(capacities)) * allowed
+            missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
+            brokers = math.ceil(missing / typical) if typical > 0 else 0
+            return (
+                "UNDER_PROVISIONED",
+                f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity",
+            )
+        if limits.low:
+            low.append(resource)
+    if low:
+        return "OVER_PROVISIONED", f"{', '.join(low)} at or under the low-utilisation threshold"
+    return (
+        ("RIGHT_SIZED", "no resource is beyond its threshold") if decided else ("UNDECIDED", "capacities are unknown")
+    )

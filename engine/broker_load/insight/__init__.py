@@ -1,0 +1,1 @@
+"""What goes beyond Cruise Control: failures, what-if, data quality, differences."""

@@ -1,0 +1,119 @@
+"""Files of more than one cluster below one root: they are not told apart, so it is said plainly that they are there."""
+
+from __future__ import annotations
+
+import itertools
+
+import polars as pl
+
+from engine.broker_load.model.history import book_of
+from engine.broker_load.model.identity import bare
+from engine.inputs import FILE, Inputs
+from engine.problems import Problem
+from engine.view import Context
+
+KIND = "mixed-clusters"
+_MEMO = "broker-load mixed"
+_ADVICE = "loads of both are shown as one: give each cluster a folder and a program of its own"
+_SHARE = 0.5
+"""Share of what two descriptions have in common that must differ before they are taken for two clusters."""
+_FEW = 3
+"""With fewer partitions in common, differing placements alone say nothing."""
+
+
+def find(inputs: Inputs, context: Context) -> list[Problem]:
+    """A problem for every sign that the inputs describe more than one cluster, at most one per file and sign.
+
+    To be asked after ``history.gather``, which notes the scrapes.
+    """
+    return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, book_of(context).ticks)]
+
+
+def _path(inputs: Inputs, file: int) -> str:
+    info = inputs.files.get(file)
+    return info.path if info is not None else ""
+
+
+def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
+    """Descriptions, in order of time, whose topics of one name have other ids, or (where ids are not said) lie on
+    other brokers. Each is compared with the one before it only, so that a slow reassignment is no sign."""
+    table = inputs.table("topology")
+    order = (
+        table.group_by(FILE).agg(pl.col("time_ms").max()).sort("time_ms", FILE)[FILE].to_list() if table.height else []
+    )
+    kept = context.memo.get(_MEMO, {})
+    fresh: dict[tuple[int, int, int, int], str] = {}
+    found = []
+    for one, two in itertools.pairwise(order):
+        key = (one, inputs.files[one].version, two, inputs.files[two].version)
+        if key not in kept:
+            context.check()
+            kept[key] = _differ(table.filter(pl.col(FILE) == one), table.filter(pl.col(FILE) == two))
+        fresh[key] = kept[key]
+        if fresh[key]:
+            reason = f"{fresh[key]} in {inputs.files[one].label}: two clusters, or made anew in between; {_ADVICE}"
+            found.append(Problem.at(_path(inputs, two), KIND, reason))
+    context.memo[_MEMO] = fresh
+    return found
+
+
+def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:
+    """How two descriptions contradict each other, in words; "" if they can be of one cluster."""
+    said = [f.filter(pl.col("topic_id").is_not_null()).select("topic", "topic_id").unique("topic") for f in (one, two)]
+    both = said[0].join(said[1], on="topic")
+    if both.height:
+        other = both.filter(pl.col("topic_id") != pl.col("topic_id_right")).sort("topic")
+        if other.height > _SHARE * both.height:
+            return f"{other.height} of {both.height} topics ({other['topic'][0]} …) have another id than"
+        return ""
+    placed = [f.select("topic", "partition", "replicas").unique(["topic", "partition"]) for f in (one, two)]
+    shared = placed[0].join(placed[1], on=["topic", "partition"])
+    apart = shared.filter(pl.col("replicas").list.set_intersection("replicas_right").list.len() == 0)
+    if shared.height >= _FEW and apart.height > _SHARE * shared.height:
+        return f"{apart.height} of {shared.height} partitions lie on entirely other brokers than"
+    return ""
+
+
+def _hosts(inputs: Inputs) -> list[Problem]:
+    """Broker ids that lists and answers put on different hosts."""
+    # Lists and answers are not compared with each other: one may give names where the other gives addresses.
+    return [problem for name in ("broker_list", "answer_brokers") for problem in _moved(inputs, inputs.table(name))]
+
+
+def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
+    short = pl.col("host").str.to_lowercase().str.extract(r"^([^.]*[a-z][^.]*|.*)")
+    rows = table.filter(pl.col("host").fill_null("") != "").select(FILE, "broker", short.alias("host"))
+    many = rows.unique().filter(pl.col("host").n_unique().over("broker") > 1).sort("broker", FILE, "host")
+    found = []
+    for (file,), mine in many.partition_by(FILE, as_dict=True, maintain_order=True).items():
+        # The first file is not at odds with anything yet, unless with itself.
+        earlier = many.filter(pl.col(FILE) <= file)
+        odd = mine.join(earlier, on="broker").filter(pl.col("host") != pl.col("host_right"))
+        if odd.height:
+            first = odd.row(0, named=True)
+            ids = odd["broker"].n_unique()
+            reason = (
+                f"broker {first['broker']} is on {first['host']} here and on {first['host_right']} elsewhere"
+                f"{f', and {ids - 1} more' if ids > 1 else ''}: two clusters, or a broker that moved; {_ADVICE}"
+            )
+            found.append(Problem.at(_path(inputs, int(file)), KIND, reason, count=ids))
+    return found
+
+
+def _scrapes(inputs: Inputs, ticks: pl.DataFrame) -> list[Problem]:
+    """Broker ids that scrapes of different hosts claim for themselves."""
+    said = ticks.filter(pl.col("host").is_not_null() & pl.col("broker").is_not_null())
+    said = said.group_by("broker", "host").agg(pl.col(FILE).min()).sort("broker", "host")
+    claims: dict[int, dict[str, int]] = {}
+    for broker, host, file in said.iter_rows():
+        claims.setdefault(broker, {}).setdefault(bare(host), file)
+    found = []
+    for broker, by in sorted(claims.items()):
+        if len(by) > 1:
+            names = sorted(by)
+            reason = (
+                f"{' and '.join(names[:3])} all say that they are broker {broker}: two clusters, or one machine under two"
+                f" names; {_ADVICE}"
+            )
+            found.append(Problem.at(_path(inputs, by[names[-1]]), KIND, reason, count=len(by)))
+    return found

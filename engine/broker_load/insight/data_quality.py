@@ -1,0 +1,246 @@
+"""The data-quality ledger: what was odd in the inputs, said once each, and every partition without a sample."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.model import samples
+from engine.broker_load.model.rounds import Round
+from engine.broker_load.model.topology import Longs, Topology
+from engine.broker_load.tables import LEDGER, SKIPPED, raw_metrics
+from engine.inputs import Inputs
+from engine.view import Context
+
+_MEMO = "broker-load readings"
+STALE_INTERVALS = 3
+"""A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
+
+
+_LOOK = 3
+"""Newest rounds that are asked whether there are sizes at all."""
+
+
+def skipped(model: Model) -> pl.DataFrame:
+    """Partitions without a sample: in no round and not among the finished ones. The rule is the newest round's."""
+    topology = model.topology
+    has = np.zeros(topology.size, np.bool_)
+    rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
+    seen = np.zeros(topology.size, np.bool_)
+    for taken, where in zip(reversed(model.samples), reversed(model.maps), strict=True):
+        index = np.arange(topology.size) if where is None else where
+        keep = index >= 0
+        has[index[keep]] |= taken.rule[keep] == 0
+        fresh = index[keep & ~seen[index]] if len(index) else index
+        rule[fresh] = taken.rule[keep & ~seen[index]] if len(index) else 0
+        seen[index[keep]] = True
+        if has.all():
+            break
+    if model.finished is not None:
+        has[model.finished.partition] = True
+    rows = np.flatnonzero(~has)
+    if not model.samples and model.finished is not None:
+        rule[rows] = np.where(topology.leader[rows] >= 0, 2, 1)
+    names = pl.Series("rule", list(samples.RULES), dtype=pl.String)
+    return SKIPPED.frame(
+        pl.DataFrame(
+            {
+                "topic": topology.topic_names.gather(rows),
+                "partition": topology.partition[rows],
+                "broker": topology.ids_of(topology.leader[rows]),
+                "rule": names.gather(np.where(rule[rows] == 0, 2, rule[rows])),
+            }
+        )
+    )
+
+
+def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> pl.DataFrame:
+    """Rows of the ledger in a fixed order: by kind and subject."""
+    rows: list[tuple[str, str, int, str]] = []
+    topology = model.topology
+    shared_names = np.flatnonzero(np.bincount(topology.norm, minlength=len(topology.norm_names)) > 1)
+    for code in shared_names.tolist():
+        name = topology.norm_names[code]
+        same = [topology.topics[i] for i in np.flatnonzero(topology.norm == code).tolist()]
+        led = [set(np.unique(topology.leader[topology.topic == topology.topics.index(t)]).tolist()) for t in same]
+        shared = set.intersection(*led) - {-1}
+        detail = f"{' and '.join(same)} share one metric name; each gets the full rate"
+        if shared:
+            detail += " on brokers " + ", ".join(str(topology.ids[i]) for i in sorted(shared)) + " that lead both"
+        rows.append(("topic-collision", name, len(same), detail))
+    if model.rounds:
+        rows.extend(_broker_rows(model, interval_ms, context))
+    for index, guess in enumerate(model.capacities.estimated.tolist()):
+        if guess and topology.alive[index]:
+            cores = model.capacities.cores[index]
+            text = (
+                "capacity is the default entry's"
+                if model.capacities.file
+                else f"no capacity.json: {cores:g} cores assumed, disk and network capacity unknown"
+            )
+            rows.append(("estimated-capacity", f"broker {topology.ids[index]}", 1, text))
+    unknown = np.isnan(model.capacities.cores) & topology.alive
+    for index in np.flatnonzero(unknown).tolist():
+        text = "no entry in capacity.json, and none may be estimated: its partitions have no samples"
+        rows.append(("unknown-capacity", f"broker {topology.ids[index]}", 1, text))
+    who = model.history.identity
+    rows.extend(
+        ("guessed-host", host, 1, f"taken for broker {who.ids[host][0]} {how}") for host, how in who.guessed.items()
+    )
+    rows.extend(
+        ("unmatched-host", host, 1, "no broker is known by this host; its metrics are unused") for host in who.unmatched
+    )
+    text = "several brokers are listed on this host and the scrape does not say which it is"
+    rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
+    listed = inputs.table("broker_list")
+    if listed.height:
+        shared_hosts = (
+            listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1).sort("host")
+        )
+        for host, count in shared_hosts.iter_rows():
+            rows.append(
+                (
+                    "shared-host",
+                    host or "(no name)",
+                    count,
+                    f"{count} brokers on one host: CPU and network limits are the host's",
+                )
+            )
+    rows.extend(_missing(inputs, model))
+    rows.sort()
+    return (
+        LEDGER.frame(pl.DataFrame(rows, schema=["kind", "subject", "count", "detail"], orient="row"))
+        if rows
+        else LEDGER.empty()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What ``rounds`` say of the brokers of ``topology``: [4, B] newest time heard, readings that are NaN, negative, too
+    high."""
+
+    topology: Topology
+    rounds: tuple[Round, ...]
+    sums: Longs
+
+
+def _readings(model: Model, context: Context) -> Longs:
+    """[4, B] as in ``_Counted``, over all rounds. All but the newest round are counted once: they hardly ever change."""
+    topology, settled = model.topology, model.rounds[:-1]
+    have = context.memo.get(_MEMO)
+    # Comparing the tuples compares the rounds by identity.
+    if have is None or have.topology is not topology or settled[: len(have.rounds)] != have.rounds:
+        start = np.zeros((4, topology.brokers), np.int64)
+        start[0] = -1
+        have = _Counted(topology, (), start)
+    sums = _counted(have.sums, settled[len(have.rounds) :], topology)
+    context.memo[_MEMO] = _Counted(topology, settled, sums)
+    return _counted(sums, model.rounds[-1:], topology)
+
+
+def _counted(before: Longs, rounds: Iterable[Round], topology: Topology) -> Longs:
+    out = before.copy()
+    for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology)):
+        run = list(members)
+        where = topology.index_of(run[0].topology.ids)
+        keep = where >= 0
+        at = where[keep]
+        times = np.array([one.time_ms for one in run])[:, None]
+        heard = np.where(np.array([one.heard for one in run]), times, -1)
+        out[0, at] = np.maximum(out[0, at], heard.max(axis=0)[keep])
+        cpu = np.array([one.cpu for one in run])
+        has = np.array([one.has_cpu for one in run])
+        with np.errstate(invalid="ignore"):
+            for row, found in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
+                out[row, at] += found.sum(axis=0)[keep]
+    return out
+
+
+def _broker_rows(model: Model, interval_ms: int, context: Context) -> list[tuple[str, str, int, str]]:
+    rows: list[tuple[str, str, int, str]] = []
+    topology = model.topology
+    newest = model.rounds[-1].time_ms
+    last, nan, negative, odd = _readings(model, context)
+    for index in range(topology.brokers):
+        subject = f"broker {topology.ids[index]}"
+        if nan[index]:
+            rows.append(
+                (
+                    "nan-cpu",
+                    subject,
+                    int(nan[index]),
+                    "CPU reading is NaN; upstream's load answer cannot be printed as JSON",
+                )
+            )
+        if negative[index]:
+            rows.append(
+                ("negative-cpu", subject, int(negative[index]), "CPU reading is negative; its replicas lower the sums")
+            )
+        if odd[index]:
+            rows.append(
+                (
+                    "cpu-over-100",
+                    subject,
+                    int(odd[index]),
+                    "CPU reading above 100 %: a container measured against the wrong quota?",
+                )
+            )
+        if topology.alive[index] and 0 <= last[index] < newest - STALE_INTERVALS * interval_ms:
+            late = (newest - int(last[index])) // 1000
+            rows.append(("stale-scrape", subject, 1, f"last heard {late} s before the newest reading"))
+    final = model.rounds[-1]
+    for index in np.flatnonzero(final.heard & ~final.complete).tolist():
+        count = int(final.missing[index])
+        leads = final.topology.groups
+        mine = np.flatnonzero((leads[1] == index) & ~final.sized)[:3]
+        names = ", ".join(final.topology.topics[leads[2][g]] for g in mine.tolist())
+        text = (
+            f"{count} of its topics have no size ({names}{' …' if count > 3 else ''}): broker totals stay as reported"
+        )
+        rows.append(("missing-topics", f"broker {final.topology.ids[index]}", count, text))
+    if final.cpu_kind:
+        words = {
+            "reported": "the reporter's figure (process CPU load)",
+            "node": "the whole machine's, from node_exporter",
+            "process": "the broker process', divided by its cores",
+        }
+        rows.append(("cpu-measured", "all brokers", 1, f"CPU is {words[final.cpu_kind]}"))
+    silent = final.topology.alive & ~final.heard
+    text = "no metrics in the newest interval"
+    rows.extend(("silent-broker", f"broker {i}", 1, text) for i in final.topology.ids[silent].tolist())
+    return rows
+
+
+def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
+    """What other files would add."""
+    rows: list[tuple[str, str, int, str]] = []
+
+    def note(what: str, adds: str) -> None:
+        rows.append(("missing-input", what, 1, adds))
+
+    if not model.capacities.file:
+        note("capacity.json", "would add capacities: percentages, capacity goals, balance limits")
+    if model.synthetic:
+        note("kafka-topics --describe", "would add followers, in-sync replicas, failover")
+    table: Any = inputs.table("metrics")
+    if not table.height and not inputs.table("finished_samples").height:
+        note("scrapes", "would add loads; only placement is known")
+    elif table.height and not model.rounds and table["counter"].any():
+        note("a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own")
+    elif table.height and not (
+        # The rounds know of nearly all sizes; only where they have none are all rows looked through.
+        any(not np.isnan(one.size).all() for one in model.rounds[-_LOOK:])
+        or inputs.table("log_dir_sizes").height
+        or (table["metric"] == raw_metrics.SIZE).any()
+    ):
+        note("sizes", "no partition sizes: upstream skips every partition; kafka-log-dirs --describe would add them")
+    if not inputs.table("broker_list").height:
+        note("brokers.csv", "would add racks and which broker is on which host")
+    return rows

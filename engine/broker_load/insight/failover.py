@@ -1,0 +1,350 @@
+"""Who takes over when brokers die, and what that does to the survivors (sheet, section 9).
+
+New leaders follow Kafka's own rule: the current one if it lives; else the first living in-sync replica in assignment
+order (none in sync and ELR known: the first living eligible one); else, only where unclean election is on, the first
+living replica; else nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.broker_load.cruise_control.balance import Thresholds
+from engine.broker_load.cruise_control.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
+
+_AT_ONCE = 256
+"""Failures compared at once: matrices of that many rows stay small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the cluster's configuration says where a topic does not: ``unclean`` election, ``min_isr``."""
+
+    unclean: bool = False
+    min_isr: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Election:
+    """Outcome for partitions ``rows`` [K] (those with a replica on a failed broker): ``old`` leader index, ``new``
+    leader index (-1: none), ``moved`` (the old leader failed or there was none), ``unclean``: only an out-of-sync
+    replica can lead (it does where that is allowed), ``in_sync`` replicas left, ``under`` min.insync.replicas, and
+    ``under_before``."""
+
+    rows: Longs
+    old: Ints
+    new: Ints
+    moved: Flags
+    unclean: Flags
+    in_sync: Ints
+    under: Flags
+    under_before: Flags
+
+
+@dataclass(frozen=True, eq=False)
+class Aftermath:
+    """Broker sums after the failure as upstream's leadership move gives them, and network out as it physically is,
+    before and after [B]."""
+
+    failed: Flags
+    election: Election
+    sums: BrokerSums
+    physical_before: Floats
+    physical: Floats
+
+
+def min_isr_of(topology: Topology, rules: Rules) -> Ints:
+    """[P] min.insync.replicas: the topic's, else the cluster's."""
+    return np.where(topology.min_isr >= 0, topology.min_isr, rules.min_isr).astype(np.int32)
+
+
+def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
+    """Run the election for every partition with a replica on a ``failed`` [B] broker."""
+    replicas = topology.replicas
+    hit = topology.spread(failed)
+    rows = np.flatnonzero(any_of(hit))
+    here, held = replicas[rows], topology.held[rows]
+    living = held & topology.alive[here] & ~failed[here] & ~topology.offline[rows]
+    isr = topology.isr[rows]
+    in_sync = isr & ~hit[rows]
+    old = topology.leader[rows]
+    keeps = (old >= 0) & np.append(~failed & topology.alive, False)[old]
+    clean = in_sync & living
+    eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
+    has_clean, has_any = any_of(eligible), any_of(living)
+    said = topology.unclean[rows]
+    allowed = np.where(said >= 0, said == 1, rules.unclean)
+    unclean = ~keeps & ~has_clean & has_any
+    position = np.where(has_clean, first_of(eligible), first_of(living))
+    chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
+    new = np.where(has_clean | (unclean & allowed), chosen, -1)
+    new = np.where(keeps, old, new).astype(np.int32)
+    need = min_isr_of(topology, rules)[rows]
+    left = across(in_sync)
+    # An unclean leader is alone in sync again.
+    left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
+    before = across(isr)
+    return Election(rows, old, new, ~keeps & (old >= 0), unclean, left, left < need, before < need)
+
+
+def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) -> Ints:
+    """[K] replicas of ``rows`` that no longer fetch from ``leader``."""
+    here, held = topology.replicas[rows], topology.held[rows]
+    gone = held & (dead[here] | topology.offline[rows]) & (here != leader[:, None])
+    return across(gone)
+
+
+def physical_out(cluster: Cluster) -> Floats:
+    """[B] network out without what dead or offline followers would fetch."""
+    topology = cluster.topology
+    off = topology.offline_replicas & topology.held
+    rows = np.flatnonzero(any_of(off) & (topology.leader >= 0))
+    out = cluster.sums.nw_out.copy()
+    if len(rows):
+        lost = _dead_followers(topology, rows, topology.leader[rows], ~topology.alive) * cluster.loads.follower_in[rows]
+        out -= np.bincount(topology.leader[rows], weights=lost, minlength=topology.brokers)
+    return np.maximum(out, 0.0)
+
+
+def after(cluster: Cluster, failed: Flags, rules: Rules) -> Aftermath:
+    """Loads after ``failed`` [B] brokers die: leadership moves as upstream moves it (the failed broker keeps its row
+    and its replicas, as followers; leaderless partitions stay where they were)."""
+    topology, loads, total = cluster.topology, cluster.loads, cluster.sums
+    election = elect(topology, failed, rules)
+    physical_before = physical_out(cluster)
+    brokers = topology.brokers
+    pick = election.moved & (election.new >= 0)
+    rows, old, new = election.rows[pick], election.old[pick], election.new[pick]
+    moved = _moved(cluster, rows)
+    sums = _shift(total, brokers, old, new, moved)
+    # Physically: nobody fetches for a dead replica, and a dead broker sends nothing.
+    dead = failed | ~topology.alive
+    led = topology.leader[election.rows] >= 0
+    rows, old, new = election.rows[led], topology.leader[election.rows[led]], election.new[led]
+    full, flow = across(np.where(loads.leads[rows], loads.nw_out[rows], 0.0)), loads.follower_in[rows]
+    physical = physical_before.copy()
+    np.subtract.at(physical, old, full - _dead_followers(topology, rows, old, ~topology.alive) * flow)
+    stays = new >= 0
+    sent = full - _dead_followers(topology, rows, new, dead) * flow
+    np.add.at(physical, new[stays], sent[stays])
+    return Aftermath(failed, election, sums, physical_before, np.where(dead, 0.0, np.maximum(physical, 0.0)))
+
+
+def _moved(cluster: Cluster, rows: Longs) -> tuple[Floats, Floats, Floats]:
+    """CPU, network out and leader network in that move with the leadership of ``rows``."""
+    loads = cluster.loads
+    lead = loads.leads[rows]
+    cpu = across(np.where(lead, loads.cpu[rows], 0.0)) - loads.demoted[rows]
+    out = across(np.where(lead, loads.nw_out[rows], 0.0))
+    arriving = across(np.where(lead, loads.nw_in[rows], 0.0))
+    return cpu, out, arriving
+
+
+def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[Floats, Floats, Floats]) -> BrokerSums:
+    cpu, out, arriving = moved
+
+    def carry(value: Floats, amount: Floats) -> Floats:
+        return (
+            value
+            - np.bincount(old, weights=amount, minlength=brokers)
+            + np.bincount(new, weights=amount, minlength=brokers)
+        )
+
+    return BrokerSums(
+        cpu=carry(total.cpu, cpu),
+        disk=total.disk,
+        nw_in=total.nw_in,
+        nw_out=carry(total.nw_out, out),
+        leader_nw_in=carry(total.leader_nw_in, arriving),
+        pnw_out=total.pnw_out,
+        leaders=(total.leaders - np.bincount(old, minlength=brokers) + np.bincount(new, minlength=brokers)).astype(
+            np.int32
+        ),
+        replicas=total.replicas,
+        disk_total=total.disk_total,
+    )
+
+
+def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
+    """Upstream's demotion: leadership goes to the first living, online replica that is not demoted, in list order.
+
+    Returns the partitions that move, their new leader and the broker sums afterwards; partitions without another
+    replica stay.
+    """
+    topology = cluster.topology
+    rows = np.flatnonzero(np.append(demoted, False)[topology.leader])
+    here = topology.replicas[rows]
+    fit = topology.held[rows] & topology.alive[here] & ~topology.offline[rows] & ~demoted[here]
+    rows, here, fit = rows[any_of(fit)], here[any_of(fit)], fit[any_of(fit)]
+    new = here[np.arange(len(rows)), first_of(fit)] if len(rows) else np.empty(0, np.int32)
+    sums = _shift(cluster.sums, topology.brokers, topology.leader[rows], new, _moved(cluster, rows))
+    return rows, new.astype(np.int32), sums
+
+
+@dataclass(frozen=True, eq=False)
+class Singles:
+    """Every single-broker failure at once. ``moved``, ``leaderless``, ``unclean``, ``under`` [B] counts by the broker
+    that fails; ``cpu``, ``out``, ``into`` [B, B] CPU, network out and leader network in that survivors (columns) gain
+    when a broker (row) fails; ``gained`` [B, B] leaders."""
+
+    moved: Ints
+    leaderless: Ints
+    unclean: Ints
+    under: Ints
+    cpu: Floats
+    out: Floats
+    gained: Ints
+
+
+def singles(cluster: Cluster, rules: Rules) -> Singles:
+    """One pass over the partitions answers all single-broker failures: a partition's next leader depends only on who
+    leads it now."""
+    topology = cluster.topology
+    brokers = topology.brokers
+    rows = np.flatnonzero(topology.leader >= 0)
+    here, held, leader = topology.replicas[rows], topology.held[rows], topology.leader[rows]
+    living = held & topology.alive[here] & ~topology.offline[rows] & (here != leader[:, None])
+    in_sync = topology.isr[rows] & (here != leader[:, None])
+    eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
+    clean, some = any_of(eligible), any_of(living)
+    said = topology.unclean[rows]
+    allowed = np.where(said >= 0, said == 1, rules.unclean)
+    takes = clean | (some & allowed)
+    position = np.where(clean, first_of(eligible), first_of(living))
+    new = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
+    cpu, out, _ = _moved(cluster, rows[takes])
+    pair = leader[takes].astype(np.int64) * brokers + new[takes]
+    square = (brokers, brokers)
+
+    def matrix(weights: npt.NDArray[np.generic] | None) -> npt.NDArray[np.float64]:
+        return np.bincount(pair, weights=weights, minlength=brokers * brokers).reshape(square).astype(np.float64)
+
+    need = min_isr_of(topology, rules)[rows]
+    size = across(topology.isr[rows])
+    falls = (size >= need) & (size - 1 < need)
+    touched = topology.isr[rows] & falls[:, None]
+    return Singles(
+        moved=np.bincount(leader[takes], minlength=brokers).astype(np.int32),
+        leaderless=np.bincount(leader[~takes], minlength=brokers).astype(np.int32),
+        unclean=np.bincount(leader[~clean & some], minlength=brokers).astype(np.int32),
+        under=np.bincount(here[touched], minlength=brokers).astype(np.int32),
+        cpu=matrix(cpu),
+        out=matrix(out),
+        gained=matrix(None).astype(np.int32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """The survivor nearest to (or furthest over) a capacity threshold: in words, the distance in % of the capacity,
+    and how many thresholds are newly broken."""
+
+    worst: str
+    percent: float | None
+    breaches: int
+
+
+def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thresholds: Thresholds) -> Headroom:
+    """Compare survivors' loads ``after_sums`` (by resource) with the capacity thresholds; hosts where they count."""
+    topology = cluster.topology
+    survivors = topology.alive & ~failed
+    worst, percent, breaches = "", None, 0
+    for resource in RESOURCES:
+        capacity = np.where(survivors, cluster.capacity(resource), 0.0)
+        load = np.where(survivors, after_sums[resource], 0.0)
+        was = np.where(survivors, cluster.sums.of(resource), 0.0)
+        if resource in HOST_RESOURCES:
+            capacity, load, was = cluster.by_host(capacity), cluster.by_host(load), cluster.by_host(was)
+        limit = thresholds.capacity(resource)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(survivors & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
+            breaches += int((survivors & (load > limit * capacity) & ~(was > limit * capacity)).sum())
+        if np.isnan(room).all():
+            continue
+        place = int(np.nanargmin(room))
+        if percent is None or room[place] < percent:
+            percent = float(room[place])
+            worst = f"{resource} of broker {topology.ids[place]}"
+    return Headroom(worst, percent, breaches)
+
+
+def single_headroom(cluster: Cluster, found: Singles, thresholds: Thresholds) -> list[Headroom]:
+    """[B] headroom of every single-broker failure, many at once where there is one broker per host."""
+    topology = cluster.topology
+    if len(topology.hosts_index[0]) == topology.brokers:
+        return _headroom_of_each(cluster, found, thresholds)
+    out = []
+    base = {name: cluster.sums.of(name) for name in RESOURCES}
+    for down in range(topology.brokers):
+        failed = np.zeros(topology.brokers, np.bool_)
+        failed[down] = True
+        sums = dict(base)
+        sums["CPU"] = np.maximum(base["CPU"] + found.cpu[down], 0.0)
+        sums["NW_OUT"] = base["NW_OUT"] + found.out[down]
+        out.append(headroom(cluster, failed, sums, thresholds))
+    return out
+
+
+def _headroom_of_each(cluster: Cluster, found: Singles, thresholds: Thresholds) -> list[Headroom]:
+    """The same as ``headroom`` for every failure, with one broker per host: rows of matrices [failed, survivor]."""
+    topology = cluster.topology
+    brokers, alive = topology.brokers, topology.alive
+    breaches = np.zeros(brokers, np.int64)
+    worst: list[str] = [""] * brokers
+    percent: list[float | None] = [None] * brokers
+    for resource in RESOURCES:
+        capacity, was, limit = cluster.capacity(resource), cluster.sums.of(resource), thresholds.capacity(resource)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fine = alive & ~(was > limit * capacity)
+            for start in range(0, brokers, _AT_ONCE):
+                down = np.arange(start, min(start + _AT_ONCE, brokers))
+                load = np.broadcast_to(was, (len(down), brokers))
+                if resource == "CPU":
+                    load = np.maximum(was + found.cpu[down], 0.0)
+                elif resource == "NW_OUT":
+                    load = was + found.out[down]
+                room = np.where(alive & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
+                room[np.arange(len(down)), down] = np.nan
+                over = fine & (load > limit * capacity)
+                over[np.arange(len(down)), down] = False
+                breaches[down] += over.sum(axis=1)
+                places = np.where(np.isnan(room), np.inf, room).argmin(axis=1)
+                for row, place in enumerate(places.tolist()):
+                    value, best = float(room[row, place]), percent[start + row]
+                    if not math.isnan(value) and (best is None or value < best):
+                        percent[start + row] = value
+                        worst[start + row] = f"{resource} of broker {topology.ids[place]}"
+    return [Headroom(*of) for of in zip(worst, percent, breaches.tolist(), strict=True)]
+
+
+def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]]:
+    """[B] brokers named by ``words``: ids, ``rack:NAME`` or ``host:NAME``; and words that name none.
+
+    A rack or host is found by its full name, else by the part after its last ``-``, ``_``, ``.`` or ``/``.
+    """
+    chosen = np.zeros(topology.brokers, np.bool_)
+    unknown = []
+    for word in words:
+        kind, _, name = word.partition(":")
+        if kind in ("rack", "host") and name:
+            names = topology.racks if kind == "rack" else topology.hosts
+            hits = [index for index, value in enumerate(names) if value == name]
+            hits = hits or [
+                index for index, value in enumerate(names)
+                if len(value) > len(name) and value.endswith(name) and value[-len(name) - 1] in "-_./"
+            ]  # fmt: skip
+        else:
+            number = word.removeprefix("broker:")
+            hits = []
+            if number.isascii() and number.isdigit() and len(number) < 10:
+                hits = [index for index in topology.index_of([int(number)]).tolist() if index >= 0]
+        if hits:
+            chosen[hits] = True
+        else:
+            unknown.append(word)
+    return chosen, unknown

@@ -1,0 +1,1 @@
+"""From input tables to samples and windows of a cluster."""

@@ -1,0 +1,307 @@
+"""Sampling rounds: raw metrics of one sampling interval combined and matched with the topology (sheet, section 2).
+
+Everything here is independent of the CPU weights, so a round is computed once and kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, tally
+from engine.broker_load.tables import raw_metrics
+
+MISSING_SHARE = 0.01
+"""Largest share of topics, and of leader partitions, that may lack a size before a broker's totals stay as reported."""
+
+
+SLACK = 1.05
+"""A partition may exceed its broker's rate by this factor before its sample is dropped …"""
+QUIET = 10.0
+"""… unless the broker's rate is at or below this many KB/s."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One sampling interval on topology ``topology`` with G groups (topic × leading broker) and B brokers.
+
+    ``rates`` [7, G]: topic rates per partition, model units (order: metrics.TOPIC; absent 0). ``totals`` [7, B]: broker
+    totals after the completeness rule, NaN absent. ``reported`` [7, B]: as the brokers report them, NaN absent.
+    ``cpu`` [B] fraction 0-1 (``has_cpu`` tells a NaN reading from none); ``process`` [B] cores used by the process,
+    NaN unknown. ``size`` [P, R] MB of each replica, NaN absent. ``sized`` [G]: the leader reported a size of the topic.
+    ``heard`` [B]: sent any record. ``complete`` [B]: passed the completeness rule; ``missing`` [B] topics without size.
+    ``disk`` [B] MB of all sizes a broker reported. ``extra`` [63, B] mean of every broker-scope metric, NaN absent.
+    ``time_ms``: newest record in it.
+    """
+
+    interval: int
+    time_ms: int
+    topology: Topology
+    rates: Floats
+    totals: Floats
+    reported: Floats
+    cpu: Floats
+    has_cpu: Flags
+    process: Floats
+    cpu_kind: str
+    size: Floats
+    sized: Flags
+    heard: Flags
+    complete: Flags
+    missing: Ints
+    disk: Floats
+    extra: Floats
+
+    @cached_property
+    def leader_size(self) -> Floats:
+        """[P] size of the leader replica in MB, NaN where its broker reported none."""
+        slot, has = self.topology.leader_slot
+        return np.where(has, self.size.ravel()[slot], np.nan) if len(slot) else np.empty(0)
+
+    @cached_property
+    def live(self) -> bool:
+        """Whether anything but sizes was measured: the first scrape of counters alone gives neither CPU nor rates."""
+        known = (self.has_cpu | ~np.isnan(self.process)).any() or (~np.isnan(self.reported)).any()
+        return bool(known or self.rates.any())
+
+    @cached_property
+    def rules(self) -> dict[bytes, npt.NDArray[np.int8]]:
+        """Skip rules [P] by which cores are known; kept by the samples made from this round."""
+        return {}
+
+    @cached_property
+    def observed(self) -> dict[Any, Floats]:
+        """Observations of the brokers for the regression by core counts; kept by the view that makes them."""
+        return {}
+
+    @cached_property
+    def shares(self) -> tuple[Floats, Floats, Flags]:
+        """[G] what each group takes of its broker's bytes in and out (clamped to all of it), and whether a partition's
+        rate exceeds its broker's by more than the slack allows. Independent of the CPU weights."""
+        leader = self.topology.groups[1]
+        whole_in = self.totals[raw_metrics.IN][leader]
+        whole_out = (self.totals[raw_metrics.OUT] + self.totals[raw_metrics.REPL_OUT])[leader]
+        part_in = self.rates[raw_metrics.IN]
+        part_out = self.rates[raw_metrics.OUT] + self.rates[raw_metrics.REPL_OUT]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            idle = (whole_in == 0) & (whole_out == 0)
+            dropped = ~idle & (
+                ((SLACK * whole_in < part_in) & (whole_in > QUIET))
+                | ((SLACK * whole_out < part_out) & (whole_out > QUIET))
+            )
+            share_in = np.where(whole_in == 0, 0.0, np.minimum(1.0, part_in / whole_in))
+            share_out = np.where(whole_out == 0, 0.0, np.minimum(1.0, part_out / whole_out))
+            return whole_in * share_in, whole_out * share_out, dropped
+
+
+def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
+    """One round from ``rows`` (time_ms, broker, metric, topic, partition, value) of one sampling interval.
+
+    Rates are means over the records, sizes the value with the strictly greatest time. Rows are in file order.
+    """
+    brokers = topology.brokers
+    time_ms = int(rows["time_ms"].max() or 0)  # type: ignore[arg-type]
+    rows = rows.with_columns(pl.Series("b", topology.index_of(rows["broker"].to_numpy()))).filter(pl.col("b") >= 0)
+    broker_rows = rows.filter(pl.col("topic").is_null())
+    extra, process, load, node = _broker_means(broker_rows, brokers)
+    cpu = extra[raw_metrics.CPU].copy()
+    has_cpu = np.zeros(brokers, np.bool_)
+    reported_cpu = broker_rows.filter(pl.col("metric") == raw_metrics.CPU)["b"].unique().to_numpy()
+    has_cpu[reported_cpu] = True
+    kind = "reported" if has_cpu.any() else ""
+    for source, word in ((node, "node"), (load, "process"), (None, "")):
+        if source is not None:
+            take = ~has_cpu & ~np.isnan(source)
+            cpu = np.where(take, source, cpu)
+            has_cpu |= take
+            kind = kind or (word if take.any() else "")
+    kind = kind or ("process" if (~np.isnan(process)).any() else "")
+    reported = extra[list(raw_metrics.TOTALS)] * np.array(raw_metrics.UNIT)[:, None]
+
+    topic_rows = rows.filter(pl.col("topic").is_not_null())
+    codes, width = _topic_codes(topic_rows["topic"], topology)
+    holder = topic_rows["b"].to_numpy()
+    metric = topic_rows["metric"].to_numpy()
+    value = topic_rows["value"].to_numpy()
+    key = holder.astype(np.int64) * width + codes
+    is_size = (metric == raw_metrics.SIZE) & topic_rows["partition"].is_not_null().to_numpy()
+    useful = is_size | np.isin(metric, raw_metrics.TOPIC)
+    pairs = _Index(key[useful], brokers * width)
+    values = np.zeros((7, pairs.size))
+    for place, number in enumerate(raw_metrics.TOPIC):
+        here = metric == number
+        at = pairs.of(key[here])
+        counts = np.bincount(at, minlength=pairs.size)
+        values[place] = tally(at, value[here], pairs.size) / np.maximum(counts, 1) * raw_metrics.UNIT[place]
+    sized_pair = np.zeros(pairs.size, np.bool_)
+    sized_pair[pairs.of(key[is_size])] = True
+
+    number = topic_rows["partition"].fill_null(-1).to_numpy()[is_size]
+    when = topic_rows["time_ms"].to_numpy()[is_size]
+    sizes = _Sizes(holder[is_size], codes[is_size], number, value[is_size] * raw_metrics.MB, pairs.of(key[is_size]))
+    if len(when) and when.min() != when.max():
+        # The strictly newest counts: newest first, and the sort keeps the order of equally new ones.
+        sizes = sizes.take(np.argsort(-when, kind="stable"))
+    size = sizes.matrix(topology)
+    disk = sizes.totals(brokers)
+    pair_broker = pairs.keys // max(width, 1)
+
+    _, leader, topic, count = topology.groups
+    where, found = pairs.find(leader.astype(np.int64) * width + topology.norm[topic])
+    group_rates = np.zeros((7, len(leader)))
+    if pairs.size:
+        group_rates = np.where(found, values[:, where], 0.0) / np.maximum(count, 1)
+    sized = found & (sized_pair[where] if pairs.size else False)
+
+    led_topics = np.bincount(leader, minlength=brokers)
+    led_partitions = np.bincount(leader, weights=count, minlength=brokers)
+    lost_topics = np.bincount(leader[~sized], minlength=brokers)
+    lost_partitions = np.bincount(leader[~sized], weights=count[~sized], minlength=brokers)
+    nothing = led_topics == 0
+    complete = nothing | (
+        (lost_topics <= MISSING_SHARE * led_topics) & (lost_partitions <= MISSING_SHARE * led_partitions)
+    )
+    sums = np.stack(
+        [np.bincount(pair_broker[sized_pair], weights=v[sized_pair], minlength=brokers) for v in values]
+    ) if pairs.size else np.zeros((7, brokers))  # fmt: skip
+    any_sized = np.zeros(brokers, np.bool_)
+    any_sized[pair_broker[sized_pair]] = True
+    totals = np.where(complete & any_sized, sums, reported)
+    heard = np.zeros(brokers, np.bool_)
+    heard[rows["b"].unique().to_numpy()] = True
+    return Round(
+        interval,
+        time_ms,
+        topology,
+        group_rates,
+        totals,
+        reported,
+        cpu,
+        has_cpu,
+        process,
+        kind,
+        size,
+        sized,
+        heard,
+        complete,
+        lost_topics.astype(np.int32),
+        disk,
+        extra,
+    )
+
+
+def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Means [63, B] of broker-scope metrics, and [B] of process cores, the process' own load, the node's load."""
+    wide = np.full((128, brokers), np.nan)
+    if rows.height:
+        means = rows.group_by("metric", "b").agg(pl.col("value").mean())
+        wide[means["metric"].to_numpy(), means["b"].to_numpy()] = means["value"].to_numpy()
+    return (
+        wide[: len(raw_metrics.NAMES)],
+        wide[raw_metrics.PROCESS_CPU_SECONDS],
+        wide[102],
+        wide[raw_metrics.NODE_IDLE_SECONDS],
+    )
+
+
+class _Index:
+    """The sorted distinct ``keys`` and the position of each: a table where keys are dense enough, else a search."""
+
+    LIMIT = 50_000_000
+
+    def __init__(self, given: Longs, bound: int) -> None:
+        self._table: npt.NDArray[np.int32] | None = None
+        if bound <= self.LIMIT:
+            mark = np.zeros(bound + 1, np.bool_)
+            mark[given] = True
+            self.keys = np.flatnonzero(mark)
+            self._table = np.full(bound + 1, -1, np.int32)
+            self._table[self.keys] = np.arange(len(self.keys), dtype=np.int32)
+        else:
+            self.keys = np.unique(given)
+        self.size = len(self.keys)
+
+    def of(self, wanted: Longs) -> npt.NDArray[Any]:
+        """Position of keys that are there."""
+        return self._table[wanted] if self._table is not None else np.searchsorted(self.keys, wanted)
+
+    def find(self, wanted: Longs) -> tuple[npt.NDArray[Any], Flags]:
+        """Position of each key, 0 where it is not there, and whether it is."""
+        if not self.size:
+            return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+        if self._table is not None:
+            place = self._table[wanted]
+            return np.maximum(place, 0), place >= 0
+        place = np.minimum(np.searchsorted(self.keys, wanted), self.size - 1)
+        return place, self.keys[place] == wanted
+
+
+def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.int64], int]:
+    """Code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
+    how many codes there are."""
+    # Few distinct names in many rows: only the distinct ones are compared with the topology's.
+    distinct = names.unique(maintain_order=True)
+    dotless = distinct.str.replace_all(".", "_", literal=True).to_list()
+    known = topology.norm_places
+    codes: list[int] = []
+    extra: dict[str, int] = {}
+    for name in dotless:
+        code = known.get(name)
+        if code is None:
+            code = extra.setdefault(name, len(known) + len(extra))
+        codes.append(code)
+    table = pl.DataFrame({"topic": distinct, "code": pl.Series(codes, dtype=pl.Int64)})
+    joined = names.rename("topic").to_frame().join(table, on="topic", how="left", maintain_order="left")
+    return joined["code"].to_numpy(), max(len(known) + len(extra), 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """N sizes in order of preference (the first of a replica counts): broker index, topic code, partition, MB, pair."""
+
+    broker: npt.NDArray[Any]
+    code: npt.NDArray[Any]
+    partition: npt.NDArray[Any]
+    value: Floats
+    pair: npt.NDArray[Any]
+
+    def take(self, order: npt.NDArray[Any]) -> _Sizes:
+        """In another order."""
+        return _Sizes(self.broker[order], self.code[order], self.partition[order], self.value[order], self.pair[order])
+
+    def matrix(self, topology: Topology) -> Floats:
+        """[P, R] MB of each replica as its broker reported it, NaN where it did not."""
+        out = np.full(topology.replicas.shape, np.nan)
+        if not len(self.value) or not topology.size:
+            return out
+        known = self.code < len(topology.norm_names)
+        for rows in topology.rows_of(self.code, self.partition, known):
+            hit = np.flatnonzero(rows >= 0)
+            rows, broker, value = rows[hit], self.broker[hit], self.value[hit]
+            for column in range(topology.replicas.shape[1]):
+                mine = np.flatnonzero(topology.replicas[rows, column] == broker)[::-1]
+                # Assigned backwards, so that the first given stays.
+                out[rows[mine], column] = value[mine]
+        return out
+
+    def totals(self, brokers: int) -> Floats:
+        """[B] MB of all sizes each broker reported, also of partitions the topology does not know."""
+        if not len(self.value):
+            return np.zeros(brokers)
+        biggest = int(self.partition.max()) + 1
+        key = self.pair.astype(np.int64) * biggest + self.partition
+        first = np.arange(len(key))
+        if not (np.diff(key) > 0).all():
+            bound = (int(self.pair.max()) + 1) * biggest
+            if bound <= _Index.LIMIT:
+                place = np.full(bound, -1, np.int64)
+                place[key[::-1]] = np.arange(len(key))[::-1]
+                first = np.flatnonzero(place[key] == np.arange(len(key)))
+            else:
+                first = np.sort(np.unique(key, return_index=True)[1])
+        return tally(self.broker[first], self.value[first], brokers)

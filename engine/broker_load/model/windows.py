@@ -1,0 +1,317 @@
+"""Windows: samples to one value per partition, metric and window, extrapolated as upstream does (sheet, 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.broker_load.model.samples import Samples
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
+from engine.broker_load.tables.raw_metrics import SAMPLE
+
+Singles = npt.NDArray[np.float32]
+
+EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT", "NO_VALID_EXTRAPOLATION")
+"""Upstream's names; the position is the code used in arrays."""
+
+NONE, AVAILABLE, ADJACENT, FORCED, INVALID = range(5)
+LATEST = "disk_usage"
+TINY = float(np.float32(1.401298464324817e-45))
+"""Java's Float.MIN_VALUE: what upstream's maximum of an all-zero series starts from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """N finished samples in arrival order: partition index [N], time [N] epoch ms, nine values [9, N]."""
+
+    partition: Ints
+    time_ms: Longs
+    values: Floats
+
+
+@dataclass(eq=False)
+class Window:
+    """One window: its index, the rounds in it in order of time, finished samples in it, and how its partitions map to
+    those of the final topology (None: the same). Values are made when asked for and kept."""
+
+    index: int
+    size: int
+    rounds: Sequence[tuple[Samples, Ints | None]]
+    finished: Finished | None = None
+    _values: dict[str, Singles] = field(default_factory=dict)
+    _count: Ints | None = None
+    _uniform: bool | None = None
+    origin: object = field(default_factory=object)
+    """The same for windows that differ in nothing but the CPU."""
+
+    @property
+    def count(self) -> Ints:
+        """[P] number of samples."""
+        if self._count is None:
+            count = np.zeros(self.size, np.int32)
+            for samples, where in self.rounds:
+                _add(count, samples.rule == 0, where)
+            if self.finished is not None:
+                count += np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
+            self._count = count
+        return self._count
+
+    def value(self, name: str) -> Singles:
+        """[P] mean of the metric over the samples (0 without any); for the disk the sample that arrived last."""
+        if name not in self._values:
+            self._values[name] = self._latest() if name == LATEST else self._mean(name)
+        return self._values[name]
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every partition has a sample in every round and all rounds share the final topology: then partitions
+        of one group have one value."""
+        if self._uniform is None:
+            self._uniform = (
+                self.finished is None
+                and bool(self.rounds)
+                and all(where is None for _, where in self.rounds)
+                and all(s.round.topology is self.rounds[0][0].round.topology for s, _ in self.rounds)
+                and bool(self.count.min(initial=len(self.rounds)) == len(self.rounds))
+            )
+        return self._uniform
+
+    def by_group(self, name: str) -> Singles:
+        """[G] mean of the metric; only where ``uniform``, and not for the disk."""
+        total = sum((samples.group_value(name) for samples, _ in self.rounds), np.zeros(1))
+        return (np.asarray(total) / len(self.rounds)).astype(np.float32)
+
+    def without_cpu(self, rounds: Sequence[tuple[Samples, Ints | None]]) -> Window:
+        """The same window with samples of other CPU weights: all but the CPU stays."""
+        kept = {name: value for name, value in self._values.items() if name != "cpu_usage"}
+        return Window(self.index, self.size, rounds, None, kept, self._count, self._uniform, self.origin)
+
+    def _mean(self, name: str) -> Singles:
+        if len(self.rounds) == 1 and self.finished is None and self.rounds[0][1] is None:
+            samples = self.rounds[0][0]
+            value = samples.value(name).astype(np.float32)
+            if self.count.min(initial=1) == 0:
+                value[self.count == 0] = 0
+            return value
+        total = np.zeros(self.size)
+        for samples, where in self.rounds:
+            _add(total, np.where(samples.rule == 0, samples.value(name), 0.0), where)
+        if self.finished is not None:
+            values = self.finished.values[SAMPLE.index(name)]
+            total += np.bincount(self.finished.partition, weights=values, minlength=self.size)
+        return (total / np.maximum(self.count, 1)).astype(np.float32)
+
+    def _latest(self) -> Singles:
+        value = np.zeros(self.size)
+        for samples, where in self.rounds:
+            mine, has = samples.value(LATEST), samples.rule == 0
+            if where is None:
+                np.copyto(value, mine, where=has)
+            else:
+                has = has & (where >= 0)
+                value[where[has]] = mine[has]
+        if self.finished is not None:
+            # Later assignments win, so the sample that arrived last stays.
+            value[self.finished.partition] = self.finished.values[SAMPLE.index(LATEST)]
+        return value.astype(np.float32)
+
+
+def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], where: Ints | None) -> None:
+    if where is None:
+        target += values
+    else:
+        keep = where >= 0
+        target[where[keep]] += values[keep]  # partitions are distinct, so plain indexing adds each once
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """The kept windows, newest first, with the extrapolation code of every partition in each.
+
+    ``states``: per window [P] codes of EXTRAPOLATIONS, or None where all are NONE. ``valid`` [P]: no window invalid
+    and not too many extrapolated. ``enough``: upstream would find enough valid windows. ``offered``: windows there
+    were before any was given up.
+    """
+
+    windows: tuple[Window, ...]
+    states: tuple[npt.NDArray[np.int8] | None, ...]
+    valid: Flags
+    minimum: int
+    enough: bool
+    offered: int
+    window_ms: int
+    _memo: dict[str, Floats] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Number of partitions P."""
+        return len(self.valid)
+
+    def take_from(self, earlier: Aggregate) -> None:
+        """Take over what ``earlier`` has computed, but for the CPU, if nothing else is different."""
+        if (
+            [window.origin for window in self.windows] == [window.origin for window in earlier.windows]
+            and len(self.states) == len(earlier.states)
+            and all(
+                a is b or (a is not None and b is not None and np.array_equal(a, b))
+                for a, b in zip(self.states, earlier.states, strict=True)
+            )
+        ):
+            self._memo.update({key: value for key, value in earlier._memo.items() if not key.endswith(" cpu_usage")})
+
+    def ends_ms(self) -> list[int]:
+        """End of each window, newest first, epoch ms."""
+        return [window.index * self.window_ms for window in self.windows]
+
+    def series(self, name: str) -> list[Singles]:
+        """Per window [P] the value of a metric after extrapolation."""
+        return [self._value(place, name) for place in range(len(self.windows))]
+
+    def _value(self, place: int, name: str) -> Singles:
+        value = self.windows[place].value(name)
+        states = self.states[place]
+        if states is None:
+            return value
+        gone, between = states == INVALID, states == ADJACENT
+        if not gone.any() and not between.any():
+            return value
+        value = value.copy()
+        value[gone] = 0
+        if between.any():
+            here, older, newer = self.windows[place], self.windows[place + 1], self.windows[place - 1]
+            trio = [(w.value(name)[between].astype(np.float64), w.count[between]) for w in (older, here, newer)]
+            if name == LATEST:
+                some = trio[1][1] > 0
+                total = trio[0][0] + trio[2][0] + np.where(some, trio[1][0], 0.0)
+                value[between] = total / np.where(some, 3, 2)
+            else:
+                pooled = sum(v * n for v, n in trio)
+                value[between] = pooled / sum(n for _, n in trio)
+        return value
+
+    def mean(self, name: str) -> Floats:
+        """[P] mean over the windows, gaps counting as 0."""
+        return self._kept("mean " + name, lambda: self._sum(name) / max(len(self.windows), 1))
+
+    def _sum(self, name: str) -> Floats:
+        first = self.windows[0]
+        if (
+            name != LATEST
+            and all(states is None for states in self.states)
+            and all(window.uniform for window in self.windows)
+            and all(w.rounds[0][0].round.topology is first.rounds[0][0].round.topology for w in self.windows)
+        ):
+            # One sum per topic and leader, spread over its partitions once at the end.
+            groups = np.zeros(1)
+            for window in self.windows:
+                groups = groups + window.by_group(name)
+            return np.asarray(groups[first.rounds[0][0].round.topology.groups[0]], np.float64)
+        total = np.zeros(self.size)
+        for value in self.series(name):
+            total += value
+        return total
+
+    def maximum(self, name: str) -> Floats:
+        """[P] maximum over the windows, as upstream: never below the smallest positive float."""
+
+        def largest() -> Floats:
+            best = np.full(self.size, np.float32(TINY))
+            for value in self.series(name):
+                np.maximum(best, value, out=best)
+            return best.astype(np.float64)
+
+        return self._kept("max " + name, largest)
+
+    def latest(self, name: str) -> Floats:
+        """[P] value in the newest window."""
+        return self._kept("latest " + name, lambda: self._value(0, name).astype(np.float64))
+
+    def _kept(self, key: str, make: Callable[[], Floats]) -> Floats:
+        if key not in self._memo:
+            self._memo[key] = make()
+        return self._memo[key]
+
+
+def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:
+    """Indices of the windows to use, newest first, of those that hold samples.
+
+    The newest is open and left out, unless it is the only one or ``at_ms`` is at or past its end. Windows in between
+    without any sample belong to the range, as upstream counts windows by time.
+    """
+    if not indices:
+        return []
+    newest, oldest = max(indices), min(indices)
+    closed = at_ms is not None and at_ms >= newest * window_ms
+    if newest != oldest and not closed:
+        newest -= 1
+    return list(range(newest, max(oldest, newest - max(wanted, 1) + 1) - 1, -1))
+
+
+def aggregate(
+    windows: Sequence[Window],
+    window_ms: int,
+    minimum: int,
+    allowed: int,
+    topic: Ints,
+    ratio: float = 0.0,
+) -> Aggregate:
+    """Extrapolate ``windows`` (newest first) and keep them newest first while enough partitions stay valid.
+
+    ``minimum`` samples a full window needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule
+    that at least one whole topic must stay valid; ``ratio`` of valid partitions asked for.
+    """
+    size = len(topic)
+    half = max(1, minimum // 2)
+    counts = [window.count for window in windows]
+    full = [bool(count.min(initial=minimum) >= minimum) for count in counts]
+    states: list[npt.NDArray[np.int8] | None] = []
+    for place, count in enumerate(counts):
+        if full[place]:
+            states.append(None)
+            continue
+        state = np.full(size, NONE, np.int8)
+        state[count < minimum] = AVAILABLE
+        low = count < half
+        state[low] = np.where(count[low] > 0, FORCED, INVALID)
+        if 0 < place < len(windows) - 1:
+            around = low & (counts[place - 1] >= minimum) & (counts[place + 1] >= minimum)
+            state[around] = ADJACENT
+        states.append(state)
+    bad = np.zeros(size, np.bool_)
+    stretched = np.zeros(size, np.int32)
+    kept, enough = 0, False
+    topics = int(topic.max(initial=-1)) + 1
+    members = np.bincount(topic, minlength=topics)
+    for found in states:
+        if found is None:
+            now_bad, now_stretched = bad, stretched
+        else:
+            now_bad, now_stretched = bad | (found == INVALID), stretched + ((found > NONE) & (found < INVALID))
+        valid = ~now_bad & (now_stretched <= allowed)
+        whole = np.bincount(topic[valid], minlength=topics)
+        if not (valid.sum() >= ratio * size and (whole[members > 0] == members[members > 0]).any()):
+            break
+        bad, stretched, kept, enough = now_bad, now_stretched, kept + 1, True
+    if not kept:
+        # Upstream would refuse; the newest window is shown anyway, and said to be so.
+        kept = min(1, len(windows))
+        for found in states[:kept]:
+            if found is not None:
+                bad, stretched = found == INVALID, ((found > NONE) & (found < INVALID)).astype(np.int32)
+    edge = states[:kept]
+    if kept and kept < len(windows) and (last := edge[-1]) is not None and (last == ADJACENT).any():
+        # The oldest kept window lost its neighbour: extrapolate again without the windows given up.
+        return aggregate(windows[:kept], window_ms, minimum, allowed, topic, ratio)
+    return Aggregate(
+        tuple(windows[:kept]),
+        tuple(edge),
+        ~bad & (stretched <= allowed) if kept else np.zeros(size, np.bool_),
+        minimum,
+        enough,
+        len(windows),
+        window_ms,
+    )

@@ -1,0 +1,1 @@
+"""Scrapes, topology, capacities and answers: bytes to input tables."""

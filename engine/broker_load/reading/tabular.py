@@ -1,0 +1,346 @@
+"""Plain CSV and Parquet: raw metrics, finished samples, broker observations, topology, broker lists.
+
+What a file is follows from its column names. ``a|b|c`` in a cell is a list of broker ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from engine.broker_load.reading.common import file_time
+from engine.broker_load.tables import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY, raw_metrics
+from engine.formats import parquet
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.tables import Table
+from engine.text import clean, decode
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One kind of table by its columns: ``needs`` all of them, ``grows`` if rows are appended over time, ``make``
+    turns text columns into declared rows plus a Boolean ``_ok`` column."""
+
+    table: Table
+    needs: frozenset[str]
+    grows: bool
+    make: Callable[[pl.DataFrame, int], pl.DataFrame]
+
+
+def _int(name: str, dtype: Any = pl.Int32) -> pl.Expr:
+    return pl.col(name).cast(pl.String).str.strip_chars().cast(dtype, strict=False)
+
+
+def _float(name: str) -> pl.Expr:
+    text = pl.col(name).cast(pl.String).str.strip_chars().str.replace(r"(?i)^([-+]?)infinity$", "${1}inf")
+    return text.str.replace(r"^\+", "").cast(pl.Float64, strict=False)
+
+
+def _text(name: str) -> pl.Expr:
+    return pl.col(name).cast(pl.String).fill_null("")
+
+
+def _ids(name: str) -> pl.Expr:
+    return (
+        _text(name)
+        .str.strip_chars("[] ")
+        .str.replace_all(r"[;, ]+", "|")
+        .str.split("|")
+        .list.eval(pl.element().filter(pl.element() != "").cast(pl.Int32, strict=False))
+    )
+
+
+def _optional(frame: pl.DataFrame, name: str, expression: Callable[[str], pl.Expr], otherwise: pl.Expr) -> pl.Expr:
+    return (expression(name) if name in frame.columns else otherwise).alias(name)
+
+
+def _metrics(frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    known = pl.DataFrame(
+        {"metric": list(raw_metrics.ID), "_id": list(raw_metrics.ID.values())},
+        schema={"metric": pl.String, "_id": pl.UInt8},
+    )
+    wide = frame.with_columns(_text("metric").alias("metric"), _text("topic").alias("topic")).join(
+        known, on="metric", how="left", maintain_order="left"
+    )
+    made = wide.select(
+        _int("time_ms", pl.Int64).alias("time_ms"),
+        _int("broker").alias("broker"),
+        pl.col("_id").alias("metric"),
+        pl.when(pl.col("topic") != "").then("topic").alias("topic"),
+        _int("partition").alias("partition"),
+        _float("value").alias("value"),
+        pl.lit(False).alias("counter"),
+    )
+    topics = pl.when(pl.col("metric").is_in(list(raw_metrics.TOPIC))).then(pl.col("topic").is_not_null())
+    scope = topics.when(pl.col("metric") == raw_metrics.SIZE).then(
+        pl.col("topic").is_not_null() & (pl.col("partition") >= 0).fill_null(False)
+    )
+    needed = pl.all_horizontal(pl.col("time_ms", "metric", "broker", "value").is_not_null())
+    return made.with_columns((needed & scope.otherwise(pl.lit(True)) & (pl.col("broker") >= 0)).alias("_ok"))
+
+
+def _brokers(frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    words = {"true": True, "yes": True, "1": True, "alive": True, "": True}
+    words |= {"false": False, "no": False, "0": False, "dead": False}
+    alive = (
+        _text("alive").str.strip_chars().str.to_lowercase()
+        .replace_strict(words, default=None, return_dtype=pl.Boolean)
+        if "alive" in frame.columns
+        else pl.lit(True)
+    )  # fmt: skip
+    made = frame.select(
+        _int("broker").alias("broker"),
+        _text("host").alias("host"),
+        _optional(frame, "rack", _text, pl.lit("")),
+        alive.alias("alive"),
+    )
+    return made.with_columns((pl.col("broker").is_between(0, 2**31 - 1) & pl.col("alive").is_not_null()).alias("_ok"))
+
+
+def _topology(frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    none = pl.lit([], pl.List(pl.Int32))
+    time = _int("time_ms", pl.Int64) if "time_ms" in frame.columns else pl.lit(now, pl.Int64)
+    made = frame.select(
+        time.alias("time_ms"),
+        _text("topic").alias("topic"),
+        _int("partition").alias("partition"),
+        _text("leader").str.strip_chars().replace("none", "-1").cast(pl.Int32, strict=False).alias("leader"),
+        _ids("replicas").alias("replicas"),
+        (_ids("isr") if "isr" in frame.columns else _ids("replicas")).alias("isr"),
+        _optional(frame, "offline", _ids, none),
+        _optional(frame, "elr", _ids, pl.lit(None, pl.List(pl.Int32))),
+        _optional(frame, "min_isr", _int, pl.lit(None, pl.Int32)),
+        pl.lit(None, pl.Boolean).alias("unclean"),
+    )
+    lists = ("replicas", "isr", "offline")
+    sane = pl.all_horizontal(pl.col(name).list.eval(pl.element().is_null()).list.any().not_() for name in lists)
+    sane &= (pl.col("topic") != "") & (pl.col("partition") >= 0) & (pl.col("replicas").list.len() > 0)
+    sane &= pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()
+    sane &= pl.col("isr").list.set_difference("replicas").list.len() == 0
+    sane &= (pl.col("leader") < 0) | pl.col("replicas").list.contains(pl.col("leader"))
+    return made.with_columns(sane.fill_null(False).alias("_ok"))
+
+
+def _samples(frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    time = "time_ms" if "time_ms" in frame.columns else "sample_time_ms"
+    leader = next((name for name in ("leader", "leader_broker") if name in frame.columns), None)
+    made = frame.select(
+        _text("topic").alias("topic"),
+        _int("partition").alias("partition"),
+        (_int(leader) if leader else pl.lit(None, pl.Int32)).alias("leader"),
+        _int(time, pl.Int64).alias("time_ms"),
+        *(_float(name).alias(name) for name in raw_metrics.SAMPLE),
+    )
+    needed = pl.all_horizontal(pl.col("partition", "time_ms", *raw_metrics.SAMPLE).is_not_null())
+    return made.with_columns((needed & (pl.col("topic") != "") & (pl.col("partition") >= 0)).alias("_ok"))
+
+
+def _observations(frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    made = frame.select(
+        _optional(frame, "time_ms", lambda n: _int(n, pl.Int64), pl.lit(None, pl.Int64)),
+        _optional(frame, "broker", _int, pl.lit(None, pl.Int32)),
+        _float("cpu").alias("cpu"),
+        _float("leader_bytes_in_kb").alias("bytes_in"),
+        _float("leader_bytes_out_kb").alias("bytes_out"),
+        _float("follower_bytes_in_kb").alias("follower_in"),
+    )
+    return made.with_columns(_finite("cpu", "bytes_in", "bytes_out", "follower_in").alias("_ok"))
+
+
+def _broker_samples(frame: pl.DataFrame, now: int) -> pl.DataFrame:
+    time = "time_ms" if "time_ms" in frame.columns else "sample_time_ms"
+    made = frame.select(
+        _int(time, pl.Int64).alias("time_ms"),
+        _int("broker").alias("broker"),
+        (_float("cpu_usage") * 100).alias("cpu"),
+        _float("leader_bytes_in").alias("bytes_in"),
+        _float("leader_bytes_out").alias("bytes_out"),
+        _float("replication_bytes_in_rate").alias("follower_in"),
+    )
+    return made.with_columns(_finite("cpu", "bytes_in", "bytes_out", "follower_in").alias("_ok"))
+
+
+def _finite(*names: str) -> pl.Expr:
+    return pl.all_horizontal(pl.col(name).is_finite().fill_null(False) for name in names)
+
+
+_SHAPES = (
+    _Shape(METRICS, frozenset({"time_ms", "metric", "broker", "topic", "partition", "value"}), True, _metrics),
+    _Shape(SAMPLES_IN, frozenset({"topic", "partition", "time_ms", *raw_metrics.SAMPLE}), True, _samples),
+    _Shape(SAMPLES_IN, frozenset({"topic", "partition", "sample_time_ms", *raw_metrics.SAMPLE}), True, _samples),
+    _Shape(
+        OBSERVATIONS,
+        frozenset({"cpu", "leader_bytes_in_kb", "leader_bytes_out_kb", "follower_bytes_in_kb"}),
+        True,
+        _observations,
+    ),
+    _Shape(
+        OBSERVATIONS, frozenset({"broker", "host", "version", "sample_time_ms", "cpu_usage"}), True, _broker_samples
+    ),
+    _Shape(TOPOLOGY, frozenset({"topic", "partition", "leader", "replicas"}), False, _topology),
+    _Shape(BROKERS_IN, frozenset({"broker", "host"}), False, _brokers),
+)
+
+
+def _shape(columns: list[str]) -> _Shape | None:
+    names = set(columns)
+    for shape in _SHAPES:
+        if shape.needs <= names:
+            # Wider tables with a host are something else (an answer, an export) unless they say rack or alive.
+            plain = names <= {"broker", "host", "rack", "alive", "port"}
+            told = names & {"rack", "alive"} and not names & {"state", "cpu_pct", "cpu_usage"}
+            if shape.table is BROKERS_IN and not (plain or told):
+                continue
+            return shape
+    return None
+
+
+def _header(line: bytes) -> list[str]:
+    return [part.strip().strip('"').lower() for part in decode(line).lstrip("\ufeff").strip().split(",")]
+
+
+def _tidy(frame: pl.DataFrame) -> pl.DataFrame:
+    """Text columns cleaned; only odd values pay for it."""
+    for name, dtype in frame.schema.items():
+        if dtype == pl.String:
+            odd = frame[name].str.contains(r"[^ -~]") | (frame[name].str.len_chars() > 4096)
+            if odd.fill_null(False).any():
+                values = frame[name].filter(odd.fill_null(False)).unique().to_list()
+                frame = frame.with_columns(pl.col(name).replace({value: clean(value) for value in values}))
+    return frame
+
+
+def _rows(source: Source, shape: _Shape, frame: pl.DataFrame, lines: pl.Series) -> Reading:
+    made = shape.make(frame, file_time(source))
+    bad = ~made["_ok"].fill_null(False)
+    problems = []
+    if bad.any():
+        first = int(lines.filter(bad)[0])
+        reason = f"rows that are not {shape.table.name}: a value is missing, of the wrong type or out of range"
+        problems.append(Problem.at(source.path, "bad-record", reason, line=first, count=int(bad.sum())))
+    return Reading(rows={shape.table.name: _tidy(made.filter(~bad).drop("_ok"))}, problems=problems)
+
+
+class CsvRows:
+    """CSV of raw metrics, samples, observations, topology or brokers."""
+
+    id = "csv"
+    title = "CSV: raw metrics, samples, broker observations, topology, broker list"
+    append = True
+    version = 3
+    tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By the column names in the first line."""
+        first = head.split(b"\n", 1)[0]
+        return b"," in first and len(first) < 4096 and _shape(_header(first)) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """New complete lines to rows. A last line without its line end is not used, since its number may be cut; in a
+        topology or broker list, whose last fields are words, it is when nothing will follow and it is whole."""
+        end, size = data.rfind(b"\n") + 1, len(data)
+        problems: list[Problem] = []
+        columns = list(state["columns"]) if state is not None else _header(data.split(b"\n", 1)[0])
+        shape = _shape(columns)
+        headed = end > 0 or state is not None
+        if final and headed and shape is not None and not shape.grows and data[end:].count(b",") == len(columns) - 1:
+            place = data.count(b"\n") + 1 + (int(state["lines"]) if state is not None else 0)
+            reason = "the last line has no line end: taken as it is, it may be cut"
+            problems.append(Problem.at(source.path, "cut-file", reason, line=place))
+            data += b"\n"
+            end = len(data)
+        body = data[:end]
+        done = 0
+        if state is None:
+            first, _, body = body.partition(b"\n")
+            done = 1
+            if not first:
+                return Reading(consumed=0)
+        else:
+            done = int(state["lines"])
+        if shape is None or len(set(columns)) != len(columns):
+            return Reading(problems=[Problem.at(source.path, "bad-record", "column names are doubled", line=1)])
+        lines = decode(body).replace("\r\n", "\n").split("\n")[:-1]
+        raw = pl.DataFrame({"raw": pl.Series("raw", lines, dtype=pl.String)}).with_row_index("line", offset=done + 1)
+        raw = raw.filter(pl.col("raw").str.strip_chars() != "")
+        quoted = raw["raw"].str.contains('"', literal=True)
+        ragged = ~quoted & (raw["raw"].str.count_matches(",", literal=True) != len(columns) - 1)
+        if ragged.any():
+            reason = f"lines that have not {len(columns)} fields"
+            first_line = int(raw["line"].filter(ragged)[0])
+            problems.append(Problem.at(source.path, "bad-record", reason, line=first_line, count=int(ragged.sum())))
+            raw = raw.filter(~ragged)
+        frame, kept = _split(raw, columns)
+        reading = _rows(source, shape, frame, kept)
+        if kept.len() < raw.height:
+            reason = "lines with unbalanced quotes"
+            problems.append(Problem.at(source.path, "bad-record", reason, count=raw.height - kept.len()))
+        reading.problems[:0] = problems
+        if final and data[end:].strip():
+            place = done + len(lines) + 1
+            reason = "the last line has no line end and is left out"
+            reading.problems.append(Problem.at(source.path, "cut-file", reason, line=place))
+        reading.consumed = min(end, size)
+        reading.state = {"columns": columns, "lines": done + len(lines)}
+        return reading
+
+
+def _split(raw: pl.DataFrame, columns: list[str]) -> tuple[pl.DataFrame, pl.Series]:
+    """Lines cut into text columns, and the line numbers of those that could be."""
+    if not raw["raw"].str.contains('"', literal=True).any():
+        parts = raw.select(pl.col("raw").str.splitn(",", len(columns)).struct.rename_fields(columns).alias("p"))
+        return parts.unnest("p"), raw["line"]
+    import csv
+
+    numbers, values = [], []
+    for number, line in zip(raw["line"].to_list(), raw["raw"].to_list(), strict=True):
+        try:
+            fields = next(csv.reader([line], strict=True))
+        except (csv.Error, StopIteration):
+            continue
+        if len(fields) == len(columns):
+            numbers.append(number)
+            values.append(fields)
+    frame = pl.DataFrame(values, schema=dict.fromkeys(columns, pl.String), orient="row")
+    return frame, pl.Series("line", numbers, dtype=pl.UInt32)
+
+
+class ParquetRows:
+    """The same tables as Parquet."""
+
+    id = "parquet"
+    title = "Parquet with the same columns as the CSV files"
+    append = False
+    version = 2
+    tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By the magic bytes; whether the columns are ours is seen when it is read."""
+        return head[:4] == b"PAR1" and name != "block.bin"  # Pyroscope's blocks only begin like Parquet
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """One file to rows; a Parquet file with other columns gives none, without a problem, and so does a block of
+        Pyroscope under another name."""
+        if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
+            return Reading(consumed=len(data))
+        try:
+            frame = parquet.read(data, lambda names: _shape([name.lower() for name in names]) is not None)
+        except parquet.Damaged as error:
+            reason = f"not a readable Parquet file: {error}"
+            return Reading(problems=[Problem.at(source.path, "unreadable", reason)], complete=False)
+        if frame is None:
+            return Reading(consumed=len(data))
+        frame = frame.rename({name: name.lower() for name in frame.columns})
+        shape = _shape(frame.columns)
+        assert shape is not None
+        lists = [name for name, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
+        frame = frame.with_columns(
+            pl.col(name).list.eval(pl.element().cast(pl.String)).list.join("|") for name in lists
+        )
+        reading = _rows(source, shape, frame, pl.Series(range(1, frame.height + 1), dtype=pl.UInt32))
+        reading.consumed = len(data)
+        return reading

@@ -1,0 +1,1 @@
+"""Result tables and texts of the broker load view."""

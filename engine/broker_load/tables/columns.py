@@ -1,0 +1,68 @@
+"""Columns that several tables of the broker load view share, and short ways to declare one."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from engine.broker_load.tables.raw_metrics import SAMPLE
+from engine.tables import Column, Kind
+
+
+def text(name: str, meaning: str, **more: object) -> Column:
+    """A column of text."""
+    return Column(name, pl.String, meaning, **more)  # type: ignore[arg-type]
+
+
+def integer(name: str, meaning: str, kind: Kind = "count", **more: object) -> Column:
+    """A column of whole numbers."""
+    return Column(name, pl.Int64, meaning, kind=kind, **more)  # type: ignore[arg-type]
+
+
+def number(name: str, meaning: str, unit: str = "", kind: Kind = "number", **more: object) -> Column:
+    """A column of numbers."""
+    return Column(name, pl.Float64, meaning, unit, kind, **more)  # type: ignore[arg-type]
+
+
+def flag(name: str, meaning: str, **more: object) -> Column:
+    """A column of yes or no."""
+    return Column(name, pl.Boolean, meaning, kind="flag", **more)  # type: ignore[arg-type]
+
+
+TOPIC = text("topic", "Topic name.", width=24, priority=0)
+PARTITION = Column("partition", pl.Int32, "Partition number.", kind="id", title="part", width=5, priority=0, grow=5)
+BROKER = Column("broker", pl.Int32, "Broker id.", kind="id", width=6, priority=0, grow=6)
+TIME = Column("time_ms", pl.Int64, "When it was so.", "epoch ms", "time_ms")
+IDS = pl.List(pl.Int32)
+NINE = (
+    number("cpu_usage", "CPU of the leader replica.", "cores"),
+    number("disk_usage", "Size of the partition.", "MB"),
+    number("leader_bytes_in", "Bytes in from producers.", "KB/s"),
+    number("leader_bytes_out", "Bytes out to consumers.", "KB/s"),
+    number("produce_rate", "Produce requests.", "1/s"),
+    number("fetch_rate", "Fetch requests.", "1/s"),
+    number("message_in_rate", "Messages in.", "1/s"),
+    number("replication_bytes_in_rate", "Topic-level replication bytes in (Kafka publishes none).", "KB/s"),
+    number("replication_bytes_out_rate", "Topic-level replication bytes out (Kafka publishes none).", "KB/s"),
+)
+
+assert tuple(c.name for c in NINE) == SAMPLE
+
+KBS = "KB/s"
+LOAD = (
+    number("cores", "Cores; 0 on a dead broker.", width=5, priority=7),
+    number("cpu_pct", "CPU, share of the broker's cores.", "%", "percent", title="cpu %", width=8, priority=0, grow=22),
+    number("disk_mb", "Disk: sum over the replicas.", "MB", title="disk MB", priority=5),
+    number("disk_pct", "Disk, share of the capacity.", "%", "percent", title="disk %", width=8, priority=0, grow=22),
+    number("leader_nw_in_kbs", "Network in of the leader replicas.", KBS, title="led in", width=8, priority=1, grow=22),
+    number("follower_nw_in_kbs", "Network in of the follower replicas.", KBS, title="fol. in", width=8, priority=4),
+    number("nw_out_kbs", "Network out.", KBS, title="out", width=8, priority=1, grow=22),
+    number("pnw_out_kbs", "Network out if it led all it holds.", KBS, title="pot. out", width=8, priority=2, grow=22),
+    integer("leaders", "Leader replicas.", title="leads", width=6, priority=2),
+    integer("replicas", "Replicas.", title="repl", width=6, priority=8),
+)
+WHO = (
+    BROKER,
+    text("host", "Host name.", width=16, priority=5),
+    text("rack", "Rack.", width=8, priority=6),
+    text("state", "ALIVE, DEAD, BAD_DISKS; FAILED in a simulation.", width=9, priority=3),
+)

@@ -1,0 +1,217 @@
+"""Result tables of the model: what brokers, replicas, partitions, topics and disks carry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from engine.broker_load.tables.columns import (
+    BROKER,
+    IDS,
+    KBS,
+    LOAD,
+    NINE,
+    PARTITION,
+    TIME,
+    TOPIC,
+    WHO,
+    flag,
+    integer,
+    number,
+    text,
+)
+from engine.tables import Column, Table
+
+SPLIT = integer(
+    "split",
+    "Partitions of the topic that share its leader's rates evenly: each may be anything from 0 to so many times as much.",
+    title="split",
+    width=5,
+    priority=1,
+)
+
+BROKERS = Table(
+    "brokers",
+    "Load of each broker.",
+    (
+        *WHO,
+        *LOAD,
+        text("flags", "What to look at: thresholds broken, estimated capacity, no metrics.", width=7, priority=0, grow=30),
+        number(
+            "measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="meas.", width=6,
+            priority=4,
+        ),
+        number(
+            "residual_cpu_pct", "Modelled minus measured CPU.", "%", "percent", title="resid.", width=6, priority=1
+        ),
+        text("residual_reason", "Why the model differs from the measurement.", hidden=True),
+        number("nw_in_cap_kbs", "Network-in capacity.", KBS, hidden=True),
+        number("nw_out_cap_kbs", "Network-out capacity.", KBS, hidden=True),
+        number("disk_cap_mb", "Disk capacity.", "MB", hidden=True),
+        flag("capacity_estimated", "The capacity is the default entry's or assumed.", hidden=True),
+        text("source", "model, or upstream where read from an answer.", hidden=True),
+        Column("cpu_trend", pl.List(pl.Float64), "CPU by window, oldest first.", "%", "spark", "trend", 5, 1, grow=16),
+    ),
+    key=("broker", "source"),
+    order=("broker", "source"),
+)  # fmt: skip
+
+REPLICAS = Table(
+    "replicas",
+    "Load of each replica.",
+    (
+        replace(TOPIC, width=20, grow=40),
+        PARTITION,
+        BROKER,
+        integer("position", "Position in the assignment; 0 is the preferred leader.", title="pos", width=4, priority=3),
+        flag("leader", "Whether it leads.", width=6, priority=0),
+        number("cpu_pct_cores", "CPU, 100 is one core.", "% of a core", title="cpu", width=10, priority=0, grow=60),
+        number("disk_mb", "Disk.", "MB", title="disk MB", priority=2),
+        number("nw_in_kbs", "Network in.", KBS, title="in", width=8, priority=1),
+        number("nw_out_kbs", "Network out.", KBS, title="out", width=8, priority=1),
+        SPLIT,
+        number("cpu_low", "Least CPU: 0 where the topic's rate is split evenly over several leaders.", hidden=True),
+        number("cpu_high", "Most CPU: all of the topic's on this broker.", hidden=True),
+        number("nw_in_low_kbs", "Least network in.", KBS, hidden=True),
+        number("nw_in_high_kbs", "Most network in: the topic's total on the leading broker.", KBS, hidden=True),
+        number("nw_out_low_kbs", "Least network out.", KBS, hidden=True),
+        number("nw_out_high_kbs", "Most network out: the topic's total on the leading broker.", KBS, hidden=True),
+        flag("offline", "The replica is offline.", hidden=True),
+        text("source", "model, or upstream where read from an answer.", hidden=True),
+        number("cpu_removed_pct_cores", "Of the measured CPU, what the fitted model frees when the traffic is removed.",
+             "% of a core", hidden=True),
+    ),
+    key=("topic", "partition", "broker", "source"),
+)  # fmt: skip
+
+PARTITIONS = Table(
+    "partitions",
+    "Partitions: whether their windows are valid, their leader, replicas and in-sync replicas.",
+    (
+        replace(TOPIC, width=16, grow=40),
+        PARTITION,
+        flag("valid", "All windows valid and not too many extrapolated.", width=5),
+        Column("leader", pl.Int32, "Broker id of the leader, -1 without one.", kind="id", width=6, priority=0, grow=6),
+        Column("replicas", IDS, "Broker ids in assignment order.", priority=2),
+        Column("isr", IDS, "Broker ids in sync.", priority=2),
+        number("cpu_pct_cores", "Leader CPU, 100 is one core.", "% of a core", title="cpu", width=12, priority=0, grow=60),
+        number("disk_mb", "Size.", "MB", title="disk MB"),
+        number("nw_in_kbs", "Network in of the leader.", KBS, title="in", priority=0),
+        number("nw_out_kbs", "Network out of the leader.", KBS, title="out", priority=0),
+        number("msg_in", "Messages in.", "1/s", title="msg in"),
+        SPLIT,
+        number("cpu_low", "Least CPU.", "% of a core", hidden=True),
+        number("cpu_high", "Most CPU: all of the topic's on its leader.", "% of a core", hidden=True),
+        number("nw_in_low_kbs", "Least network in.", KBS, hidden=True),
+        number("nw_in_high_kbs", "Most network in: the topic's total on its leader.", KBS, hidden=True),
+        number("nw_out_low_kbs", "Least network out.", KBS, hidden=True),
+        number("nw_out_high_kbs", "Most network out: the topic's total on its leader.", KBS, hidden=True),
+        number("msg_in_low", "Fewest messages in.", "1/s", hidden=True),
+        number("msg_in_high", "Most messages in: the topic's total on its leader.", "1/s", hidden=True),
+    ),
+    key=("topic", "partition"),
+)  # fmt: skip
+
+SAMPLES = Table(
+    "samples",
+    "Partition samples: the leader's values, one row per partition and sampling interval.",
+    (TOPIC, PARTITION, Column("leader", pl.Int32, "Broker id of the leader."), TIME, *NINE),
+    key=("topic", "partition", "time_ms"),
+)
+
+BROKER_SAMPLES = Table(
+    "broker_samples",
+    "Broker samples of the newest sampling intervals, with upstream's record version.",
+    (BROKER, text("host", "Host name."), integer("version", "4 or 5."), TIME, *NINE),
+    key=("broker", "time_ms"),
+)
+
+WINDOWS = Table(
+    "windows",
+    "Values of each partition in each window and how they were extrapolated; newest window first.",
+    (
+        TOPIC,
+        PARTITION,
+        Column("window_end_ms", pl.Int64, "End of the window.", "epoch ms", "time_ms"),
+        *NINE,
+        text("extrapolation", "NONE, AVG_AVAILABLE, AVG_ADJACENT, FORCED_INSUFFICIENT, NO_VALID_EXTRAPOLATION."),
+    ),
+    key=("topic", "partition", "window_end_ms"),
+)
+
+HOSTS = Table(
+    "hosts",
+    "Sums of the brokers on each host, as upstream shows them (percentages add up too).",
+    (text("host", "Host name.", priority=0), text("rack", "Rack."), *LOAD),
+    key=("host",),
+    order=("host",),
+)
+
+RACKS = Table(
+    "racks",
+    "Sums of the brokers in each rack; percentages are of the rack's live capacity.",
+    (text("rack", "Rack.", priority=0), integer("brokers", "Brokers.", width=7), *LOAD),
+    key=("rack",),
+    order=("rack",),
+)
+
+TOPICS = Table(
+    "topics",
+    "Sums over the replicas of each topic, and how unevenly its partitions share its CPU.",
+    (
+        TOPIC,
+        integer("partitions", "Partitions.", title="parts", width=6, priority=1),
+        integer("replicas", "Replicas.", title="repl", width=6, priority=3),
+        number(
+            "cpu_pct_cores",
+            "CPU of all its replicas, 100 is one core.",
+            "% of a core",
+            title="cpu",
+            width=18,
+            priority=0,
+        ),
+        number("disk_mb", "Disk of all its replicas.", "MB", title="disk MB", width=18, priority=1),
+        number("nw_in_kbs", "Network in of all its replicas.", KBS, title="in", priority=1),
+        number("nw_out_kbs", "Network out of its leaders.", KBS, title="out", priority=1),
+        number(
+            "gini_cpu",
+            "Gini coefficient of leader CPU over partitions: 0 is even.",
+            kind="ratio",
+            title="skew",
+            priority=2,
+        ),
+        number(
+            "top_share_cpu",
+            "Share of the costliest partition in leaders' CPU.",
+            kind="ratio",
+            title="top part",
+            priority=3,
+        ),
+    ),
+    key=("topic",),
+    order=("topic",),
+)
+
+DIRECTORIES = Table(
+    "directories",
+    "Load of each log directory (JBOD), from kafka-log-dirs and capacity.json.",
+    (
+        BROKER,
+        text("log_dir", "Directory.", width=16, priority=0),
+        integer("replicas", "Replicas in it; null where no report lists it."),
+        number("disk_mb", "What they take; null where unknown or offline.", "MB", title="disk MB", priority=0),
+        number(
+            "capacity_mb",
+            "Capacity from capacity.json, or the broker's if it has one directory; null if unknown.",
+            "MB",
+            title="capacity MB",
+        ),
+        number("disk_pct", "Share of the capacity.", "%", "percent", title="disk %", width=12, priority=0, grow=24),
+        text("error", "Name of the error if it is offline, else null."),
+        integer("leaders", "Leader replicas in it, where an answer says so.", hidden=True),
+        text("source", "reported by kafka-log-dirs, or upstream where read from an answer.", hidden=True),
+    ),
+    key=("broker", "log_dir", "source"),
+    order=("broker", "log_dir", "source"),
+)

@@ -1,0 +1,126 @@
+"""Result tables of judgement: goals, balance, statistics, regression, data quality."""
+
+from __future__ import annotations
+
+from engine.broker_load.tables.columns import BROKER, KBS, PARTITION, TOPIC, flag, integer, number, text
+from engine.tables import Table
+
+GOALS = Table(
+    "goals",
+    "Cruise Control's goals that a load snapshot can decide.",
+    (
+        text("goal", "Goal, upstream's name.", width=32, priority=0, grow=36),
+        flag("hard", "Hard goals may not be given up.", width=4, priority=1),
+        flag("violated", "Whether the load breaks it.", title="viol", width=4, priority=0),
+        text("detail", "Limit, offender and by how much.", width=30, priority=0, grow=90),
+        integer("offenders", "How many brokers, hosts, partitions or topics break it.", hidden=True),
+    ),
+    key=("goal",),
+)
+
+BALANCE = Table(
+    "balance",
+    "Per resource: cluster load, capacity and the limits a balanced broker keeps (fractions of capacity).",
+    (
+        text("resource", "Resource.", width=16, priority=0),
+        number("cluster_load", "Load of the cluster.", title="load", priority=0),
+        number("cluster_capacity_alive", "Capacity of the alive brokers.", title="capacity"),
+        number("avg_utilization", "Load over capacity.", title="average"),
+        number("lower_threshold", "Lower balance limit.", title="lower"),
+        number("upper_threshold", "Upper balance limit.", title="upper"),
+        integer(
+            "balanced_brokers",
+            "Brokers within the limits; for potential out: below the capacity limit.",
+            title="balanced",
+        ),
+        text(
+            "brokers_over_capacity_threshold",
+            "Brokers above the capacity threshold, separated by |.",
+            title="over capacity",
+        ),
+        flag("low_utilization", "The cluster is under the low-utilisation threshold.", title="low use"),
+    ),
+    key=("resource",),
+)
+
+STATS = Table(
+    "cluster_stats",
+    "Cluster statistics as upstream computes them; host values for CPU and network.",
+    (
+        text("statistic", "AVG, MAX, MIN, STD.", priority=0),
+        number("cpu", "", "% of a core"),
+        number("nw_in_kbs", "", KBS),
+        number("nw_out_kbs", "", KBS),
+        number("disk_mb", "", "MB"),
+        number("pnw_out_kbs", "", KBS),
+        number("replicas", ""),
+        number("leaders", ""),
+        number("topic_replicas", ""),
+    ),
+    key=("statistic",),
+)
+
+REGRESSION = Table(
+    "regression",
+    "CPU weights from the broker history: % CPU per KB/s.",
+    (
+        text("symbol", "a: leader bytes in, b: leader bytes out, c: follower bytes in.", width=6, priority=0, grow=6),
+        number("coefficient", "Fitted weight; null where the data do not give one.", "% per KB/s", priority=0),
+        number("low", "Lower end of the 95 % confidence interval.", width=10),
+        number("high", "Upper end of the 95 % confidence interval.", width=10),
+        number("completeness", "Share of the training data upstream asks for.", priority=4),
+        flag("trained", "Whether upstream's own training would be complete.", priority=4),
+        text("verdict", "What the data allow to say.", width=60, priority=6),
+        text("name", "Upstream's name of the coefficient.", priority=4),
+        number("upstream", "Coefficient of upstream's own regression.", priority=2),
+        number("fitted", "Non-negative fit on evenly chosen samples.", priority=0),
+        number("condition", "Condition number of the scaled design.", priority=3),
+        number("held_out_error", "Root mean square error on samples not used for the fit.", "%", priority=3),
+    ),
+    key=("symbol",),
+)
+
+COVERAGE = Table(
+    "regression_coverage",
+    "How far the broker history covers CPU buckets.",
+    (
+        number("bucket_low", "Lower end of the bucket.", "%", "percent", priority=0),
+        integer("observed", "Observations in it.", priority=0),
+        integer("used", "Observations chosen for the fit.", priority=0),
+        number("fill", "Share of upstream's required samples.", priority=0),
+    ),
+    key=("bucket_low",),
+)
+
+SKIPPED = Table(
+    "skipped",
+    "Partitions without a sample and the rule that left them out.",
+    (TOPIC, PARTITION, BROKER, text("rule", "Rule.", width=30, priority=0)),
+    key=("topic", "partition"),
+)
+
+LEDGER = Table(
+    "ledger",
+    "Data quality: what was odd in the inputs.",
+    (
+        text("kind", "What kind of oddity.", width=24, priority=0),
+        text("subject", "Broker, topic, host or file.", width=24, priority=0),
+        integer("count", "How often."),
+        text("detail", "In words.", width=60, priority=0),
+    ),
+    key=("kind", "subject"),
+)
+
+DIFFERENCES = Table(
+    "answer_differences",
+    "Numbers of Cruise Control answers that do not follow from their own other numbers or from the model.",
+    (
+        text("answer", "Which answer.", priority=0),
+        text("subject", "Broker, host or partition.", priority=0),
+        text("value", "Which number.", priority=0),
+        number("given", "As the answer says."),
+        number("derived", "As derived."),
+        text("basis", "What it was derived from.", width=30),
+    ),
+    key=("answer", "subject", "value", "basis"),
+)

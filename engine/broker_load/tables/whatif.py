@@ -1,0 +1,156 @@
+"""Result tables of what-if: failures, restarts, demotion, reassignment, more brokers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from engine.broker_load.tables.columns import BROKER, IDS, KBS, LOAD, PARTITION, TOPIC, WHO, flag, integer, number, text
+from engine.tables import Column, Table
+
+SCENARIO_BROKERS = Table(
+    "scenario_brokers",
+    "Broker loads after the demotion or reassignment.",
+    (*WHO, *LOAD, text("breaches", "Capacity thresholds broken.", width=10, priority=0, grow=40)),
+    key=("broker",),
+    order=("broker",),
+)
+
+SCENARIO_MOVES = Table(
+    "scenario_moves",
+    "What the demotion or reassignment changes.",
+    (
+        TOPIC,
+        PARTITION,
+        Column("old_leader", pl.Int32, "Leader before.", kind="id", width=10, grow=10),
+        Column("new_leader", pl.Int32, "Leader after.", kind="id", width=10, grow=10),
+        Column("replicas", IDS, "Replicas before."),
+        Column("new_replicas", IDS, "Replicas after."),
+        number("moved_mb", "Data that has to move.", "MB"),
+    ),
+    key=("topic", "partition"),
+)
+
+ADD_BROKERS = Table(
+    "add_brokers",
+    "Bounds after adding brokers of the typical capacity: what no placement can beat.",
+    (
+        text("resource", "Resource.", width=8, priority=0, grow=8),
+        number("average_before_pct", "Utilisation of the cluster now.", "%", "percent", title="average"),
+        number(
+            "average_after_pct",
+            "Utilisation with the new brokers: no broker can be below it everywhere.",
+            "%",
+            "percent",
+            title="then",
+        ),
+        number("highest_before_pct", "Utilisation of the fullest broker now.", "%", "percent", title="fullest"),
+        number(
+            "least_highest_after_pct", "Lowest possible utilisation of the fullest broker.", "%", "percent",
+            title="at best then",
+        ),
+        text("bound", "What sets that bound.", width=40),
+    ),
+    key=("resource",),
+)  # fmt: skip
+
+FAILOVER_LEADERS = Table(
+    "failover_leaders",
+    "Who takes over each partition that a failed broker led.",
+    (
+        TOPIC,
+        PARTITION,
+        Column("old_leader", pl.Int32, "Failed leader.", kind="id", width=10),
+        Column("new_leader", pl.Int32, "New leader; null: leaderless.", kind="id", width=10),
+        flag("unclean", "Only an out-of-sync replica could lead: data would be lost."),
+        flag("under_min_isr", "Too few in-sync replicas are left for acks=all."),
+    ),
+    key=("topic", "partition"),
+)
+
+FAILOVER_MIN_ISR = Table(
+    "failover_min_isr",
+    "All partitions that fall under their min.insync.replicas.",
+    (
+        TOPIC,
+        PARTITION,
+        Column("leader", pl.Int32, "Leader afterwards; null: leaderless.", kind="id"),
+        integer("in_sync", "In-sync replicas left."),
+        integer("min_isr", "min.insync.replicas."),
+        flag("before", "It was under it already."),
+    ),
+    key=("topic", "partition"),
+)
+
+_AFTER = {"cpu_pct", "disk_mb", "disk_pct", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs",
+          "leaders", "replicas"}  # fmt: skip
+
+
+def _before(column: Column) -> Column:
+    meaning = column.meaning.rstrip(".") + ", before."
+    return Column(
+        column.name + "_before", column.dtype, meaning, column.unit, column.kind, column.header + " was", priority=9
+    )
+
+
+_ON_SCREEN: dict[str, dict[str, Any]] = {
+    "state": {"width": 7, "priority": 0},
+    "cpu_pct": {"width": 18, "grow": 40},
+    "disk_pct": {"priority": 3},
+    "nw_out_kbs": {"width": 13, "grow": 0},
+    "leaders": {"width": 9, "priority": 1},
+    "leader_nw_in_kbs": {"width": 13, "priority": 2, "grow": 0},
+    "pnw_out_kbs": {"priority": 4},
+}
+"""Where before and after stand in one cell, it is wider; what a failure does not change comes last."""
+
+
+FAILOVER_BROKERS = Table(
+    "failover_brokers",
+    "Broker loads after the failure, and before it in the columns ending in _before.",
+    (
+        *(replace(column, **_ON_SCREEN.get(column.name, {})) for column in (*WHO, *LOAD)),
+        number(
+            "nw_out_physical_kbs", "Network out without the fetches of failed followers.", KBS, title="phys. out",
+            width=13, priority=2,
+        ),
+        *(_before(c) for c in LOAD if c.name in _AFTER),
+        number("nw_out_physical_kbs_before", "Network out before.", KBS, hidden=True),
+        text("breaches", "Capacity thresholds broken after the failure.", width=10, priority=0, grow=40),
+    ),
+    key=("broker",),
+    order=("broker",),
+)  # fmt: skip
+
+FAILURES = Table(
+    "failures",
+    "What each single failure does, worst first.",
+    (
+        text("failure", "Broker or rack that fails.", priority=0),
+        integer("moved", "Partitions whose leader moves.", priority=0),
+        integer("leaderless", "Partitions without a leader.", priority=0),
+        integer("unclean", "Leaderless ones an out-of-sync replica could take.", priority=2),
+        integer("under_min_isr", "Partitions under min.insync.replicas that were not before.", priority=0),
+        integer("breaches", "Capacity thresholds newly broken on survivors.", priority=0),
+        text("worst", "Resource and broker nearest to or furthest over its threshold.", width=30, priority=1),
+        number("headroom_pct", "Distance of that one to its threshold; negative: over it.", "%", "percent", priority=0),
+    ),
+    key=("failure",),
+)
+
+ROLLING = Table(
+    "rolling_restart",
+    "Rolling restart: CPU of each survivor while each broker is down.",
+    (
+        Column("down", pl.Int32, "Broker that is down.", kind="id", priority=0),
+        BROKER,
+        number("cpu_pct", "CPU meanwhile.", "%", "percent", priority=0),
+        number("nw_out_kbs", "Network out meanwhile.", KBS),
+        integer("leaders", "Leaders meanwhile."),
+        flag("cpu_over", "CPU of its host is over the capacity threshold meanwhile."),
+        flag("nw_out_over", "Network out of its host is over the capacity threshold meanwhile."),
+    ),
+    key=("down", "broker"),
+)

@@ -1,0 +1,1 @@
+"""Dr. Elephant, number for number: metrics, heuristics, severities."""

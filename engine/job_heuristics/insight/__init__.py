@@ -1,0 +1,1 @@
+"""What goes beyond Dr. Elephant: why, cost, advice, what-if, skew, certainty."""

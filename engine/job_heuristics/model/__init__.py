@@ -1,0 +1,1 @@
+"""The assembled model of all jobs: one row per job, task and attempt."""

@@ -1,0 +1,1 @@
+"""Job histories, configurations and REST answers: bytes to input tables."""

@@ -1,0 +1,412 @@
+"""The collector that turns the events of a job history (``records``) into input rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.job_heuristics.reading.records import (
+    AMStarted,
+    Counters,
+    JobFinished,
+    JobInfoChange,
+    JobInited,
+    JobQueueChange,
+    JobSubmitted,
+    JobUnsuccessfulCompletion,
+    MapAttemptFinished,
+    Record,
+    TaskAttemptStarted,
+    TaskAttemptUnsuccessfulCompletion,
+    TaskFailed,
+    TaskFinished,
+    TaskStarted,
+    Text,
+    Union,
+)
+from engine.job_heuristics.tables import (
+    COUNTER_COLUMNS,
+    FILE_COUNTER_NAMES,
+    TASK_COUNTER_NAMES,
+)
+from engine.problems import Problem
+from engine.reading import Reading
+from engine.text import MAX_FIELD, clean
+
+# --- counters --------------------------------------------------------------------------------------------------------
+
+_WIDTH = len(COUNTER_COLUMNS)
+_EMPTY: tuple[None, ...] = (None,) * _WIDTH
+_TASK_INDEX = {name: COUNTER_COLUMNS.index(column) for name, column in TASK_COUNTER_NAMES.items()}
+_FILE_INDEX = {name: COUNTER_COLUMNS.index(column) for name, column in FILE_COUNTER_NAMES.items()}
+OFFICIAL: dict[str, dict[str, int]] = {
+    "org.apache.hadoop.mapreduce.TaskCounter": _TASK_INDEX,
+    "org.apache.hadoop.mapred.Task$Counter": _TASK_INDEX,
+    "org.apache.hadoop.mapreduce.FileSystemCounter": _FILE_INDEX,
+    "FileSystemCounters": _FILE_INDEX,
+}
+"""Counter group → counter → index of its column."""
+# Upstream looks a counter up by name in whatever group comes first. We use the proper group, and another one only
+# where the proper group does not have the counter.
+ANYWHERE = {
+    name: _TASK_INDEX.get(name, _FILE_INDEX.get(name, -1))
+    for name in (
+        "CPU_MILLISECONDS", "GC_TIME_MILLIS", "PHYSICAL_MEMORY_BYTES", "VIRTUAL_MEMORY_BYTES", "SPILLED_RECORDS",
+        "MAP_OUTPUT_RECORDS", "REDUCE_SHUFFLE_BYTES", "HDFS_BYTES_READ", "S3_BYTES_READ", "S3A_BYTES_READ",
+        "S3N_BYTES_READ",
+    )
+}  # fmt: skip
+
+
+def counter_row(counters: Counters | None) -> Sequence[int | None]:
+    """The counter columns of one record (same order as COUNTER_COLUMNS)."""
+    if counters is None:
+        return _EMPTY
+    if counters.wrapped is not None:
+        counters = counters.wrapped
+    groups = counters.groups
+    if not groups:
+        return _EMPTY
+    row: list[int | None] = [None] * _WIDTH
+    others = None
+    for group in groups:
+        index = OFFICIAL.get(group.name)
+        if index is None:
+            if others is None:
+                others = [group]
+            else:
+                others.append(group)
+            continue
+        for counter in group.counts:
+            at = index.get(counter.name)
+            if at is not None:
+                row[at] = counter.value
+    if others is not None:
+        for group in others:
+            for counter in group.counts:
+                at = ANYWHERE.get(counter.name)
+                if at is not None and row[at] is None:
+                    row[at] = counter.value
+    return row
+
+
+def plain(text: Text) -> str | None:
+    """A nullable string in either of Avro's forms."""
+    return text.string if isinstance(text, Union) else text
+
+
+def job_of(some_id: str) -> str | None:
+    """The job id inside a task, attempt, container or application id, None where there is none."""
+    parts = some_id.split("_")
+    if len(parts) >= 3 and parts[0] in {"task", "attempt", "job", "application", "appattempt"}:
+        cluster, sequence = parts[1], parts[2]
+        # Local runs name the cluster ``local123``; everything else is digits.
+        if sequence.isdigit() and cluster.removeprefix("local").isdigit():
+            return f"job_{cluster}_{sequence}"
+    return None
+
+
+def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str | None]:
+    """``values`` cleaned; one look at all of them together when they are harmless, as they almost always are."""
+    joined = "".join([v for v in values if v])
+    if (
+        joined.isascii()
+        and joined.isprintable()
+        and (not values or max(map(len, filter(None, values)), default=0) <= limit)
+    ):
+        return values
+    return [None if v is None else clean(v, limit) for v in values]
+
+
+class Collector:
+    """Gathers rows of the input tables while a file is read."""
+
+    def __init__(self, path: str, source: str = "history", job: str | None = None) -> None:
+        self.path = path
+        self.source = source
+        self.job = job
+        self.problems: list[Problem] = []
+        self.broken: dict[str, str] = {}
+        self.jobs: list[dict[str, Any]] = []
+        self.task_starts: list[tuple[Any, ...]] = []
+        self.task_ends: list[tuple[Any, ...]] = []
+        self.task_counters: list[Sequence[int | None]] = []
+        self.attempt_starts: list[tuple[Any, ...]] = []
+        self.attempt_ends: list[tuple[Any, ...]] = []
+        self.attempt_counters: dict[int, Sequence[int | None]] = {}
+        self.conf: list[tuple[str | None, str, str | None, str | None]] = []
+
+    # -- facts --
+
+    def problem(self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None) -> None:
+        """Note one problem of this file."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
+
+    def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
+        """Add a job-level row."""
+        if job is not None:
+            self.job = job = clean(job, 100)
+        self.jobs.append({"seq": seq, "event": event, "job_id": job, **facts})
+
+    def says(self, seq: int, message: str) -> None:
+        """Note what Hadoop's or upstream's parser would throw at this place of the file."""
+        self.job_event(seq, "BROKEN", broken=message)
+
+    # -- the end --
+
+    def jobs_of(self, ids: list[str]) -> list[str | None]:
+        """The job of each task id; this file's job where the id does not tell."""
+        known: dict[str, str | None] = {}
+        if self.job is not None:
+            head = "task_" + self.job[4:] + "_"
+            if all(i.startswith(head) for i in ids):
+                return [self.job] * len(ids)
+        found: list[str | None] = []
+        for i in ids:
+            key = i.rsplit("_", 2)[0]
+            if key not in known:
+                known[key] = job_of(i) or self.job
+            found.append(known[key])
+        return found
+
+    def _table(
+        self,
+        names: tuple[str, ...],
+        rows: list[tuple[Any, ...]],
+        counters: list[Sequence[int | None]] | None = None,
+    ) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {}
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
+            column = list(values)
+            if name in _TEXTS:
+                column = clean_column(column)
+            elif name == "error":
+                column = [v and clean_text(v) for v in column]
+            columns[name] = column
+        columns["job_id"] = self.jobs_of(columns["task_id"])
+        if counters is not None:
+            # A column without a value is left out: the store makes it null for nothing.
+            for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=True):
+                if values[0] is not None or any(value is not None for value in values):
+                    columns[name] = list(values)
+        return columns
+
+    def _sparse(self, columns: dict[str, list[Any]], count: int) -> None:
+        """Add the counters of the few attempts that have their own."""
+        for row, values in self.attempt_counters.items():
+            for name, value in zip(COUNTER_COLUMNS, values, strict=True):
+                if value is not None:
+                    if name not in columns:
+                        columns[name] = [None] * count
+                    columns[name][row] = value
+
+    def attempt_end(self, row: tuple[Any, ...], counters: Sequence[int | None] | None = None) -> None:
+        """Add the end of an attempt, with its own counters if it has any."""
+        if counters is not None:
+            self.attempt_counters[len(self.attempt_ends)] = counters
+        self.attempt_ends.append(row)
+
+    def reading(self, consumed: int, state: Any = None) -> Reading:
+        """Everything gathered, as one ``Reading``."""
+        rows: dict[str, Any] = {}
+        if self.task_starts:
+            rows["task_starts"] = self._table(("seq", "task_id", "type", "scheduled_ms", "locations"), self.task_starts)
+        if self.task_ends:
+            rows["task_ends"] = self._table(
+                ("seq", "task_id", "type", "state", "scheduled_ms", "finish_ms", "chosen_id", "has_counters", "error"),
+                self.task_ends,
+                self.task_counters,
+            )
+        if self.attempt_starts:
+            rows["attempt_starts"] = self._table(
+                ("seq", "task_id", "attempt_id", "type", "start_ms", "host", "container", "locality", "avataar"),
+                self.attempt_starts,
+            )
+        if self.attempt_ends:
+            rows["attempt_ends"] = self._table(
+                (
+                    "seq", "task_id", "attempt_id", "type", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms",
+                    "sort_finish_ms", "host", "rack", "error", "split", "progress", "counted",
+                ),
+                self.attempt_ends,
+            )  # fmt: skip
+            self._sparse(rows["attempt_ends"], len(self.attempt_ends))
+        if self.jobs:
+            rows["job_events"] = self._job_rows()
+        if self.conf:
+            job, key, value, origin = zip(*self.conf, strict=True)
+            rows["conf"] = {
+                "job_id": list(job),
+                "key": clean_column(list(key)),
+                "value": clean_column(list(value)),
+                "origin": clean_column(list(origin)),
+            }
+        return Reading(rows=rows, problems=self.problems, consumed=consumed, state=state)
+
+    def _job_rows(self) -> dict[str, list[Any]]:
+        given = set().union(*self.jobs)
+        columns: dict[str, list[Any]] = {"source": [row.get("source", self.source) for row in self.jobs]}
+        for name in _JOB_COLUMNS:
+            if name in given and name != "source":
+                columns[name] = [row.get(name) for row in self.jobs]
+        columns["job_id"] = [self.job if job is None else job for job in columns["job_id"]]
+        for name in _JOB_TEXTS:
+            if name in columns:
+                columns[name] = clean_column(columns[name])
+        if "diagnostics" in columns:
+            columns["diagnostics"] = [v and clean_text(v) for v in columns["diagnostics"]]
+        return columns
+
+
+def clean_text(text: str, limit: int = MAX_FIELD) -> str:
+    """Like ``clean`` for a text of several lines: line breaks and tabs stay."""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
+
+
+_TEXTS = frozenset(
+    {
+        "task_id", "attempt_id", "type", "state", "host", "rack", "locations", "container", "locality", "avataar",
+        "split", "chosen_id",
+    }
+)  # fmt: skip
+_JOB_TEXTS = ("name", "user", "queue", "state", "am_host", "am_container", "workflow", "broken")
+_JOB_COLUMNS = (
+    "seq", "job_id", "event", "source", "time_ms", "submit_ms", "launch_ms", "finish_ms", "am_start_ms", "name",
+    "user", "queue", "state", "maps", "reduces", "maps_finished", "reduces_finished", "attempts_running", "uberized",
+    "am_host", "am_container", "workflow", "diagnostics", "broken",
+)  # fmt: skip
+
+
+# --- one event at a time ---------------------------------------------------------------------------------------------
+
+
+def _progress(event: MapAttemptFinished | TaskAttemptUnsuccessfulCompletion) -> bytes | None:
+    clock = bytes(event.clockSplits)
+    if len(clock) < 3:
+        return None
+    if clock.startswith(b"avro:"):
+        return clock
+    return b";".join((clock, bytes(event.cpuUsages), bytes(event.vMemKbytes), bytes(event.physMemKbytes)))
+
+
+def _am_started(to: Collector, seq: int, kind: str, e: AMStarted) -> None:
+    job = job_of(plain(e.applicationAttemptId) or "")
+    to.job_event(
+        seq, kind, job, time_ms=e.startTime, am_start_ms=e.startTime, am_host=plain(e.nodeManagerHost),
+        am_container=plain(e.containerId),
+    )  # fmt: skip
+
+
+def _submitted(to: Collector, seq: int, kind: str, e: JobSubmitted) -> None:
+    workflow = "/".join(filter(None, (plain(e.workflowId), plain(e.workflowName), plain(e.workflowNodeName))))
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.submitTime, submit_ms=e.submitTime, name=plain(e.jobName),
+        user=plain(e.userName), queue=plain(e.jobQueueName), workflow=workflow or None,
+    )  # fmt: skip
+
+
+def _queue(to: Collector, seq: int, kind: str, e: JobQueueChange) -> None:
+    to.job_event(seq, kind, e.jobid, queue=plain(e.jobQueueName))
+
+
+def _inited(to: Collector, seq: int, kind: str, e: JobInited) -> None:
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.launchTime, launch_ms=e.launchTime, maps=e.totalMaps, reduces=e.totalReduces,
+        uberized=e.uberized,
+    )  # fmt: skip
+
+
+def _info(to: Collector, seq: int, kind: str, e: JobInfoChange) -> None:
+    to.job_event(seq, kind, e.jobid, submit_ms=e.submitTime, launch_ms=e.launchTime)
+
+
+def _finished(to: Collector, seq: int, kind: str, e: JobFinished) -> None:
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.finishTime, finish_ms=e.finishTime, state="SUCCEEDED",
+        maps_finished=e.finishedMaps, reduces_finished=e.finishedReduces,
+    )  # fmt: skip
+
+
+def _unsuccessful(to: Collector, seq: int, kind: str, e: JobUnsuccessfulCompletion) -> None:
+    to.job_event(
+        seq, kind, e.jobid, time_ms=e.finishTime, finish_ms=e.finishTime,
+        state=plain(e.jobStatus) or kind.removeprefix("JOB_"), maps_finished=e.finishedMaps,
+        reduces_finished=e.finishedReduces, diagnostics=plain(e.diagnostics),
+    )  # fmt: skip
+
+
+def _task_started(to: Collector, seq: int, kind: str, e: TaskStarted) -> None:
+    to.task_starts.append((seq, e.taskid, e.taskType, e.startTime, plain(e.splitLocations)))
+
+
+def _attempt_started(to: Collector, seq: int, kind: str, e: TaskAttemptStarted) -> None:
+    locality, avataar = e.locality, e.avataar
+    to.attempt_starts.append(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.startTime, plain(e.trackerName),
+            plain(e.containerId),
+            locality.string if type(locality) is Union else locality,
+            avataar.string if type(avataar) is Union else avataar,
+        )
+    )  # fmt: skip
+
+
+def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished) -> None:
+    to.attempt_end(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.taskStatus, e.finishTime,
+            e.mapFinishTime, e.shuffleFinishTime, e.sortFinishTime, plain(e.hostname), plain(e.rackname), None,
+            plain(e.state), _progress(e), False,
+        )
+    )  # fmt: skip
+
+
+def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
+    to.attempt_end(
+        (
+            seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.status, e.finishTime, None, None,
+            None, plain(e.hostname), plain(e.rackname), plain(e.error), None, _progress(e), e.counters is not None,
+        ),
+        counter_row(e.counters) if e.counters is not None else None,
+    )  # fmt: skip
+
+
+def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
+    chosen = e.successfulAttemptId
+    to.task_ends.append(
+        (
+            seq, e.taskid, e.taskType, e.status, None, e.finishTime,
+            chosen.string if type(chosen) is Union else chosen, e.counters is not None, None,
+        )
+    )  # fmt: skip
+    to.task_counters.append(counter_row(e.counters))
+
+
+def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
+    to.task_ends.append(
+        (
+            seq, e.taskid, e.taskType, e.status, None, e.finishTime, plain(e.failedDueToAttempt),
+            e.counters is not None, plain(e.error),
+        )
+    )  # fmt: skip
+    to.task_counters.append(counter_row(e.counters))
+
+
+HANDLERS: dict[type[Record], Callable[[Collector, int, str, Any], None]] = {
+    AMStarted: _am_started,
+    JobSubmitted: _submitted,
+    JobQueueChange: _queue,
+    JobInited: _inited,
+    JobInfoChange: _info,
+    JobFinished: _finished,
+    JobUnsuccessfulCompletion: _unsuccessful,
+    TaskStarted: _task_started,
+    TaskAttemptStarted: _attempt_started,
+    MapAttemptFinished: _attempt_finished,
+    TaskAttemptUnsuccessfulCompletion: _attempt_unsuccessful,
+    TaskFinished: _task_finished,
+    TaskFailed: _task_failed,
+}
+"""What to do with each kind of record."""

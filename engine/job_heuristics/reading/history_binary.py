@@ -1,0 +1,356 @@
+"""Job histories in Avro-Binary, the default of Hadoop 3.
+
+Half of such a file is the names of counters, the same in every task. The bytes of one task's counters are turned into
+a pattern (names literal, values free); as long as the next task matches it, its values come out of one match, and are
+decoded later, all at once, with NumPy. What matches no pattern is read the long way and gives a new pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from engine.formats.avro_binary import BadRecord, BadSchema, Compiler, length, varint, varints
+from engine.job_heuristics.reading.event_collector import ANYWHERE, HANDLERS, OFFICIAL, Collector
+from engine.job_heuristics.reading.records import (
+    IGNORED,
+    NAMESPACE,
+    RECORDS,
+    Counter,
+    Counters,
+    Group,
+    MapAttemptFinished,
+    Record,
+    TaskAttemptUnsuccessfulCompletion,
+    TaskFinished,
+    missing_fields,
+)
+from engine.job_heuristics.tables import COUNTER_COLUMNS
+
+_VALUE = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_ARRAYS = re.compile(rb"(?:\x18(?:[\x80-\xff]{0,9}[\x00-\x7f]){12}\x00){4}", re.DOTALL)
+_FOUR = ("clockSplits", "cpuUsages", "vMemKbytes", "physMemKbytes")
+_MOST_PATTERNS = 48
+_TIME_MAX = 2**53
+
+
+class Packed(Record):
+    """Counters that matched a pattern: which one, and the bytes of the wanted values."""
+
+    pattern: Any
+    values: tuple[bytes, ...]
+
+
+class Pattern:
+    """The shape of one task's counters."""
+
+    def __init__(self, literal: bytes, spots: list[tuple[int, int, int]]) -> None:
+        """``spots``: begin, end and column (or -1) of each value in ``literal``."""
+        take, step, at = [], [], 0
+        self.columns: list[int] = []
+        # The same column twice (a user group repeats the name): the proper group's value was put last.
+        chosen = {column: begin for begin, _, column in spots if column >= 0}
+        for begin, end, column in spots:
+            fixed = re.escape(literal[at:begin])
+            wanted = column >= 0 and chosen[column] == begin
+            take.append(fixed + (b"(" + _VALUE + b")" if wanted else _VALUE))
+            step.append(fixed + _VALUE)
+            if wanted:
+                self.columns.append(column)
+            at = end
+        rest = re.escape(literal[at:])
+        self.take = re.compile(b"".join(take) + rest, re.DOTALL).match
+        self.step = re.compile(b"".join(step) + rest, re.DOTALL).match
+
+
+class Decoder:
+    """Reads records of one writer's schema (the second line of a file). Raises BadSchema.
+
+    Holds nothing of any one file except the patterns met, which only make it faster.
+    """
+
+    def __init__(self, schema_line: bytes) -> None:
+        try:
+            schema = msgspec.json.decode(schema_line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadSchema(str(error)) from error
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise BadSchema("not a record")
+        self.says = missing_fields(schema)
+        self.patterns: list[Pattern] = []
+        name = NAMESPACE + "JhCounters"
+        compiler = Compiler(schema, hooks={name: self._counters}, skips={name: self._skip_counters})
+        fields = {str(f.get("name")): f["type"] for f in schema.get("fields", ())}
+        if list(fields) != ["type", "event"]:
+            raise BadSchema("an event is not type and event")
+        kinds = compiler.resolve(fields["type"])
+        branches = compiler.resolve(fields["event"])
+        if not isinstance(kinds, dict) or kinds.get("type") != "enum" or not isinstance(branches, list):
+            raise BadSchema("an event is not an enum and a union")
+        plain = Compiler(schema)
+        counters = compiler.named.get(name)
+        self._plain = plain.reader(counters) if counters is not None else None
+        self.symbols = [str(s) for s in kinds.get("symbols", ())]
+        self.readers: list[tuple[str, Callable[[bytes, int], tuple[Any, int]] | None, Callable[[bytes, int], int]]] = []
+        shapes = dict(RECORDS.values())
+        for branch in branches:
+            record = compiler.resolve(branch)
+            short = compiler.full_name(branch).removeprefix(NAMESPACE)
+            shape = shapes.get(short)
+            read = None
+            if shape is not None and isinstance(record, dict):
+                known = {f.encode_name: f.name for f in msgspec.structs.fields(shape) if f.name not in _FOUR}
+                needed = [f.encode_name for f in msgspec.structs.fields(shape) if f.required]
+                has = {str(f.get("name")) for f in record["fields"]}
+                if not has.issuperset(needed):
+                    self.readers.append((short, None, compiler.skipper(branch)))
+                    continue
+                four = _FOUR if shape in (MapAttemptFinished, TaskAttemptUnsuccessfulCompletion) else ()
+                read = compiler.picker(record, _builder(shape), known, four, _step_arrays)
+            self.readers.append((short, read, compiler.skipper(branch)))
+
+    # -- counters --
+
+    def _counters(self, data: bytes, at: int) -> tuple[Any, int]:
+        for index, pattern in enumerate(self.patterns):
+            match = pattern.take(data, at)
+            if match is not None:
+                if index:
+                    self.patterns = [pattern, *(p for p in self.patterns if p is not pattern)]
+                return Packed(pattern, match.groups()), match.end()
+        return self._learn(data, at)
+
+    def _skip_counters(self, data: bytes, at: int) -> int:
+        for index, pattern in enumerate(self.patterns):
+            match = pattern.step(data, at)
+            if match is not None:
+                if index:
+                    self.patterns = [pattern, *(p for p in self.patterns if p is not pattern)]
+                return match.end()
+        return self._learn(data, at)[1]
+
+    def _learn(self, data: bytes, at: int) -> tuple[Counters, int]:
+        """Read counters the long way; if Hadoop's own shape holds, remember it as a pattern."""
+        begin = at
+        spots: list[tuple[int, int, int]] = []
+        size, at = length(data, at)
+        at += size
+        groups: list[Group] = []
+        official: set[int] = set()
+        simple = True
+        count, at = varint(data, at)
+        while count:
+            if count < 0:
+                simple = False
+                count = -count
+                _, at = length(data, at)
+            for _ in range(count):
+                group, at, straight = self._group(data, at, begin, spots, official)
+                simple = simple and straight
+                groups.append(group)
+            count, at = varint(data, at)
+        if at > len(data):
+            raise IndexError
+        if simple and len(self.patterns) < _MOST_PATTERNS and at - begin < 65536:
+            # A name looked up anywhere counts only where the proper group lacks it.
+            spots = [(b, e, -1 if c <= -2 and -c - 2 in official else (-c - 2 if c <= -2 else c)) for b, e, c in spots]
+            seen: set[int] = set()
+            unique = []
+            for b, e, c in spots:
+                if c >= 0 and c not in official and c in seen:
+                    c = -1
+                seen.add(c)
+                unique.append((b, e, c))
+            self.patterns = [Pattern(data[begin:at], unique), *self.patterns]
+        return Counters(groups=groups), at
+
+    @staticmethod
+    def _group(
+        data: bytes, at: int, begin: int, spots: list[tuple[int, int, int]], official: set[int]
+    ) -> tuple[Group, int, bool]:
+        name, at = _string(data, at)
+        _, at = _string(data, at)
+        index = OFFICIAL.get(name)
+        counts: list[Counter] = []
+        straight = True
+        count, at = varint(data, at)
+        while count:
+            if count < 0:
+                straight = False
+                count = -count
+                _, at = length(data, at)
+            for _ in range(count):
+                counter, at = _string(data, at)
+                _, at = _string(data, at)
+                start = at
+                value, at = varint(data, at)
+                if index is not None:
+                    column = index.get(counter, -1)
+                    if column >= 0:
+                        official.add(column)
+                else:
+                    column = ANYWHERE.get(counter, -1)
+                    if column >= 0:
+                        column = -column - 2
+                spots.append((start - begin, at - begin, column))
+                counts.append(Counter(counter, value))
+            count, at = varint(data, at)
+        return Group(name, counts), at, straight
+
+    # -- records --
+
+    def read(self, data: bytes, at: int, base: int, says: dict[str, str], to: Collector) -> tuple[int, str | None]:
+        """Records from ``at`` on into ``to``; ``base`` is the byte of the file at which ``data`` begins.
+
+        ``says``: what Hadoop 2 would throw at the first event of a record; what was said is taken out. Returns the
+        position behind the last whole record and, if the rest cannot be read, why (None: it ends there).
+        """
+        gathered: dict[Pattern, tuple[list[int], list[bytes]]] = {}
+        try:
+            return self._read(data, at, base, says, to, gathered)
+        finally:
+            _scatter(gathered, to)
+
+    def _read(
+        self,
+        data: bytes,
+        at: int,
+        base: int,
+        says: dict[str, str],
+        to: Collector,
+        gathered: dict[Pattern, tuple[list[int], list[bytes]]],
+    ) -> tuple[int, str | None]:
+        end = len(data)
+        symbols, readers = self.symbols, self.readers
+        task_row = len(to.task_ends)
+        while at < end:
+            begin = at
+            try:
+                which, branch = data[at], data[at + 1]
+                if which < 128 and branch < 128 and not (which | branch) & 1:
+                    which, branch, at = which >> 1, branch >> 1, at + 2
+                else:
+                    which, at = varint(data, at)
+                    branch, at = varint(data, at)
+                if not (0 <= which < len(symbols) and 0 <= branch < len(readers)):
+                    return begin, f"event type {which} with record {branch}"
+                record, read, skip = readers[branch]
+                kind = symbols[which]
+                if read is None or kind not in RECORDS:
+                    at = skip(data, at)
+                    if at > end:
+                        return begin, None
+                    if kind not in IGNORED and kind not in RECORDS:
+                        to.problem("unknown-event", f"unknown event type {kind}", byte=base + begin)
+                    continue
+                event, at = read(data, at)
+                if at > end:
+                    return begin, None
+            except IndexError:
+                return begin, None
+            except BadRecord as error:
+                return begin, str(error)
+            seq = base + begin
+            bad = _implausible(event)
+            if bad:
+                to.problem("bad-record", f"{kind}: {bad}", byte=seq)
+                continue
+            packed = getattr(event, "counters", None)
+            if isinstance(packed, Packed):
+                if type(event) is TaskFinished:
+                    rows, values = gathered.setdefault(packed.pattern, ([], []))
+                    rows.append(task_row)
+                    values.extend(packed.values)
+                    event.counters = _NO_GROUPS
+                else:
+                    event.counters = _unpack(packed)
+            HANDLERS[type(event)](to, seq, kind, event)
+            task_row = len(to.task_ends)
+            if record in says:
+                to.says(seq, says.pop(record))
+        return at, None
+
+
+def _scatter(gathered: dict[Pattern, tuple[list[int], list[bytes]]], to: Collector) -> None:
+    """Decode the values gathered by patterns into ``to.task_counters``."""
+    table = to.task_counters
+    width = len(COUNTER_COLUMNS)
+    for pattern, (rows, values) in gathered.items():
+        full = np.full((len(rows), width), None, dtype=object)
+        full[:, pattern.columns] = varints(b"".join(values)).reshape(len(rows), len(pattern.columns))
+        for row, made in zip(rows, full.tolist(), strict=True):
+            table[row] = made
+
+
+@lru_cache(maxsize=16)
+def decoder(schema_line: bytes) -> Decoder:
+    """The decoder of a schema, made once. Raises BadSchema."""
+    return Decoder(schema_line)
+
+
+_NO_GROUPS = Counters(groups=[])
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    size, at = length(data, at)
+    if at + size > len(data):
+        raise IndexError
+    return str(data[at : at + size], "utf-8", "replace"), at + size
+
+
+def _unpack(packed: Packed) -> Any:
+    """Packed counters as a row: wrapped so that ``counter_row`` finds the columns again."""
+    names = _COLUMN_NAMES
+    values: Sequence[int] = varints(b"".join(packed.values)).tolist()
+    task: list[Counter] = []
+    file: list[Counter] = []
+    for column, value in zip(packed.pattern.columns, values, strict=True):
+        group, name = names[column]
+        (task if group else file).append(Counter(name, value))
+    return Counters(
+        groups=[
+            Group("org.apache.hadoop.mapreduce.TaskCounter", task),
+            Group("org.apache.hadoop.mapreduce.FileSystemCounter", file),
+        ]
+    )
+
+
+_COLUMN_NAMES = {
+    **{c: (True, n) for n, c in OFFICIAL["org.apache.hadoop.mapreduce.TaskCounter"].items()},
+    **{c: (False, n) for n, c in OFFICIAL["org.apache.hadoop.mapreduce.FileSystemCounter"].items()},
+}
+
+
+def _step_arrays(data: bytes, at: int) -> int:
+    match = _ARRAYS.match(data, at)
+    return -1 if match is None else match.end()
+
+
+def _builder(shape: type[Any]) -> Callable[..., Any]:
+    if shape in (MapAttemptFinished, TaskAttemptUnsuccessfulCompletion):
+
+        def build(together: bytes = b"", **fields: Any) -> Any:
+            made = shape(**fields)
+            if together:
+                made.clockSplits = msgspec.Raw(b"avro:" + together)
+            return made
+
+        return build
+    return shape
+
+
+_TIMES = ("startTime", "finishTime", "submitTime", "launchTime", "mapFinishTime", "shuffleFinishTime", "sortFinishTime")
+_TIMES_OF = {shape: tuple(f.name for f in msgspec.structs.fields(shape) if f.name in _TIMES) for shape in HANDLERS}
+
+
+def _implausible(event: Any) -> str | None:
+    for name in _TIMES_OF[type(event)]:
+        value = getattr(event, name)
+        if value is not None and not -1 <= value <= _TIME_MAX:
+            return f"{name} {value} is no time"
+    return None

@@ -1,0 +1,1 @@
+"""Result tables, detail and texts of the job heuristics view."""

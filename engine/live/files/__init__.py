@@ -1,0 +1,1 @@
+"""Which files there are, what is known of each, and when to look again."""

@@ -1,0 +1,90 @@
+"""Packed copies: a compressed file beside the one it was made of must not count its rows twice."""
+
+from __future__ import annotations
+
+import os
+
+from engine.live.files.scan import label
+from engine.live.files.tracked_file import File, group_of
+from engine.live.ingest.file_content import MARK, Content
+from engine.live.ingest.unpack import TooBig
+from engine.live.options import LiveSettings
+from engine.reading import HEAD
+from engine.text import clean
+
+PACKED = (".gz", ".gzip", ".zst", ".zstd")
+"""Endings of names of compressed files."""
+assert HEAD >= MARK
+
+
+class Copies:
+    """Files by folder and bare name: those of one group may be copies of each other."""
+
+    def __init__(self, settings: LiveSettings) -> None:
+        self.settings = settings
+        self.groups: dict[tuple[str, str], set[File]] = {}
+
+    def place(self, file: File, path: str, root: str) -> None:
+        """Read ``file`` by this path from now on; it keeps what was read of it."""
+        if path == file.path:
+            return
+        self.leave(file)
+        file.path, file.root, file.group = path, root, group_of(path)
+        file.shown, file.label = clean(path, 4096), label(path, root)
+        self.groups.setdefault(file.group, set()).add(file)
+
+    def leave(self, file: File) -> None:
+        """Take ``file`` out of its group."""
+        members = self.groups.get(file.group)
+        if members is not None:
+            members.discard(file)
+            if not members:
+                del self.groups[file.group]
+
+    def packed(self, file: File) -> list[File]:
+        """Compressed files that may be copies of this one."""
+        members = self.groups.get(file.group, set())
+        return [other for other in members if other is not file and (other.packing or other.path.endswith(PACKED))]
+
+    def is_copy(self, file: File, content: Content) -> bool:
+        """Whether this packed file is a copy of a file beside it that is read already (rotation with compression)."""
+        if not content.packing:
+            return False
+        head: bytes | None = None
+        others = sorted(self.groups.get(file.group, set()) - {file}, key=lambda other: other.path)
+        for other in others:
+            if other.twin or (other.packing and other.path > file.path):
+                continue
+            if head is None:
+                head = content.head()
+            if head and self._holds(other, file, content, head):
+                file.reason = f"packed copy of {clean(os.path.basename(other.path), 200)}"
+                return True
+        return False
+
+    def _holds(self, other: File, file: File, content: Content, head: bytes) -> bool:
+        limit = self.settings.max_unpacked_mb << 20
+        try:
+            with Content(other.path, max_unpacked=limit, max_document=limit) as beside:
+                front = beside.head()[: len(head)]
+                if front != head:
+                    return False
+                length, tail = self._measured(file, content)
+                if not beside.packing:
+                    return beside.size >= length and beside.raw(length - len(tail), len(tail)) == tail
+                return self._measured(other, beside) == (length, tail)
+        except (OSError, TooBig):
+            return False
+
+    @staticmethod
+    def _measured(file: File, content: Content) -> tuple[int, bytes]:
+        """Unpacked length and last bytes of a packed file."""
+        status = content.status
+        stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if file.measure is None or file.stat != stat:
+            length, tail = 0, b""
+            for block in content.blocks(0):
+                length += len(block)
+                tail = (tail + block[-MARK:])[-MARK:]
+            file.measure = (length, tail)
+        return file.measure

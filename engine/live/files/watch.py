@@ -1,0 +1,325 @@
+"""When to look: file events as hints, a timer because events get lost, polling where there are none.
+
+inotify drops events when its queue overflows, sees nothing behind links, in directories that appear at once, or after
+a root was deleted, and watchfiles stops at a name that is not UTF-8. So every hint is only an invitation to compare
+with the disk, a full scan follows every few seconds anyway, and a watch that died is started again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from engine.live.files.mounts import silent
+from engine.live.options import LiveSettings
+from engine.live.status import Mode, RootStatus
+from engine.problems import Problem
+
+log = logging.getLogger(__name__)
+
+LONGEST_S = 4.0
+"""A full scan happens at least this often, so that everything converges within 5 s."""
+_QUICK_FAILURES = 3
+_REST_S = 30.0
+
+
+BUSY_S = 2.0
+"""So long after a change the next one is expected, and looked for at every step."""
+IDLE_S = 0.03
+"""Between two looks into the queue of events while nothing changes: each costs a wake-up."""
+REST_S = 0.03
+"""So long nobody looks into the queue once events were handed over: whoever computes on them had to stop each time and wait
+until the looking thread has had its turn, on a busy machine for milliseconds."""
+
+
+GIVES_WAY_S = 0.5
+"""For so long a full scan or a file that is due gives way to changes that are known, the scan also to what is made of them."""
+AHEAD_AFTER_S = 0.1
+"""Work ahead is done (and a full scan, see above) when nothing has changed for so long,"""
+AHEAD_EVERY_S = 0.02
+"""piece by piece, so that a change waits for one of them at most."""
+
+
+class Looker(Protocol):
+    """What the watcher drives."""
+
+    def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
+        """Look at the hinted paths (None: at everything, until interrupted); names of the views whose inputs changed."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last look at everything was not interrupted."""
+        ...
+
+    def ahead(self) -> bool:
+        """Do a piece of work that would else be done when something changes; whether there was any."""
+        ...
+
+    def due(self) -> float | None:
+        """Monotonic time at which some file must be looked at again."""
+        ...
+
+    def cost_s(self) -> float:
+        """Seconds that the last full comparison with the disk took, reading aside."""
+        ...
+
+    def identities(self) -> dict[str, tuple[int, int] | None]:
+        """Device and inode of each root at the last full scan, None for a missing one."""
+        ...
+
+
+class Pace:
+    """What watchfiles asks at every step whether to stop: the place to slow it down while nothing changes.
+
+    A batch is handed over when two steps have found as many events; so only every other question is answered late.
+    """
+
+    def __init__(self) -> None:
+        self.halt = threading.Event()
+        self._busy_until = 0.0
+        self._late = False
+        self._handed_over = False
+
+    def hurry(self) -> None:
+        """Something has changed: more is expected soon."""
+        self._busy_until = time.monotonic() + BUSY_S
+        self._handed_over = True
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        self._late = not self._late
+        if self.halt.is_set():
+            return True
+        if self._handed_over:
+            self._handed_over = False
+            time.sleep(REST_S)
+        elif self._late and time.monotonic() > self._busy_until:
+            time.sleep(IDLE_S)
+        return self.halt.is_set()
+
+
+class Hints(threading.Thread):
+    """A watchfiles loop that gathers paths until it is stopped or dies (``error`` says of what)."""
+
+    def __init__(self, paths: Sequence[str], settings: LiveSettings, wake: threading.Condition, *, recursive: bool):
+        super().__init__(name="loadlens-events", daemon=True)
+        self.paths = tuple(paths)
+        self.error: str = ""
+        self.ready = False
+        self.started_at = time.monotonic()
+        self._recursive = recursive
+        self._settings = settings
+        self._wake = wake
+        self._pace = Pace()
+        self._found: set[str] = set()
+
+    def run(self) -> None:
+        """Gather until told to stop."""
+        try:
+            import watchfiles  # here: a report watches nothing
+
+            for batch in watchfiles.watch(
+                *self.paths,
+                watch_filter=None,
+                debounce=self._settings.debounce_ms,
+                step=self._settings.step_ms,
+                stop_event=self._pace,
+                rust_timeout=5000,
+                yield_on_timeout=False,
+                raise_interrupt=False,
+                force_polling=False,
+                recursive=self._recursive,
+                ignore_permission_denied=True,
+            ):
+                self._pace.hurry()
+                with self._wake:
+                    self._found.update(path for _, path in batch)
+                    self._wake.notify_all()
+        except BaseException as error:
+            self.error = f"{type(error).__name__}: {error}"
+        else:
+            if not self._pace.halt.is_set():
+                self.error = "the watch ended"
+        with self._wake:
+            self._wake.notify_all()
+
+    @property
+    def found(self) -> bool:
+        """Whether ``take`` would give anything."""
+        return bool(self._found)
+
+    def take(self) -> set[str]:
+        """The paths gathered since the last call (hold the condition)."""
+        found, self._found = self._found, set()
+        return found
+
+    def halt(self) -> None:
+        """Ask the loop to end; it does within two steps."""
+        self._pace.halt.set()
+
+
+class Watcher:
+    """Runs until stopped: waits for hints or the clock, looks, tells what changed."""
+
+    def __init__(self, roots: Sequence[str], settings: LiveSettings, looker: Looker) -> None:
+        self.problem: Problem | None = None
+        self._roots = tuple(roots)
+        self._settings = settings
+        self._looker = looker
+        self._wake = threading.Condition()
+        self._threads: list[Hints] = []
+        self._watched: dict[str, tuple[int, int] | None] = {}
+        self._failures = 0
+        self._again_at = 0.0
+        self._modes: dict[str, RootStatus] = {}
+
+    def modes(self) -> tuple[RootStatus, ...]:
+        """How each root is watched now."""
+        return tuple(self._modes.get(root, RootStatus(root, "idle")) for root in self._roots)
+
+    def run(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
+        """Block until ``stop``. Errors are logged and survived."""
+        waker = threading.Thread(target=self._wake_on, args=(stop,), name="loadlens-stop", daemon=True)
+        waker.start()
+        took = 0.0
+        full_at = 0.0
+        calm_at = 0.0
+        ahead_at = float("inf")
+        errors = 0
+        try:
+            while not stop.is_set():
+                try:
+                    self._arrange()
+                    now = time.monotonic()
+                    scan_at = min(max(full_at, calm_at), full_at + GIVES_WAY_S)
+                    hints = self._wait(min(scan_at, ahead_at), stop)
+                    if stop.is_set():
+                        return
+                    begin = time.monotonic()
+                    if hints is not None and not hints and begin < self._until(scan_at):
+                        more = self._looker.ahead()
+                        ahead_at = time.monotonic() + AHEAD_EVERY_S if more else float("inf")
+                        continue
+                    late = begin >= full_at + GIVES_WAY_S
+                    full = hints is None or (begin >= scan_at and (late or not hints))
+                    names = self._looker.look(None if full else hints, interrupted=None if late else self._hinted)
+                    took = time.monotonic() - begin
+                    if not self._looker.complete:
+                        full_at = min(full_at, begin)
+                    elif full:
+                        interval = self._settings.scan_interval_s
+                        longest = max(interval, LONGEST_S)
+                        full_at = begin + took + min(max(interval, 100 * self._looker.cost_s()), longest)
+                    if names:
+                        changed(names)
+                        calm_at = 0.0 if full else time.monotonic() + AHEAD_AFTER_S
+                    if names or full:
+                        ahead_at = time.monotonic() + AHEAD_AFTER_S
+                    errors = 0
+                    # A file that is rewritten all the time must not keep a whole core busy.
+                    if hints and time.monotonic() - now < took:
+                        stop.wait(min(took, 0.25))
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:  # a panic of Polars is no Exception
+                    errors += 1
+                    log.error("looking for changes failed", exc_info=error)
+                    self.problem = Problem.at("", "watch-failure", f"{type(error).__name__}: {error}")
+                    full_at = 0.0
+                    stop.wait(min(5.0, 0.1 * 2**errors))
+        finally:
+            self._halt()
+            self._modes = {}
+
+    def _wake_on(self, stop: threading.Event) -> None:
+        stop.wait()
+        with self._wake:
+            self._wake.notify_all()
+
+    def _hinted(self) -> bool:
+        """Whether a change is known that was not looked at."""
+        return any(thread.found for thread in self._threads)
+
+    def _until(self, clock: float) -> float:
+        """``clock``, or when a file is due before that."""
+        due = self._looker.due()
+        return clock if due is None else min(clock, due)
+
+    def _wait(self, clock: float, stop: threading.Event) -> set[str] | None:
+        """Hints, an empty set when the clock calls, None when a watch died and everything must be looked at."""
+        with self._wake:
+            while not stop.is_set():
+                if any(thread.error for thread in self._threads):
+                    return None
+                found: set[str] = set()
+                for thread in self._threads:
+                    found |= thread.take()
+                now = time.monotonic()
+                until = self._until(clock)
+                if found or now >= until:
+                    return found
+                self._wake.wait(until - now)
+        return set()
+
+    def _arrange(self) -> None:
+        """Start, restart or end event threads so that they fit the roots as they are now."""
+        now = time.monotonic()
+        dead = [thread for thread in self._threads if thread.error]
+        if dead:
+            self._failures = self._failures + 1 if now - dead[0].started_at < _REST_S else 1
+            reason = dead[0].error
+            log.warning("file events ended (%s)", reason)
+            rest = _REST_S if self._failures >= _QUICK_FAILURES else 0.1 * 2**self._failures
+            self._again_at = now + rest
+            self.problem = Problem.at("", "watch-failure", f"file events ended and are started again: {reason}")
+            self._halt()
+            self._watched = {}
+        identities = self._looker.identities()
+        wanted = {root: identities.get(root) for root in self._roots}
+        if self._again_at > now:
+            self._modes = {root: self._mode(root, wanted[root], "events are resting") for root in self._roots}
+            return
+        if wanted == self._watched:
+            if self.problem is not None and self._threads and now - self._threads[0].started_at > _REST_S:
+                self.problem = None
+            return
+        self._halt()
+        self._watched = wanted
+        folders: list[str] = []
+        parents: set[str] = set()
+        self._modes = {}
+        for root, identity in wanted.items():
+            reason = self._no_events(root) if identity is not None else ""
+            self._modes[root] = self._mode(root, identity, reason)
+            if self._modes[root].mode == "events":
+                if os.path.isdir(root):
+                    folders.append(root)
+                else:
+                    parents.add(os.path.dirname(root))
+        for paths, recursive in ((folders, True), (sorted(parents), False)):
+            if paths:
+                thread = Hints(paths, self._settings, self._wake, recursive=recursive)
+                self._threads.append(thread)
+                thread.start()
+
+    @staticmethod
+    def _mode(root: str, identity: tuple[int, int] | None, reason: str) -> RootStatus:
+        mode: Mode = "missing" if identity is None else ("polling" if reason else "events")
+        return RootStatus(root, mode, reason)
+
+    def _no_events(self, root: str) -> str:
+        if self._settings.poll is True:
+            return "as set"
+        if self._settings.poll is False:
+            return ""
+        return silent(root)
+
+    def _halt(self) -> None:
+        for thread in self._threads:
+            thread.halt()
+        self._threads = []

@@ -1,0 +1,1 @@
+"""Reading files: bytes, decompression, recognition, following growth."""

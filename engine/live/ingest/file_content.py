@@ -1,0 +1,216 @@
+"""Reading one file: what is new since last time, up to the last complete record, and proof that it is still the same.
+
+A file is known by device and inode; a fingerprint of its beginning and of the bytes before the place where reading
+stopped tells an append from a rewrite that happens to be larger.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from collections.abc import Iterator
+
+import xxhash
+
+from engine.live.ingest.unpack import Damaged, Packing, TooBig, sniff, unpacked
+from engine.reading import HEAD, HEAD_RESUMED, Resumable
+
+BLOCK = 16 << 20
+"""Logs are read in pieces of this many bytes, so that memory stays bounded."""
+MAX_RECORD = 256 << 20
+"""A log without a complete record in so many bytes is given up."""
+MARK = 1024
+"""Bytes at the beginning of a file, and before an offset, that are fingerprinted."""
+EAGER = 256 << 10
+"""New files up to this size are read in one call."""
+WHOLE = 4 << 20
+"""Files up to this size are kept in memory while several readers look at them."""
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class NotRegular(OSError):
+    """What is at the path now is no regular file."""
+
+
+def fingerprint(data: bytes) -> int:
+    """XXH3 of some bytes."""
+    return xxhash.xxh3_64_intdigest(data)
+
+
+class Content:
+    """An open file as its unpacked bytes. Use as a context manager.
+
+    Opening never blocks (a FIFO in the place of a file is refused) and nothing is mapped into memory, so that a file
+    truncated meanwhile is short, not fatal. ``damage`` is set when packed content turned out broken or cut.
+    """
+
+    def __init__(self, path: str, *, max_unpacked: int, max_document: int, eager: bool = False) -> None:
+        whole: bytes | None = None
+        self._fd = os.open(path, _FLAGS)
+        try:
+            self.status = os.fstat(self._fd)
+            if not modes.S_ISREG(self.status.st_mode):
+                raise NotRegular("not a regular file")
+            size = self.status.st_size
+            if eager and HEAD < size <= EAGER:
+                whole = _pread(self._fd, size, 0)  # a small file that is new: one call instead of two
+                self.raw_head = whole[:HEAD]
+            else:
+                self.raw_head = os.pread(self._fd, HEAD, 0)
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self.packing: Packing = sniff(self.raw_head)
+        self.damage: Damaged | None = None
+        self.unpacked_all = False
+        self.bytes_read = 0
+        self._max_unpacked = max_unpacked
+        self._max_document = max_document
+        self._whole = None if self.packing else whole
+        self._counted = False
+
+    def __enter__(self) -> Content:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    @property
+    def size(self) -> int:
+        """Size on disk."""
+        return self.status.st_size
+
+    def raw(self, offset: int, length: int) -> bytes:
+        """Bytes as they are on disk, fewer at the end of the file."""
+        return _pread(self._fd, length, offset)
+
+    def head(self) -> bytes:
+        """The first 8 KB of content. Raises TooBig."""
+        if not self.packing:
+            return self.raw_head
+        parts, total = [], 0
+        try:
+            for piece in unpacked(self._fd, self.packing, self._max_unpacked):
+                parts.append(piece)
+                total += len(piece)
+                if total >= HEAD:
+                    break
+        except Damaged as damage:
+            self.damage = damage
+        return b"".join(parts)[:HEAD]
+
+    def blocks(self, offset: int) -> Iterator[bytes]:
+        """The content from ``offset`` on, in pieces. Raises TooBig."""
+        if self._whole is not None:
+            if not self._counted:
+                self._counted = True
+                self.bytes_read += len(self._whole)
+            if offset < len(self._whole):
+                yield self._whole[offset:] if offset else self._whole
+        elif not self.packing:
+            if offset == 0 and self.size <= WHOLE:
+                self._whole = _pread(self._fd, self.size, 0)
+                self.bytes_read += len(self._whole)
+                self._counted = True
+                if self._whole:
+                    yield self._whole
+                return
+            while offset < self.size:
+                data = _pread(self._fd, min(BLOCK, self.size - offset), offset)
+                if not data:
+                    return
+                offset += len(data)
+                self.bytes_read += len(data)
+                yield data
+        else:
+            yield from self._unpacked_blocks(offset)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether content comes in blocks one after another; else ``piece`` can read anywhere."""
+        return bool(self.packing) or self._whole is not None or self.size <= WHOLE
+
+    def cut(self, kind: Resumable, about: int) -> int:
+        """Where a record begins behind byte ``about``, 0 if none is found."""
+        at = kind.cut(self.raw(0, HEAD_RESUMED), self.raw(about, HEAD_RESUMED))
+        return about + at if at >= 0 else 0
+
+    def piece(self, offset: int, length: int) -> bytes:
+        """Some bytes of a file that is not packed."""
+        data = _pread(self._fd, length, offset)
+        self.bytes_read += len(data)
+        return data
+
+    def _unpacked_blocks(self, offset: int) -> Iterator[bytes]:
+        parts: list[bytes] = []
+        total = 0
+        skip = offset
+        try:
+            for piece in unpacked(self._fd, self.packing, self._max_unpacked):
+                self.bytes_read += len(piece)
+                if skip >= len(piece):
+                    skip -= len(piece)
+                    continue
+                if skip:
+                    piece, skip = piece[skip:], 0
+                parts.append(piece)
+                total += len(piece)
+                if total >= BLOCK:
+                    yield b"".join(parts)
+                    parts, total = [], 0
+            self.unpacked_all = True
+        except Damaged as damage:
+            self.damage = damage
+        if parts:
+            yield b"".join(parts)
+
+    def whole(self) -> bytes:
+        """The whole content. Raises TooBig if it does not fit the limit for documents."""
+        if self._whole is None:
+            if self.size > self._max_document:
+                raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+            parts, total = [], 0
+            for block in self.blocks(0):
+                total += len(block)
+                if total > self._max_document:
+                    raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+                parts.append(block)
+            self._whole = parts[0] if len(parts) == 1 else b"".join(parts)
+            self._counted = True
+        elif not self._counted:
+            self._counted = True
+            self.bytes_read += len(self._whole)
+        return self._whole
+
+    def prefix(self, length: int) -> tuple[int, int]:
+        """XXH3 of the first ``length`` bytes of content, and how many there were. Raises TooBig."""
+        digest = xxhash.xxh3_64()
+        done = 0
+        for block in self.blocks(0):
+            part = block[: length - done]
+            digest.update(part)
+            done += len(part)
+            if done >= length:
+                break
+        return digest.intdigest(), done
+
+    def mark(self, offset: int) -> int:
+        """Fingerprint of the bytes (at most MARK) before ``offset`` of a file that is not packed."""
+        begin = max(0, offset - MARK)
+        return fingerprint(_pread(self._fd, offset - begin, begin))
+
+
+def _pread(fd: int, length: int, offset: int) -> bytes:
+    data = os.pread(fd, length, offset)
+    if len(data) == length or not data:
+        return data
+    parts = [data]
+    done = len(data)
+    while done < length:
+        data = os.pread(fd, min(length - done, 1 << 30), offset + done)
+        if not data:
+            break
+        parts.append(data)
+        done += len(data)
+    return b"".join(parts)

@@ -1,0 +1,1 @@
+"""The default attribution: costs of all query classes fitted together."""

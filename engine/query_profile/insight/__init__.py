@@ -1,0 +1,1 @@
+"""What is concluded from fits: predictions, trust, what-if."""

@@ -1,0 +1,1 @@
+"""Snapshots, logs, CSV tables and CPU series: bytes to input tables."""

@@ -1,0 +1,170 @@
+"""Readers of cumulative CPU counters: of the database process or its host, as /proc, node_exporter or a plain CSV give them.
+
+All of them fill the ``host`` table with microseconds. ``user_us`` includes nice time, ``system_us`` interrupts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import polars as pl
+
+from engine.formats.delimited import header_fields, records
+from engine.formats.prometheus import looks_like, parse
+from engine.formats.timestamps import instant_ms, name_instant_ms
+from engine.query_profile.reading.pgss import TIME_COLUMNS
+from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite
+from engine.reading import Reading, Source
+from engine.text import decode
+
+TICK_US = 10_000
+"""Microseconds of one kernel tick as /proc shows it (USER_HZ is 100 on every supported Linux)."""
+
+_PID = re.compile(rb"^\d+ \(.*?\) [A-Za-z] -?\d+ -?\d+ ", re.DOTALL)
+
+
+class CumulativeCsv(HostKind):
+    """``captured_at,user_us,system_us``: cumulative CPU of the server (or any growing series) by time."""
+
+    id = "cpu-csv"
+    title = "cumulative CPU over time (CSV: captured_at,user_us,system_us)"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """A time column first, and microsecond columns."""
+        fields = header_fields(head)
+        if not fields or fields[0] not in TIME_COLUMNS or "calls" in fields or "dealloc" in fields:
+            return False
+        return "user_us" in fields or any(field.endswith("_us") for field in fields[1:])
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Every numeric column but the time is a cumulative series."""
+        rows = HostRows(source, "process")
+        last: int | None = None
+        for line, row in records(source, data, rows.problems, final):
+            if row is None:
+                continue
+            timed, *names = row
+            at_ms = instant_ms(row[timed])
+            if at_ms is None:
+                rows.problem("bad-time", f"{row[timed][:40]!r} is no time; the row is left out", line)
+                continue
+            if last is not None and at_ms <= last:
+                rows.problem("clock-backwards", "the time does not grow; the row is left out", line)
+                continue
+            numbers: dict[str, float] = {}
+            try:
+                for name in names:
+                    if name.endswith("_us"):
+                        numbers[name] = finite(row[name])
+            except ValueError as error:
+                rows.problem("bad-number", f"{error}; the row is left out", line)
+                continue
+            last = at_ms
+            for name, value in numbers.items():
+                rows.add(at_ms, name, value)
+        return rows.reading()
+
+
+class ProcStat(HostKind):
+    """A copy of ``/proc/stat``; its moment is in its name, or is its modification time."""
+
+    id = "proc-stat"
+    title = "copies of /proc/stat"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Begins with the line of all CPUs."""
+        return re.match(rb"cpu +\d+ \d+ \d+ \d+", head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Counters of all CPUs (guest time is inside user time already)."""
+        rows = HostRows(source, "procstat")
+        lines = decode(data).split("\n")
+        rows.cores = float(sum(1 for line in lines if re.match(r"cpu\d+ ", line))) or None
+        at_ms = name_instant_ms(source.name) or source.mtime_ms
+        for number, line in enumerate(lines, 1):
+            if not line.startswith("cpu "):
+                continue
+            try:
+                ticks = [finite(field) for field in line.split()[1:]]
+                if len(ticks) < 4 or min(ticks) < 0:
+                    raise ValueError("fewer than four counters, or a negative one")
+            except ValueError as error:
+                rows.problem("bad-number", f"{error}; the file is left out", number)
+                break
+            ticks += [0.0] * (8 - len(ticks))
+            user, nice, system, idle, iowait, irq, soft, steal = ticks[:8]
+            states = (user + nice, system + irq + soft, iowait, idle, steal)
+            rows.states(at_ms, [value * TICK_US for value in states])
+            break
+        return rows.reading()
+
+
+class PidStat(HostKind):
+    """Copies of ``/proc/PID/stat``, one line per process; children that have been waited for are included."""
+
+    id = "pid-stat"
+    title = "copies of /proc/PID/stat"
+    version = 2
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """A process number, a name in parentheses, a state letter and numbers."""
+        return _PID.match(head) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Sum over the processes of the file. The number of a single process is no part of the series' name: a server is all
+        its processes, also where each has a file of its own."""
+        rows = HostRows(source, "pidstat")
+        processes: list[str] = []
+        user = system = 0.0
+        for number, line in enumerate(decode(data).split("\n"), 1):
+            if not line.strip():
+                continue
+            fields = line.rpartition(")")[2].split()
+            try:
+                # after the name: field 3 is the first; 14-17 are utime, stime, cutime, cstime
+                utime, stime, cutime, cstime = (finite(field) for field in fields[11:15])
+            except ValueError as error:
+                rows.problem("bad-record", f"no /proc/PID/stat line: {error}", number)
+                continue
+            user += utime + cutime
+            system += stime + cstime
+            processes.append(line.split(" ", 1)[0])
+        if len(processes) == 1:
+            rows.series = re.sub(rf"[-_.]?(?<!\d){processes[0]}(?!\d)", "", rows.series)
+        if processes:
+            at_ms = name_instant_ms(source.name) or source.mtime_ms
+            rows.add(at_ms, "user_us", user * TICK_US)
+            rows.add(at_ms, "system_us", system * TICK_US)
+        return rows.reading()
+
+
+class NodeExporter(HostKind):
+    """node_exporter's text: cumulative seconds per CPU and mode; no time inside, so the name's or the file's."""
+
+    id = "node-exporter-cpu"
+    title = "node_exporter text (node_cpu_seconds_total)"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """A text exposition of node_exporter (its CPU counters may come later than the head)."""
+        return looks_like(head) and (b"node_cpu_" in head or b"node_" in head)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Counters of all CPUs by mode."""
+        rows = HostRows(source, "node_exporter")
+        scrape = parse(source.path, data, labels=("cpu", "mode"), names="^node_cpu_seconds_total")
+        rows.problems += scrape.problems
+        samples = scrape.samples.filter(
+            pl.col("value").is_finite() & (pl.col("value") >= 0) & pl.col("mode").is_not_null()
+        )
+        if samples.height:
+            rows.cores = float(samples["cpu"].n_unique())
+            stamped = samples["time_ms"].drop_nulls()
+            at_ms = int(stamped[0]) if len(stamped) else name_instant_ms(source.name) or source.mtime_ms
+            mode = dict(samples.group_by("mode", maintain_order=True).agg(pl.col("value").sum()).iter_rows())
+            states = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
+            rows.states(
+                at_ms,
+                [sum(mode.get(m, 0.0) for m in modes) * 1e6 if modes[0] in mode else None for modes in states],
+            )
+        return rows.reading()

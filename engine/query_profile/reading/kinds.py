@@ -1,0 +1,30 @@
+"""The file kinds that the query profile understands, in the order of recognition."""
+
+from __future__ import annotations
+
+from engine.query_profile.reading.counter_readers import CumulativeCsv, NodeExporter, PidStat, ProcStat
+from engine.query_profile.reading.mysql_digest import MysqlDigest
+from engine.query_profile.reading.percent_readers import DockerStats, SadfCsv, Sysstat, Vmstat
+from engine.query_profile.reading.pgss import PgssCsv, PgssInfo, PgssJson
+from engine.query_profile.reading.pt_query_digest import PtQueryDigest
+from engine.query_profile.reading.slowlog import SlowLog
+from engine.query_profile.reading.wlr_csv import WlrCsv
+from engine.reading import FileKind
+
+KINDS: tuple[FileKind, ...] = (
+    WlrCsv(),
+    PgssCsv(),
+    PgssJson(),
+    PgssInfo(),
+    MysqlDigest(),
+    SlowLog(),
+    PtQueryDigest(),
+    CumulativeCsv(),
+    ProcStat(),
+    PidStat(),
+    Vmstat(),
+    Sysstat(),
+    SadfCsv(),
+    DockerStats(),
+    NodeExporter(),
+)

@@ -1,0 +1,288 @@
+"""Readers of CPU percentages: vmstat, sysstat (mpstat, sadf) and docker stats.
+
+All of them fill the ``host`` table with percent of all CPUs over a stretch of seconds. ``user_us`` includes nice time,
+``system_us`` interrupts.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from engine.formats.delimited import BOM
+from engine.formats.timestamps import instant_ms, name_instant_ms
+from engine.problems import Problem
+from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite
+from engine.reading import Reading, Source, whole_lines
+from engine.text import decode
+
+_VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_DAY = 86_400_000
+
+
+class Vmstat(HostKind):
+    """``vmstat -t -n SECONDS``: whole percent; the first row is the mean since boot and is dropped."""
+
+    id = "vmstat"
+    title = "vmstat -t"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By its two header lines, with a time column."""
+        return head.startswith(b"procs ") and b" us sy id wa" in head and b"timestamp" in head
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Percent of all CPUs in the stretch before each row, and blocks in and out per second."""
+        rows = HostRows(source, "vmstat")
+        names: list[str] = []
+        last: int | None = None
+        offset = 0.0
+        for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), 1):
+            fields = line.split()
+            if not fields or fields[0] == "procs":
+                continue
+            if fields[0] == "r":
+                names = fields
+                zone = fields[-1]
+                offset = float(zone) / 100 if re.fullmatch(r"[+-]\d{4}", zone) else 0.0
+                continue
+            found = _VMSTAT_TIME.search(line)
+            at_ms = instant_ms(f"{found.group(1)} {found.group(2)}") if found else None
+            if not names or at_ms is None or len(fields) < len(names):
+                rows.problem("bad-record", "no vmstat row with a time; it is left out", number)
+                continue
+            at_ms -= round(offset * 3_600_000)
+            if last is None:
+                last = at_ms
+                continue
+            if at_ms <= last:
+                rows.problem("clock-backwards", "the time does not grow; the row is left out", number)
+                continue
+            try:
+                row = {name: finite(value) for name, value in zip(names[:-1], fields, strict=False)}
+            except ValueError as error:
+                rows.problem("bad-number", f"{error}; the row is left out", number)
+                continue
+            seconds = (at_ms - last) / 1000
+            rows.states(at_ms, [row.get(name) for name in ("us", "sy", "wa", "id", "st")], seconds)
+            last = at_ms
+        return rows.reading()
+
+
+class Sysstat(HostKind):
+    """``mpstat -o JSON`` and ``sadf -j``; a file still being written counts up to its last complete sample."""
+
+    id = "sysstat-json"
+    title = "mpstat -o JSON, sadf -j"
+    version = 2
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """JSON of sysstat with CPU load."""
+        return head.lstrip()[:1] == b"{" and b'"sysstat"' in head and b'"hosts"' in head
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Percent of all CPUs in the stretch before each sample."""
+        document, cut = _sysstat(data)
+        rows = HostRows(source, "mpstat")
+        if document is None:
+            reading = rows.reading()
+            reading.problems.append(Problem.at(source.path, "bad-json", "no sysstat answer (yet)"))
+            reading.complete = False
+            return reading
+        if cut:
+            rows.problem("cut-file", "the file ends in the middle (still being written): its complete samples count")
+        for host in document["sysstat"]["hosts"]:
+            if not isinstance(host, dict):
+                continue
+            rows.host = str(host.get("nodename", ""))
+            cores = host.get("number-of-cpus")
+            rows.cores = float(cores) if isinstance(cores, int) and 0 < cores < 1 << 20 else None
+            statistics = host.get("statistics")
+            self._samples(rows, str(host.get("date", "")), statistics if isinstance(statistics, list) else [])
+        return rows.reading()
+
+    def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
+        moments: list[tuple[int, float | None, dict[str, Any]]] = []
+        day = 0
+        before: int | None = None
+        for sample in samples:
+            if not isinstance(sample, dict):
+                continue
+            stamp = sample.get("timestamp")
+            interval: float | None = None
+            if isinstance(stamp, dict):
+                rows.kind = "sadf"
+                at_ms = _sysstat_ms(str(stamp.get("date", "")), str(stamp.get("time", "")))
+                interval = float(stamp["interval"]) if isinstance(stamp.get("interval"), int | float) else None
+            else:
+                at_ms = _sysstat_ms(date, str(stamp))
+                if at_ms is not None:
+                    # local time without a date: past midnight it seems to go back by almost a day
+                    at_ms += day * _DAY
+                    if before is not None and before - at_ms > _DAY // 2:
+                        day += 1
+                        at_ms += _DAY
+            if at_ms is None:
+                rows.problem("bad-time", f"sample without a time: {str(stamp)[:60]}")
+                continue
+            if before is not None and at_ms <= before:
+                rows.problem("clock-backwards", "the time does not grow; the sample is left out")
+                continue
+            before = at_ms
+            load = sample.get("cpu-load") or sample.get("cpu-load-all")
+            every = next(
+                (c for c in load if isinstance(c, dict) and str(c.get("cpu")) in ("all", "-1")), None
+            ) if isinstance(load, list) else None  # fmt: skip
+            if every is None:
+                rows.problem("bad-record", "a sample without the load of all CPUs")
+                continue
+            moments.append((at_ms, interval, every))
+        steps = sorted(b[0] - a[0] for a, b in pairwise(moments))
+        usual = steps[len(steps) // 2] / 1000 if steps else None
+        for index, (at_ms, interval, load) in enumerate(moments):
+            seconds = interval or ((at_ms - moments[index - 1][0]) / 1000 if index else usual)
+            if not seconds:
+                continue
+            try:
+                value = {name: finite(item) for name, item in load.items() if name != "cpu"}
+            except (ValueError, TypeError) as error:
+                rows.problem("bad-number", f"{error}; the sample is left out")
+                continue
+            user = value.get("usr", value.get("user", 0.0)) + value.get("nice", 0.0)
+            user += value.get("guest", 0.0) + value.get("gnice", 0.0)  # sysstat takes guest time out of user time
+            system = value.get("sys", value.get("system", 0.0)) + value.get("irq", 0.0) + value.get("soft", 0.0)
+            rest = [value.get(name, 0.0) for name in ("iowait", "idle", "steal")]
+            rows.states(at_ms, [user, system, *rest], seconds)
+
+
+class SadfCsv(HostKind):
+    """``sadf -d``: semicolons, a header line that begins with ``#``, CPU -1 is all of them."""
+
+    id = "sadf-d"
+    title = "sadf -d"
+    version = 2
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By its header."""
+        first = head.split(b"\n", 1)[0]
+        return first.startswith(b"# hostname;interval;timestamp") and b"%user" in first.replace(b"%usr", b"%user")
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Percent of all CPUs in the stretch before each line."""
+        rows = HostRows(source, "sadf")
+        names: list[str] = []
+        last: dict[str, int] = {}
+        cpus: dict[str, set[str]] = {}
+        for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), 1):
+            line = line.rstrip("\r")
+            if line.startswith("#"):
+                names = line.lstrip("# ").split(";")
+                continue
+            if not line:
+                continue
+            fields = line.split(";")
+            row = dict(zip(names, fields, strict=False))
+            if len(fields) != len(names):
+                if "LINUX-RESTART" not in line:
+                    rows.problem("ragged-row", f"{len(fields)} fields where the header has {len(names)}", number)
+                continue
+            if row.get("CPU", "-1") not in ("-1", "all"):
+                cpus.setdefault(row.get("hostname", ""), set()).add(row["CPU"])
+                continue
+            at_ms = instant_ms(row.get("timestamp", ""))
+            if at_ms is None:
+                rows.problem("bad-time", f"{row.get('timestamp', '')[:40]!r} is no time", number)
+                continue
+            host = row.get("hostname", "")
+            if host in last and at_ms <= last[host]:
+                rows.problem("clock-backwards", "the time does not grow; the row is left out", number)
+                continue
+            try:
+                seconds = finite(row["interval"])
+                value = {name: finite(text) for name, text in row.items() if name.startswith("%")}
+            except (ValueError, KeyError) as error:
+                rows.problem("bad-number", f"{error}; the row is left out", number)
+                continue
+            if seconds <= 0:
+                continue
+            last[host] = at_ms
+            rows.host = host
+            user = value.get("%user", value.get("%usr", 0.0)) + value.get("%nice", 0.0)
+            user += value.get("%guest", 0.0) + value.get("%gnice", 0.0)
+            system = value.get("%system", value.get("%sys", 0.0)) + value.get("%irq", 0.0) + value.get("%soft", 0.0)
+            rest = [value.get(name, 0.0) for name in ("%iowait", "%idle", "%steal")]
+            rows.states(at_ms, [user, system, *rest], seconds)
+        # lines of single CPUs (-P ALL) tell how many there are
+        rows.columns["cores"] = [float(len(cpus[host])) if host in cpus else None for host in rows.columns["host"]]
+        return rows.reading()
+
+
+class DockerStats(HostKind):
+    """``docker stats --no-stream --format '{{json .}}'``, a file each time: percent of one core in the last second or so."""
+
+    id = "docker-stats"
+    title = "docker stats (JSON lines)"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """JSON with a container and its CPU percentage."""
+        return b'"CPUPerc"' in head and (b'"Container"' in head or b'"Name"' in head)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """A sample per container, which holds since the sample before it."""
+        rows = HostRows(source, "docker")
+        at_ms = name_instant_ms(source.name) or source.mtime_ms
+        for number, line in enumerate(decode(data).split("\n"), 1):
+            text = _ESCAPES.sub("", line).strip()
+            if not text:
+                continue
+            try:
+                found = msgspec.json.decode(text)
+                percent = finite(str(found["CPUPerc"]).removesuffix("%"))
+                rows.host = str(found.get("Name") or found.get("Container") or "")
+            except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
+                rows.problem("bad-record", f"no line of docker stats: {error}", number)
+                continue
+            rows.add(at_ms, "cpu_us", percent, 0.0)
+        return rows.reading()
+
+
+def _sysstat_ms(date: str, time: str) -> int | None:
+    """A date and a time as sysstat writes them: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``)."""
+    american = re.fullmatch(r"(\d\d)/(\d\d)/(\d\d)?(\d\d)", date)
+    if american:
+        month, day, century, year = american.groups()
+        date = f"{century or 20}{year}-{month}-{day}"
+    half = re.fullmatch(r"(\d\d?)(:\d\d:\d\d) ([AP])M", time)
+    if half:
+        time = f"{int(half.group(1)) % 12 + (12 if half.group(3) == 'P' else 0):02}{half.group(2)}"
+    return instant_ms(f"{date} {time}")
+
+
+def _sysstat(data: bytes) -> tuple[dict[str, Any] | None, bool]:
+    """The document and whether it was cut: then it ends after the last complete sample."""
+
+    def sound(document: Any) -> bool:
+        return isinstance(document, dict) and isinstance((document.get("sysstat") or {}).get("hosts"), list)
+
+    text = data.removeprefix(BOM)
+    try:
+        document = msgspec.json.decode(text)
+        return (document, False) if sound(document) else (None, False)
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
+        pass
+    # a sample ends in "}" two or more levels inside its list: try from the end until the closed text parses
+    end = len(text)
+    for _ in range(200):
+        end = text.rfind(b"}", 0, end)
+        if end < 0:
+            return None, False
+        try:
+            document = msgspec.json.decode(text[: end + 1] + b"]}]}}")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if sound(document) and isinstance(document["sysstat"]["hosts"][-1].get("statistics"), list):
+            return document, True
+    return None, False

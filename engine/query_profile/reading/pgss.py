@@ -1,0 +1,262 @@
+"""Readers of pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, and its info view."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from engine.formats.delimited import header_fields, records
+from engine.formats.timestamps import instant_ms, name_instant_ms
+from engine.problems import Problem
+from engine.query_profile.reading.snapshots import SnapshotRows, number, text_key
+from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
+from engine.reading import Reading, Source
+from engine.tables import Table
+
+TIME_COLUMNS = (
+    "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
+    "snapshot", "now", "ts", "timestamp", "time",
+)  # fmt: skip
+HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
+
+COUNTERS = (
+    "plans", "total_plan_time", "calls", "total_time", "total_exec_time", "rows",
+    "shared_blks_hit", "shared_blks_read", "shared_blks_dirtied", "shared_blks_written",
+    "local_blks_hit", "local_blks_read", "local_blks_dirtied", "local_blks_written", "temp_blks_read",
+    "temp_blks_written", "blk_read_time", "blk_write_time", "shared_blk_read_time", "shared_blk_write_time",
+    "local_blk_read_time", "local_blk_write_time", "temp_blk_read_time", "temp_blk_write_time",
+    "wal_records", "wal_fpi", "wal_bytes", "wal_buffers_full", "jit_functions", "jit_generation_time",
+    "jit_inlining_count", "jit_inlining_time", "jit_optimization_count", "jit_optimization_time",
+    "jit_emission_count", "jit_emission_time", "jit_deform_count", "jit_deform_time",
+    "parallel_workers_to_launch", "parallel_workers_launched",
+)  # fmt: skip
+_IO = (
+    "blk_read_time", "blk_write_time", "shared_blk_read_time", "shared_blk_write_time", "local_blk_read_time",
+    "local_blk_write_time", "temp_blk_read_time", "temp_blk_write_time",
+)  # fmt: skip
+_ROUNDED_TEXT = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d+|-?\d+\.0*")
+
+
+def is_pgss(fields: set[str]) -> bool:
+    """Whether these column names are those of a pg_stat_statements dump."""
+    return (
+        "calls" in fields and bool(fields & {"total_time", "total_exec_time"}) and bool(fields & {"queryid", "query"})
+    )
+
+
+class _Pgss:
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (SNAPSHOTS,)
+
+    def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool, timed: str | None) -> None:
+        path = rows.source.path
+        try:
+            counters = [number(row.get(name)) for name in COUNTERS]
+        except (ValueError, TypeError) as error:
+            rows.problems.append(Problem.at(path, "bad-number", f"{error}; the row is left out", line=line))
+            return
+        values = dict(zip(COUNTERS, counters, strict=True))
+        calls = values["calls"]
+        time_ms = values["total_exec_time"] if not math.isnan(values["total_exec_time"]) else values["total_time"]
+        if math.isnan(calls) or math.isnan(time_ms):
+            rows.problems.append(
+                Problem.at(path, "bad-record", "a row without calls or time; the row is left out", line=line)
+            )
+            return
+        if any(value < 0 for value in counters):
+            rows.problems.append(
+                Problem.at(path, "negative-value", "a negative counter; the row is left out", line=line)
+            )
+            return
+        at_ms = None
+        if timed is not None:
+            at_ms = instant_ms(str(row.get(timed, "")))
+            if at_ms is None:
+                rows.problems.append(
+                    Problem.at(
+                        path, "bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line=line
+                    )
+                )
+                return
+        query = str(row.get("query") or "")
+        queryid = str(row.get("queryid") or "")
+        identity = queryid
+        if rounded or queryid in ("", "0", "NULL"):
+            identity = str(row.get("md5") or "") or text_key(query)
+        user = str(row.get("usename") or row.get("rolname") or row.get("user") or row.get("userid") or "")
+        database = str(row.get("datname") or row.get("database") or row.get("dbid") or "")
+        nested = str(row.get("toplevel", "t")).lower() in ("f", "false", "0")
+        io_ms = [values[name] for name in _IO if not math.isnan(values[name])]
+        rows.add(
+            key="\x1f".join((identity, str(row.get("userid", user)), str(row.get("dbid", database)), "n" if nested else "t")),
+            series="/".join(str(row[name]) for name in HOST_COLUMNS if row.get(name)),
+            at_ms=at_ms,
+            timed=timed is not None,
+            queryid=queryid,
+            query=query,
+            user=user,
+            database=database,
+            nested=nested,
+            since_ms=instant_ms(str(row["stats_since"])) if row.get("stats_since") else None,
+            calls=calls,
+            time_us=time_ms * 1000,
+            rows=values["rows"],
+            errors=None,
+            io_us=sum(io_ms) * 1000 if io_ms else None,
+            counters=counters,
+        )  # fmt: skip
+
+
+class PgssCsv(_Pgss):
+    """``COPY (SELECT * FROM pg_stat_statements) TO ... CSV HEADER``, one snapshot per file or several one after another."""
+
+    id = "pgss-csv"
+    title = "pg_stat_statements snapshots (CSV)"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By the column names of any extension version."""
+        return is_pgss(set(header_fields(head)))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Rows of cumulative counters."""
+        rows = SnapshotRows(source, "postgresql")
+        listed = list(records(source, data, rows.problems, final))
+        rounded = _rounded(rows, [row.get("queryid", "") for _, row in listed if row is not None])
+        first = next((row for _, row in listed if row is not None), {})
+        timed = next((name for name in TIME_COLUMNS if name in first), None)
+        for line, row in listed:
+            if row is None:
+                rows.next_part()
+            else:
+                self._add(rows, line, row, rounded, timed)
+        moment = name_instant_ms(source.name)
+        reading = rows.reading(moment if moment is not None else source.mtime_ms)
+        if rows.part > 0 and timed is None:
+            reading.problems.append(
+                Problem.at(
+                    source.path,
+                    "no-time",
+                    f"{rows.part + 1} snapshots one after another without a time column: their order is known, "
+                    "their times are not",
+                )
+            )
+        return reading
+
+
+class PgssJson(_Pgss):
+    """Snapshots as JSON: postgres-checkup's files, arrays of rows, or one row object per line."""
+
+    id = "pgss-json"
+    title = "pg_stat_statements snapshots (JSON)"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """JSON whose beginning shows the view's columns."""
+        start = head.lstrip()[:1]
+        return (
+            start in (b"{", b"[")
+            and b'"calls"' in head
+            and (b'"total_time"' in head or b'"total_exec_time"' in head)
+            and b'"diff_' not in head
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Rows of cumulative counters; ids that a JSON tool rounded are not used to join."""
+        rows = SnapshotRows(source, "postgresql")
+        moment: int | None = None
+        found: list[dict[str, Any]] = []
+        try:
+            document = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            document = None
+            for line, raw in enumerate(data.split(b"\n"), 1):
+                if not raw.strip():
+                    continue
+                try:
+                    item = msgspec.json.decode(raw)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    rows.problems.append(Problem.at(source.path, "bad-record", "no JSON object", line=line))
+                    continue
+                if isinstance(item, dict):
+                    found.append(item)
+            if not found:
+                problem = Problem.at(source.path, "bad-json", f"not JSON (yet): {error}")
+                return Reading(problems=[problem], complete=False)
+        if isinstance(document, dict):
+            for name in ("snapshot_timestamptz", *TIME_COLUMNS):
+                if isinstance(document.get(name), str):
+                    moment = instant_ms(document[name])
+                    break
+            inner = document.get("queries", document.get("rows", document))
+            document = list(inner.values()) if isinstance(inner, dict) else inner
+        if isinstance(document, list):
+            found = [item for item in document if isinstance(item, dict)]
+        found = [{str(k).lower(): v for k, v in item.items()} for item in found]
+        rounded = _rounded(rows, [str(item.get("queryid", "")) for item in found])
+        timed = next((n for n in TIME_COLUMNS if found and n in found[0]), None)
+        for item in found:
+            self._add(rows, None, item, rounded, timed)
+        if moment is None:
+            moment = name_instant_ms(source.name)
+        reading = rows.reading(moment if moment is not None else source.mtime_ms)
+        return reading
+
+
+class PgssInfo:
+    """``pg_stat_statements_info`` with a time in front: evictions and resets."""
+
+    id = "pgss-info"
+    title = "pg_stat_statements_info (CSV)"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (SNAPSHOT_INFO,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By its two columns."""
+        fields = set(header_fields(head))
+        return {"dealloc", "stats_reset"} <= fields and "calls" not in fields
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """One row per time it was asked."""
+        reading = Reading()
+        columns: dict[str, list[Any]] = {"at_ms": [], "dealloc": [], "reset_ms": []}
+        for line, row in records(source, data, reading.problems, final):
+            if row is None:
+                continue
+            timed = next((name for name in TIME_COLUMNS if name in row), None)
+            at_ms = instant_ms(row[timed]) if timed else name_instant_ms(source.name) or source.mtime_ms
+            try:
+                dealloc = number(row.get("dealloc"))
+            except ValueError as error:
+                reading.problems.append(Problem.at(source.path, "bad-number", str(error), line=line))
+                continue
+            if at_ms is None:
+                reading.problems.append(Problem.at(source.path, "bad-time", "no time in this row", line=line))
+                continue
+            columns["at_ms"].append(at_ms)
+            columns["dealloc"].append(None if math.isnan(dealloc) else dealloc)
+            columns["reset_ms"].append(instant_ms(row.get("stats_reset", "")))
+        reading.rows["snapshot_info"] = columns
+        return reading
+
+
+def _rounded(rows: SnapshotRows, ids: list[str]) -> bool:
+    """Whether the 64-bit ids went through a double on their way (then they must not be used to join)."""
+    large = [text for text in ids if len(text.lstrip("-")) > 16 or "e" in text.lower()]
+    if not large:
+        return False
+    odd = [text for text in large if _ROUNDED_TEXT.fullmatch(text) or text.endswith("00")]
+    if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large)):
+        return False
+    rows.problems.append(
+        Problem.at(
+            rows.source.path,
+            "rounded-queryid",
+            f"query ids such as {odd[0]} were rounded to a double by some tool: classes are joined by query text instead",
+            count=len(odd),
+        )
+    )
+    return True

@@ -1,0 +1,103 @@
+"""Reader of ``pt-query-digest --output json``: one file is one stretch of time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
+from engine.problems import Problem
+from engine.query_profile.tables import INTERVALS_IN
+from engine.reading import Reading, Source
+from engine.tables import Table
+from engine.text import clean
+
+
+class PtQueryDigest:
+    """Classes with sums (all numbers are texts, times in seconds)."""
+
+    id = "pt-query-digest"
+    title = "pt-query-digest --output json"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (INTERVALS_IN,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """JSON with classes that have fingerprints and checksums."""
+        return head.lstrip()[:1] == b"{" and (
+            (b'"classes"' in head and (b'"checksum"' in head or b'"fingerprint"' in head))
+            or (b'"global"' in head and b'"query_count"' in head and b'"unique_query_count"' in head)
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """One row per class."""
+        reading = Reading()
+        try:
+            document = msgspec.json.decode(data)
+            classes = document["classes"]
+            if not isinstance(classes, list):
+                raise TypeError("classes is no list")
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+            problem = Problem.at(source.path, "bad-json", f"no pt-query-digest answer (yet): {error}")
+            return Reading(problems=[problem], complete=False)
+        rows: dict[str, list[Any]] = {name: [] for name in INTERVALS_IN.schema}
+        stamps: list[int] = []
+        for index, item in enumerate(classes):
+            try:
+                metrics = item["metrics"]
+                time_us = _sum(metrics, "Query_time") * 1e6
+                calls = float(item["query_count"])
+                if not (calls >= 0 and time_us >= 0 and math.isfinite(calls) and math.isfinite(time_us)):
+                    raise ValueError("a count or time that is negative or not finite")
+                rows_sent = _sum(metrics, "Rows_sent", 0.0) + _sum(metrics, "Rows_affected", 0.0)
+                lock_us = _sum(metrics, "Lock_time", 0.0) * 1e6
+                for name in ("ts_min", "ts_max"):
+                    stamp = _stamp(str(item.get(name, "")))
+                    if stamp is not None:
+                        stamps.append(stamp)
+                checksum = str(item.get("checksum", "")) or str(item["fingerprint"])[:64]
+                user = str((metrics.get("user") or {}).get("value", ""))
+                database = str((metrics.get("db") or {}).get("value", ""))
+                query = str(item.get("fingerprint", ""))
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                reading.problems.append(
+                    Problem.at(source.path, "bad-record", f"class {index + 1}: {error}; it is left out")
+                )
+                continue
+            row = {
+                "series": "~" + clean(name_stem(source.name)),
+                "key": clean(checksum),
+                "queryid": clean(checksum),
+                "query": clean(query),
+                "user": clean(user),
+                "database": clean(database),
+                "system": "pt-query-digest",
+                "calls": calls,
+                "time_us": time_us,
+                "rows": rows_sent,
+                "lock_us": lock_us,
+            }
+            for name, column in rows.items():
+                column.append(row.get(name))
+        count = len(rows["key"])
+        if stamps:
+            rows["start_ms"] = [min(stamps)] * count
+            rows["end_ms"] = [max(stamps) + 1000] * count
+        reading.rows["interval_classes"] = rows
+        return reading
+
+
+def _sum(metrics: dict[str, Any], name: str, default: float | None = None) -> float:
+    found = metrics.get(name)
+    if not isinstance(found, dict) or "sum" not in found:
+        if default is None:
+            raise ValueError(f"no {name} sum")
+        return default
+    return float(found["sum"])
+
+
+def _stamp(text: str) -> int | None:
+    found = instant_ms(text)
+    return found if found is not None else old_mysql_ms(text)

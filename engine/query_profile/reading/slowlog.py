@@ -1,0 +1,208 @@
+"""Reader of MySQL, Percona and MariaDB slow query logs: events to seconds by query class."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
+from engine.problems import Problem
+from engine.query_profile.reading.fingerprint import fingerprint, query_hash
+from engine.query_profile.tables import INTERVALS_IN
+from engine.reading import Reading, Source
+from engine.tables import Table
+from engine.text import clean, decode
+
+_TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
+_USER = re.compile(r"# User(?:@Host)?:\s*([^\[@]*)(?:\[([^\]]*)\])?\s*@\s*(\S*)?\s*(?:\[([^\]]*)\])?")
+_FIELD = re.compile(r"([A-Za-z_]+):\s*(\S*)")
+_STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
+_USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
+_BANNER = re.compile(r"^(?:Tcp port:|Time\s+Id\s+Command|\S.*, Version: .*started with:)")
+SECOND = 1000
+LONGEST = 1e9
+"""Seconds beyond which a query time is a damaged number."""
+
+
+class _Event:
+    """One statement while its lines are collected."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.fields: dict[str, str] = {}
+        self.user = ""
+        self.host = ""
+        self.end_ms: int | None = None
+        self.stamp_ms: int | None = None
+        self.sql: list[str] = []
+        self.command = ""
+
+
+class SlowLog:
+    """Slow query log; grows by whole statements. Counts are kept per second and class, scaled by the log's rate limit."""
+
+    id = "slow-log"
+    title = "MySQL, Percona or MariaDB slow query log"
+    append = True
+    version = 1
+    tables: tuple[Table, ...] = (INTERVALS_IN,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By its ``# Query_time:`` and ``# User@Host:`` lines or the server's banner."""
+        return re.search(rb"^# Query_time: ", head, re.MULTILINE) is not None or (
+            re.search(rb"^# User@Host: ", head, re.MULTILINE) is not None
+            or (b"Version:" in head and b"started with:" in head and b"Time" in head and b"Command" in head)
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """New complete statements, summed per second and class."""
+        reading = Reading()
+        state = dict(state or {"line": 1, "time_ms": None, "zone_ms": None, "user": "", "host": "", "db": ""})
+        lines = data.split(b"\n")
+        tail = lines.pop()
+        if final and tail:
+            lines.append(tail)
+        start = position = 0
+        event: _Event | None = None
+        groups: dict[tuple[Any, ...], list[Any]] = {}
+        begun: dict[str, Any] = dict(state)  # as it was before the statement that is still open
+        number = begun_line = state["line"]
+        for raw in lines:
+            text = decode(raw.rstrip(b"\r"))
+            header = text.startswith("# ") and not text.startswith("# administrator command")
+            body = event is not None and (event.sql or event.command or event.stamp_ms is not None)
+            if (
+                event is not None
+                and "Query_time" in event.fields
+                and (
+                    (header and (body or text.startswith(("# Time:", "# User"))))
+                    or (header and "Query_time:" in text)
+                    or _BANNER.match(text)
+                )
+            ):
+                self._close(source, event, state, groups, reading.problems)
+                event = None
+                start, begun, begun_line = position, dict(state), number
+            if event is None:
+                if position == start:
+                    begun, begun_line = dict(state), number
+                if text.startswith("# "):
+                    event = _Event(number)
+            if event is not None:
+                self._line(text, event, state)
+            position += len(raw) + 1
+            number += 1
+        if event is not None and final:
+            self._close(source, event, state, groups, reading.problems)
+            event = None
+        if event is None:
+            reading.consumed = min(position, len(data))
+            reading.state = {**state, "line": number}
+        else:
+            reading.consumed = start
+            reading.state = {**begun, "line": begun_line}
+        self._rows(source, groups, reading)
+        return reading
+
+    @staticmethod
+    def _line(text: str, event: _Event, state: dict[str, Any]) -> None:
+        if text.startswith("# administrator command:"):
+            event.command = text[2:].rstrip(";")
+            return
+        if text.startswith("#") and not event.sql:
+            found = _TIME.match(text)
+            if found:
+                iso = instant_ms(found.group(1))
+                old = None if iso is not None else old_mysql_ms(found.group(1))
+                state["time_ms"], state["local"] = (iso, False) if iso is not None else (old, True)
+                text = text[found.end() :].strip()
+                if not text:
+                    return
+            found = _USER.match(text)
+            if found:
+                state["user"] = (found.group(2) or found.group(1) or "").strip()
+                state["host"] = (found.group(3) or found.group(4) or "").strip()
+                return
+            for key, value in _FIELD.findall(text):
+                event.fields.setdefault(key, value)
+            return
+        found = _STAMP.match(text)
+        if found and not event.sql:
+            event.stamp_ms = int(found.group(1)) * 1000
+            return
+        found = _USE.match(text)
+        if found and not event.sql:
+            state["db"] = found.group(1).strip()
+            return
+        if text.strip() and len(event.sql) < 2000:
+            event.sql.append(text)
+
+    @staticmethod
+    def _close(
+        source: Source,
+        event: _Event,
+        state: dict[str, Any],
+        groups: dict[tuple[Any, ...], list[Any]],
+        problems: list[Problem],
+    ) -> None:
+        fields = event.fields
+        if "Query_time" not in fields:
+            if event.sql or len(fields) > 1:
+                problems.append(
+                    Problem.at(source.path, "bad-record", "a statement without Query_time", line=event.line)
+                )
+            return
+        try:
+            seconds = float(fields["Query_time"])
+            lock = float(fields.get("Lock_time") or 0)
+            sent = float(fields.get("Rows_sent") or 0) + float(fields.get("Rows_affected") or 0)
+            rate = float(fields.get("Log_slow_rate_limit") or 1)
+            if not (0 <= seconds < LONGEST and math.isfinite(lock + sent) and lock >= 0 and 1 <= rate < 1e9):
+                raise ValueError(f"Query_time {seconds}, Lock_time {lock}, rate {rate}")
+        except ValueError as error:
+            problems.append(
+                Problem.at(source.path, "bad-number", f"{error}; the statement is left out", line=event.line)
+            )
+            return
+        end_ms: int | None = state.get("time_ms")
+        if end_ms is not None and state.get("local"):
+            # the old format writes the server's local time; SET timestamp tells its distance from UTC
+            if state.get("zone_ms") is None and event.stamp_ms is not None:
+                state["zone_ms"] = round((end_ms - event.stamp_ms) / 900_000) * 900_000
+            end_ms -= state.get("zone_ms") or 0
+        if end_ms is None and event.stamp_ms is not None:
+            end_ms = event.stamp_ms + round(seconds * 1000)
+        sql = " ".join(event.sql) if event.sql else event.command
+        text = fingerprint(sql)
+        bucket = None if end_ms is None else (end_ms // SECOND) * SECOND
+        key = (bucket, text, state.get("user", ""), fields.get("Schema") or state.get("db", ""))
+        sums = groups.setdefault(key, [0.0, 0.0, 0.0, 0.0, 0.0])
+        failed = fields.get("Last_errno", "0") not in ("0", "")
+        for i, value in enumerate((1.0, seconds * 1e6, sent, float(failed), lock * 1e6)):
+            sums[i] += value * rate
+
+    @staticmethod
+    def _rows(source: Source, groups: dict[tuple[Any, ...], list[Any]], reading: Reading) -> None:
+        if not groups:
+            return
+        keys = list(groups)
+        sums = list(groups.values())
+        texts = {text: query_hash(text) for _, text, _, _ in keys}
+        stem = clean(name_stem(source.name))
+        reading.rows["interval_classes"] = {
+            "series": ["~" + stem] * len(keys),
+            "key": [f"{texts[text]}\x1f{user}\x1f{database}" for _, text, user, database in keys],
+            "queryid": [texts[text] for _, text, _, _ in keys],
+            "query": [clean(text) for _, text, _, _ in keys],
+            "user": [clean(user) for _, _, user, _ in keys],
+            "database": [clean(database) for _, _, _, database in keys],
+            "system": ["slow-log"] * len(keys),
+            "start_ms": [bucket for bucket, _, _, _ in keys],
+            "end_ms": [None if bucket is None else bucket + SECOND for bucket, _, _, _ in keys],
+            "calls": [s[0] for s in sums],
+            "time_us": [s[1] for s in sums],
+            "rows": [s[2] for s in sums],
+            "errors": [s[3] for s in sums],
+            "lock_us": [s[4] for s in sums],
+        }

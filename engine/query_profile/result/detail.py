@@ -1,0 +1,188 @@
+"""What the screen draws of a result beyond its tables: one class in full, the fit, what a what-if would save."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.query_profile.insight import whatif
+from engine.query_profile.insight.prediction import Exact
+from engine.query_profile.reading import fingerprint
+from engine.query_profile.workloads.workload import Workload
+
+
+@dataclass(frozen=True)
+class Drill:
+    """One class in full. Series are over the intervals of the window: ``at`` their ends (epoch ms, or numbers from 1),
+    ``time_ms`` and ``cpu_ms`` of the class (CPU by the chosen method). ``scatter_x``, ``scatter_z``: WLR's points (ms),
+    ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, unit kind."""
+
+    label: str
+    query: str
+    facts: tuple[tuple[str, Any, str], ...]
+    at: list[float]
+    timed: bool
+    time_ms: list[float]
+    cpu_ms: list[float]
+    scatter_x: list[float]
+    scatter_z: list[float]
+    slope: float
+    intercept_ms: float
+    by_method: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Actual against predicted in seconds, used intervals only, and residuals in percent of actual."""
+
+    at: list[float]
+    timed: bool
+    actual_s: list[float]
+    predicted_s: list[float]
+    residual: list[float]
+    edges: list[float]
+    counts: list[float]
+
+
+@dataclass(frozen=True)
+class Detail:
+    """The workload in the window, by class and interval."""
+
+    work: Workload
+    used: np.ndarray
+    """(T,) intervals that fits use."""
+    by_class: np.ndarray
+    """(T, J) CPU of the chosen method, NaN-free; zeros without y."""
+    fitted: np.ndarray
+    """(T,) CPU of the chosen method, NaN where not used."""
+    exact: Exact | None
+    """Upstream's lines, actuals, predictions and final line; made when asked for."""
+    measured: float
+    """Use of the resource in all used intervals, us."""
+    seconds: float
+    """Length of the window."""
+    listing: pl.DataFrame
+    """The classes as the screen lists them (``listing.LISTING``)."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the screen calls each class (``listing.labels``)."""
+    token: object = None
+    """Equal for results of the same inputs and choices."""
+
+    def _axis(self) -> tuple[np.ndarray, bool]:
+        """Ends of the intervals (T,) as epoch ms where known, else their numbers."""
+        timed = bool(len(self.work.end_ms)) and bool((self.work.end_ms >= 0).all())
+        return (self.work.end_ms.astype(float) if timed else np.arange(1.0, len(self.work.y) + 1)), timed
+
+    def drill(self, classes: pl.DataFrame, name: str) -> Drill | None:
+        """Everything about the class called ``name``, None if it is gone (or is a group); ``classes`` is the result's table."""
+        found = [j for j, info in enumerate(self.work.classes) if info.name == name]
+        row = classes.filter(pl.col("class") == name)
+        if not found or not row.height:
+            return None
+        j, values = found[0], row.row(0, named=True)
+        work = self.work
+        at, timed = self._axis()
+        x = np.maximum(np.nan_to_num(work.x[:, j]), 0)
+        with np.errstate(all="ignore"):
+            ratio = np.nan_to_num(work.y / work.x.sum(axis=1), posinf=0.0, neginf=0.0)
+        point = self.used & (x > 0)
+        us, ms = 1e-6, 1e-3
+        facts: list[tuple[str, Any, str]] = [
+            ("CPU", _scaled(values["y_total"], us), "s"),
+            ("CPU from", _scaled(values["y_low"], us), "s"),
+            ("CPU to", _scaled(values["y_high"], us), "s"),
+            ("share of all CPU", _scaled(values["y_share"], 100), "percent"),
+            ("time", _scaled(values["x_total"], us), "s"),
+            ("share of all time", _scaled(values["x_share"], 100), "percent"),
+            ("calls", values["calls"], "count"),
+            ("latency", _scaled(values["latency_us"], ms), "ms"),
+            ("CPU per time", values["cost_per_time"], "number"),
+            ("CPU per call", _scaled(values["cost_per_call"], ms), "ms"),
+            ("rows", values["rows"], "count"),
+            ("IO", _scaled(values["io_us"], us), "s"),
+            ("locks", _scaled(values["lock_us"], us), "s"),
+            ("errors", values["errors"], "count"),
+            ("measured CPU", _scaled(values["cpu_measured_us"], us), "s"),
+            ("methods disagree by", _scaled(values["disagreement"], 100), "percent"),
+            ("WLR intervals", values["n"], "count"),
+            ("WLR slope", values["slope"], "number"),
+            ("WLR intercept", _scaled(values["intercept"], ms), "ms"),
+            ("WLR R squared", values["r2"], "number"),
+            ("user", values["user"], "text"),
+            ("database", values["database"], "text"),
+            ("query id", values["queryid"], "text"),
+            ("flag", values["flag"], "text"),
+        ]
+        methods = tuple(
+            (method, float(values[f"y_{method}"]) * us)
+            for method in ("default", "wlr", "ols", "nnls", "ratio")
+            if values[f"y_{method}"] is not None
+        )
+        return Drill(
+            label=self.names.get(name, name),
+            query=fingerprint.readable(work.classes[j].query),
+            facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
+            at=at.tolist(),
+            timed=timed,
+            time_ms=(x * ms).tolist(),
+            cpu_ms=(self.by_class[:, j] * ms).tolist(),
+            scatter_x=(x[point] * ms).tolist(),
+            scatter_z=((ratio * x)[point] * ms).tolist(),
+            slope=float(values["slope"]) if values["slope"] is not None else math.nan,
+            intercept_ms=float(values["intercept"]) * ms if values["intercept"] is not None else math.nan,
+            by_method=methods,
+        )
+
+    def fit(self) -> Fit:
+        """Actual, predicted and residuals of the chosen method."""
+        at, timed = self._axis()
+        use = self.used & np.isfinite(self.fitted)
+        actual, predicted = self.work.y[use], self.fitted[use]
+        with np.errstate(all="ignore"):
+            residual = np.where(actual > 0, (predicted - actual) / actual * 100, np.nan)
+        fine = residual[np.isfinite(residual)]
+        if len(fine):
+            reach = max(float(np.quantile(np.abs(fine), 0.99)), 1e-6)
+            counts, edges = np.histogram(np.clip(fine, -reach, reach), bins=31, range=(-reach, reach))
+        else:
+            counts, edges = np.zeros(1), np.array([0.0, 1.0])
+        return Fit(
+            at=at[use].tolist(),
+            timed=timed,
+            actual_s=(actual * 1e-6).tolist(),
+            predicted_s=(predicted * 1e-6).tolist(),
+            residual=residual.tolist(),
+            edges=edges.tolist(),
+            counts=counts.astype(float).tolist(),
+        )
+
+    def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
+        """What a faster or dropped class would save; None where nothing is attributed."""
+        row = classes.filter(pl.col("class") == name)
+        if not row.height or row["y_total"][0] is None:
+            return None
+        low, high = row["y_low"][0], row["y_high"][0]
+        return whatif.saving(
+            float(row["y_total"][0]),
+            math.nan if low is None else float(low),
+            math.nan if high is None else float(high),
+            faster=faster,
+            drop=drop,
+            used_us=self.measured,
+            seconds=self.seconds,
+            cores=self.work.cores,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Detail) and self.token == other.token
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _scaled(value: float | None, by: float) -> float | None:
+    return None if value is None else value * by

@@ -1,0 +1,243 @@
+"""How the screen lists a result: its tables in units that people read, classes by their statements, sparklines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from engine.query_profile.reading import fingerprint
+from engine.query_profile.workloads import profile
+from engine.tables import Column, Table
+
+if TYPE_CHECKING:
+    from engine.query_profile.workloads.workload import ClassInfo
+
+SPARK_POINTS = 40
+"""A sparkline has at most so many points."""
+
+LISTING = Table(
+    "listing",
+    "Query classes by rank.",
+    (
+        Column("name", pl.String, "The statement on one line; the class' name where its text is not known.", "", "text",
+               "class", width=24, priority=0),
+        Column("cpu_share", pl.Float64, "Share of everything measured that the method gives it.", "%", "percent",
+               "CPU share", width=18, priority=0),
+        Column("cpu_s", pl.Float64, "CPU (or the chosen resource) of the class.", "s", "s", "CPU", width=8, priority=0),
+        Column("range_s", pl.String, "Interval of its CPU.", "s", "text", "CPU from-to", width=15, priority=2),
+        Column("trend", pl.List(pl.Float64), "Its CPU (its time, where there is none) over the window.", "", "spark",
+               width=16, priority=1),
+        Column("time_s", pl.Float64, "Elapsed time inside the server.", "s", "s", "time", width=8, priority=1),
+        Column("time_share", pl.Float64, "Its share of all elapsed time.", "%", "percent", "time %", width=7, priority=2),
+        Column("calls", pl.Float64, "Executions.", "", "count", width=8, priority=2),
+        Column("latency_ms", pl.Float64, "Elapsed time per call in the window.", "ms", "ms", "latency", width=8, priority=3),
+        Column("disagreement", pl.Float64, "Share of all CPU that WLR and the default give it or not.", "%", "percent",
+               "disagree", width=9, priority=3),
+        Column("rows", pl.Float64, "Rows sent or touched.", "", "count", width=8, priority=5),
+        Column("io_s", pl.Float64, "Time in block reads and writes.", "s", "s", "IO", width=8, priority=6),
+        Column("errors", pl.Float64, "Failed executions.", "", "count", width=7, priority=7),
+        Column("flag", pl.String, "No spread: all times of the class are equal.", width=10, priority=7),
+        Column("cost_per_time", pl.Float64, "CPU per elapsed time.", "", "number", "CPU/time", hidden=True),
+        Column("cost_per_call_ms", pl.Float64, "CPU per call beside it.", "ms", "ms", "CPU/call", hidden=True),
+        Column("lock_s", pl.Float64, "Time waiting for locks.", "s", "s", "locks", hidden=True),
+        Column("verb", pl.String, "First word of the statement.", width=8, hidden=True),
+        Column("user", pl.String, "User or its id.", width=10, hidden=True),
+        Column("database", pl.String, "Database or schema, or its id.", width=10, hidden=True),
+        Column("class", pl.String, "Name of the class: column of the table, query id or digest.", title="class id", width=20,
+               hidden=True),
+        Column("queryid", pl.String, "The server's id of the query.", "", "id", hidden=True),
+        Column("query", pl.String, "Normalised query text.", hidden=True),
+    ),
+    key=("class",),
+    title="Query classes",
+)  # fmt: skip
+
+
+METHODS = Table(
+    "methods_listing",
+    "The methods side by side, in units that people read.",
+    (
+        Column("method", pl.String, "Method; Enter chooses it.", priority=0, width=9),
+        Column("mape", pl.Float64, "Mean error on the intervals it was fitted on.", "%", "percent", "error", width=8,
+               priority=0),
+        Column("attributed_s", pl.Float64, "Given to classes.", "s", "s", "attributed", width=11, priority=0),
+        Column("background_s", pl.Float64, "Used at all times, given to no class.", "s", "s", "background", width=11),
+        Column("unattributed_s", pl.Float64, "Measured less both.", "s", "s", "unattributed", width=13),
+        Column("moved", pl.Float64, "Share that it puts elsewhere than the default.", "%", "percent", "moved", width=8),
+        Column("top_share", pl.Float64, "Share of its top class.", "%", "percent", "top %", width=8, priority=2),
+        Column("top_class", pl.String, "Class with most.", priority=2, title="top class"),
+    ),
+    key=("method",),
+    title="Methods",
+)  # fmt: skip
+
+COMPARED = Table(
+    "comparison_listing",
+    "Two windows, per second where times are known.",
+    (
+        Column("name", pl.String, "The statement on one line, or the class' name.", "", "text", "class", width=22,
+               priority=0),
+        Column("status", pl.String, "new, gone or both.", priority=3, width=6),
+        Column("x_before_ms", pl.Float64, "Time per second before.", "ms", "ms", "time before", width=11, priority=0),
+        Column("x_now_ms", pl.Float64, "Time per second now.", "ms", "ms", "time now", width=9, priority=0),
+        Column("x_factor", pl.Float64, "Now / before.", "", "ratio", "factor", width=8, priority=1),
+        Column("y_before_ms", pl.Float64, "CPU per second before.", "ms", "ms", "CPU before", width=11, priority=1),
+        Column("y_now_ms", pl.Float64, "CPU per second now.", "ms", "ms", "CPU now", width=9, priority=1),
+        Column("calls_before", pl.Float64, "Calls per second before.", "", "number", "calls before", width=12, priority=3),
+        Column("calls_now", pl.Float64, "Calls per second now.", "", "number", "calls now", width=10, priority=3),
+        Column("latency_before_ms", pl.Float64, "Time per call before.", "ms", "ms", "latency before", width=14, priority=2),
+        Column("latency_now_ms", pl.Float64, "Time per call now.", "ms", "ms", "latency now", width=12, priority=2),
+        Column("class", pl.String, "Name of the class.", title="class id", width=20, hidden=True),
+    ),
+    key=("class",),
+    title="Comparison",
+)  # fmt: skip
+
+INTERVALS = Table(
+    "intervals_listing",
+    "Every interval, and whether fits use it.",
+    (
+        Column("row", pl.Int64, "Interval, from 1.", "", "count", "", width=6, priority=0),
+        Column("end_ms", pl.Int64, "End.", "ms", "time_ms", "end", priority=0),
+        Column("seconds", pl.Float64, "Length.", "s", "s", "length", width=8, priority=2),
+        Column("used", pl.Boolean, "Fits use it.", "", "flag", "used", width=5, priority=0),
+        Column("x_s", pl.Float64, "Time of all classes.", "s", "s", "time", width=9, priority=1),
+        Column("y_s", pl.Float64, "Measured resource use.", "s", "s", "CPU", width=9, priority=1),
+        Column("reason", pl.String, "Why it is left out.", priority=0),
+    ),
+    key=("row",),
+    order=("row",),
+    title="Intervals",
+)  # fmt: skip
+
+
+def labels(infos: Sequence[ClassInfo]) -> dict[str, str]:
+    """Class name -> what the screen calls the class: its statement, told apart by user, database or id where equal."""
+    texts = [fingerprint.label(info.query) for info in infos]
+    times = Counter(texts)
+    found = {}
+    for info, text in zip(infos, texts, strict=True):
+        if text and times[text] > 1:
+            _, told, inside = info.name.partition(" (")
+            text = f"[{inside.rstrip(')') if told else info.name[-6:]}] {text}"
+        found[info.name] = text or info.name
+    return found
+
+
+def named(frame: pl.DataFrame, names: Mapping[str, str], column: str = "class") -> pl.Series:
+    """Labels of the classes in ``column``; groups and Others keep their name."""
+    return pl.Series("name", [names.get(name, name) for name in frame[column].to_list()], dtype=pl.String)
+
+
+def tables(
+    result_tables: Mapping[str, pl.DataFrame], names: Mapping[str, str]
+) -> dict[str, tuple[Table, pl.DataFrame]]:
+    """The other result tables as the screen lists them, by the name of the result table; absent ones empty."""
+    us, ms, percent = 1e-6, 1e-3, 100.0
+    found: dict[str, tuple[Table, pl.DataFrame]] = {
+        "methods": (METHODS, METHODS.empty()),
+        "comparison": (COMPARED, COMPARED.empty()),
+        "intervals": (INTERVALS, INTERVALS.empty()),
+    }
+    if "methods" in result_tables:
+        frame = result_tables["methods"].select(
+            "method",
+            (pl.col("mape") * percent),
+            *((pl.col(name) * us).alias(f"{name}_s") for name in ("attributed", "background", "unattributed")),
+            (pl.col("moved_share") * percent).alias("moved"),
+            (pl.col("top_share") * percent),
+            named(result_tables["methods"], names, "top_class").alias("top_class"),
+        )
+        found["methods"] = (METHODS, METHODS.frame(frame))
+    if "comparison" in result_tables:
+        frame = result_tables["comparison"].select(
+            "class",
+            named(result_tables["comparison"], names),
+            "status",
+            *((pl.col(name) * ms).alias(f"{name}_ms") for name in ("x_before", "x_now", "y_before", "y_now")),
+            "x_factor",
+            "calls_before",
+            "calls_now",
+            (pl.col("latency_before_us") * ms).alias("latency_before_ms"),
+            (pl.col("latency_now_us") * ms).alias("latency_now_ms"),
+        )
+        found["comparison"] = (COMPARED, COMPARED.frame(frame))
+    if "intervals" in result_tables:
+        frame = result_tables["intervals"].select(
+            "row",
+            "end_ms",
+            "seconds",
+            "used",
+            (pl.col("x") * us).alias("x_s"),
+            (pl.col("y") * us).alias("y_s"),
+            "reason",
+        )
+        found["intervals"] = (INTERVALS, INTERVALS.frame(frame))
+    return found
+
+
+def rows(classes: pl.DataFrame, sparks: dict[str, list[float]], names: Mapping[str, str]) -> pl.DataFrame:
+    """The ``classes`` table as the screen lists it; ``sparks`` and ``names`` (``labels``) by class name."""
+    us, percent = 1e-6, 100.0
+    low, high = pl.col("y_low") * us, pl.col("y_high") * us
+    frame = classes.select(
+        "class",
+        named(classes, names),
+        (pl.col("y_share") * percent).alias("cpu_share"),
+        (pl.col("y_total") * us).alias("cpu_s"),
+        (pl.col("x_total") * us).alias("time_s"),
+        (pl.col("x_share") * percent).alias("time_share"),
+        "calls",
+        (pl.col("latency_us") * 1e-3).alias("latency_ms"),
+        (pl.col("disagreement") * percent).alias("disagreement"),
+        pl.when(low.is_not_null()).then(pl.concat_str(_short(low), pl.lit(" - "), _short(high))).alias("range_s"),
+        "rows",
+        (pl.col("io_us") * us).alias("io_s"),
+        "errors",
+        "flag",
+        "cost_per_time",
+        (pl.col("cost_per_call") * 1e-3).alias("cost_per_call_ms"),
+        (pl.col("lock_us") * us).alias("lock_s"),
+        "verb",
+        "user",
+        "database",
+        "queryid",
+        "query",
+    )
+    trends = [sparks.get(name, []) for name in frame["class"].to_list()]
+    frame = LISTING.frame(frame.with_columns(pl.Series("trend", trends, dtype=pl.List(pl.Float64))))
+    # columns that this source does not fill would only take room
+    bare = [
+        column.name
+        for column in LISTING.columns
+        if column.name not in ("class", "name", "cpu_share", "cpu_s", "time_s")
+        and (
+            frame[column.name].null_count() == frame.height
+            or (column.dtype == pl.String and not (frame[column.name].fill_null("") != "").any())
+        )
+    ]
+    return frame.drop(bare)
+
+
+def _short(value: pl.Expr) -> pl.Expr:
+    """Seconds with three digits or none."""
+    return (
+        pl.when(value >= 100)
+        .then(value.round(0).cast(pl.Int64, strict=False).cast(pl.String))
+        .when(value >= 1)
+        .then(value.round(1).cast(pl.String))
+        .otherwise(value.round(3).cast(pl.String))
+    )
+
+
+def trends(table: np.ndarray, place: np.ndarray, keep: np.ndarray, names: list[str]) -> dict[str, list[float]]:
+    """Sums over the window in a few points of each of ``names``; column j of ``table`` (T, J) belongs to
+    ``names[place[j]]``, those that ``keep`` (J,) has not count nowhere."""
+    points = profile.sparks(table, SPARK_POINTS)
+    rows = np.zeros((len(names), points.shape[1]))
+    np.add.at(rows, place[keep], points[keep])
+    return {name: row.tolist() for name, row in zip(names, rows, strict=True)}

@@ -1,0 +1,1 @@
+"""VividCortex's weighted linear regression, number for number."""

@@ -1,0 +1,1 @@
+"""Workloads: what each query class did in each interval, and what the host used meanwhile."""

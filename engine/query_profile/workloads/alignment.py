@@ -1,0 +1,212 @@
+"""Resource series of the host laid onto the intervals of a workload: microseconds used between two instants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.formats.timestamps import name_run
+from engine.query_profile.reading.server_names import depth
+
+PREFERENCE = ("process", "pidstat", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
+"""Best first: the database process before its host, counters before percent, fine before rounded percent, moments last."""
+
+PER_CORE = ("docker",)
+"""Sources whose percentages are of one core."""
+
+CPU = "cpu_us"
+"""Name of the default resource: user and system time together."""
+
+NEAR = 0.02
+"""A sample within this share of the interval counts as taken at the same instant."""
+
+APART = 1.5
+"""Samples may lie this many interval lengths apart: beyond, nothing is known of what happened in between."""
+
+UNSTEADY = ("iowait_us", "idle_us")
+"""Counters that Linux may set back a little."""
+
+MOST_RETURNS = 2
+"""A counter that falls and is back at once so often is made of several hosts' counters."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One resource of one source: ``used`` (N,) microseconds since the first sample at ``at_ms`` (N,), growing.
+
+    ``folder``: where its files lie, ``stem``: what their names share. ``fell``: (N,) the counter was smaller than before
+    (restart) in the step that ends here. ``cores`` NaN: not known; ``guessed``: percentages were taken as those of one core
+    for want of their number; ``mixed``: counters of several hosts seem to take turns.
+    """
+
+    source: str
+    host: str
+    folder: str
+    stem: str
+    name: str
+    at_ms: np.ndarray
+    used: np.ndarray
+    fell: np.ndarray
+    cores: float
+    guessed: bool = False
+    mixed: bool = False
+
+    @property
+    def label(self) -> str:
+        """Where it lies, as text."""
+        return f"{self.folder}/{self.stem}"
+
+
+def collect(frame: pl.DataFrame) -> list[Series]:
+    """All series of the ``host`` table with a ``folder`` column, user and system time also as their sum. Sorted by
+    preference and label.
+
+    Percentages of a source that does not say how many cores there are (vmstat, sadf -d) take the number from the nearest
+    other sources, if those agree.
+    """
+    found: list[Series] = []
+    if not frame.height:
+        return found
+    known = (
+        frame.filter(pl.col("cores").is_not_null()).select("folder", "cores").unique().sort("folder", "cores").rows()
+    )
+    by = ("source", "host", "folder")
+    for (source, host, folder), part in _one_after_another(frame).group_by(by, maintain_order=True):
+        for (stem,), rows in part.group_by("run", maintain_order=True):
+            cores = rows["cores"].drop_nulls()
+            count = float(cores.median()) if len(cores) else float("nan")  # type: ignore[arg-type]
+            percent = bool(rows["seconds"].is_not_null().any())
+            if percent and np.isnan(count):
+                count = _nearest_cores(str(folder), known)
+            one = Series(
+                str(source), str(host), str(folder), str(stem), "", _NO_TIME, _NOTHING, _NOTHING > 0, count,
+                guessed=percent and bool(np.isnan(count)) and source not in PER_CORE,
+            )  # fmt: skip
+            found.extend(_named(one, rows))
+    order = {name: i for i, name in enumerate(PREFERENCE)}
+    return sorted(found, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))
+
+
+_NO_TIME, _NOTHING = np.zeros(0, np.int64), np.zeros(0)
+
+
+def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
+    """``frame`` by time with a ``run`` column: files of one source in one folder whose names differ in a date or number
+    only, and of which one begins after the other ends, are one run, called by the name of its first."""
+    by = ["source", "host", "folder", "series"]
+    spans = frame.group_by(by).agg(pl.col("at_ms").min().alias("from"), pl.col("at_ms").max().alias("to"))
+    ends: dict[tuple[str, ...], list[list[Any]]] = {}
+    runs = []
+    for source, host, folder, series, start, end in spans.sort("from", *by).rows():
+        open_runs = ends.setdefault((source, host, folder, name_run(series)), [])
+        run = next((run for run in open_runs if run[1] < start), None)
+        if run is None:
+            open_runs.append([series, end])
+            runs.append((source, host, folder, series, series))
+        else:
+            run[1] = end
+            runs.append((source, host, folder, series, run[0]))
+    named = pl.DataFrame(runs, schema=[*by, "run"], orient="row")
+    return frame.join(named, on=by, maintain_order="left").sort("at_ms", maintain_order=True)
+
+
+def _nearest_cores(folder: str, known: list[tuple[str, float]]) -> float:
+    """Cores of the host as the sources nearest to ``folder`` have it, NaN where they differ or there are none."""
+    deepest = max((depth(folder, other) for other, _ in known), default=0)
+    counts = {cores for other, cores in known if depth(folder, other) == deepest}
+    return counts.pop() if len(counts) == 1 else float("nan")
+
+
+def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
+    """The series of one source by name: ``one`` with instants and use."""
+    named: dict[str, Series] = {}
+    for (name,), part in rows.group_by("name", maintain_order=True):
+        if one.source == "pidstat":  # one file per process: a server is all of them
+            part = part.group_by("at_ms", maintain_order=True).agg(pl.col("value").sum(), pl.col("seconds").first())
+        else:
+            part = part.unique("at_ms", keep="last", maintain_order=True)
+        at = part["at_ms"].to_numpy()
+        value = part["value"].to_numpy().astype(float)
+        seconds = part["seconds"].to_numpy().astype(float)
+        mixed = False
+        if np.isnan(seconds).all():
+            step = np.diff(value, prepend=value[:1])
+            fell = step < 0
+            used = np.cumsum(np.maximum(step, 0))
+            mixed = name not in UNSTEADY and _returns(value) >= MOST_RETURNS
+        else:
+            # percent of all CPUs in the stretch that ends here; a first instant begins the first stretch
+            width = np.where(seconds > 0, seconds, np.diff(at, prepend=at[:1]) / 1000)
+            scale = 1 if np.isnan(one.cores) or one.source in PER_CORE else one.cores
+            amount = value / 100 * scale * width * 1e6
+            at = np.r_[at[0] - round(width[0] * 1000), at]
+            gap = np.diff(at) / 1000 > width * 1.5 + 0.001
+            used = np.r_[0.0, np.cumsum(amount)]
+            fell = np.r_[False, gap]
+        named[str(name)] = replace(one, name=str(name), at_ms=at, used=used, fell=fell, mixed=mixed)
+    if "user_us" in named and "system_us" in named:
+        user, system = named["user_us"], named["system_us"]
+        if np.array_equal(user.at_ms, system.at_ms):
+            named[CPU] = replace(
+                user, name=CPU, used=user.used + system.used, fell=user.fell | system.fell,
+                mixed=user.mixed or system.mixed,
+            )  # fmt: skip
+    elif "user_us" in named:
+        named[CPU] = replace(named["user_us"], name=CPU)
+    return list(named.values())
+
+
+def _returns(value: np.ndarray) -> int:
+    """How often a counter (N,) falls by more than it grows over two steps and is back in the next sample, or was so high
+    for one sample only: after a restart it would begin near 0, so these are two counters in turn."""
+    fall = np.flatnonzero(np.diff(value) < 0) + 1
+    drop = value[fall - 1] - value[fall]
+    over = np.r_[value[1:], np.nan][fall] - value[fall - 1]
+    under = value[fall] - np.r_[np.nan, np.nan, value[:-2]][fall]
+    return int((((over >= 0) & (over < drop)) | ((under >= 0) & (under < drop))).sum())
+
+
+def between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Use in each interval: (T,) microseconds, NaN with a reason where the series does not say.
+
+    Samples at (nearly) the instants of the interval are taken as they are; otherwise the counter is interpolated
+    between the samples around the instant, if they lie close enough together.
+    """
+    count = len(start_ms)
+    y = np.full(count, np.nan)
+    reasons = [""] * count
+    at, used = series.at_ms, series.used
+    if len(at) < 2:
+        return y, ["no CPU samples"] * count
+    falls = np.cumsum(series.fell)
+    for t in range(count):
+        start, end = int(start_ms[t]), int(end_ms[t])
+        if start < 0 or end <= start:
+            reasons[t] = "no time, so no CPU" if start < 0 else ""
+            continue
+        length = end - start
+        values = []
+        places = []
+        for instant in (start, end):
+            right = int(np.searchsorted(at, instant))
+            near = min((i for i in (right - 1, right) if 0 <= i < len(at)), key=lambda i: abs(int(at[i]) - instant))
+            if abs(int(at[near]) - instant) <= max(NEAR * length, 20):
+                values.append(float(used[near]))
+                places.append(near)
+            elif right == 0 or right == len(at) or at[right] - at[right - 1] > APART * length:
+                break
+            else:
+                share = (instant - at[right - 1]) / (at[right] - at[right - 1])
+                values.append(float(used[right - 1] + share * (used[right] - used[right - 1])))
+                places.append(right)
+        if len(values) < 2:
+            reasons[t] = "no CPU sample at its ends"
+            continue
+        if falls[places[1]] != falls[max(places[0], 0)]:
+            reasons[t] = "the CPU counter fell or has a gap"
+            continue
+        y[t] = values[1] - values[0]
+    return y, reasons

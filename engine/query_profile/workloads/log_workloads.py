@@ -1,0 +1,98 @@
+"""Logs and digests of stretches of time to workloads: cut into intervals at the CPU samples, or at round times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from engine.inputs import FILE
+from engine.query_profile.tables import METRICS
+from engine.query_profile.workloads import alignment
+from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names
+
+BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+MOST_BUCKETS = 720
+"""A log without a CPU series is cut into at most about this many intervals."""
+
+
+def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -> np.ndarray | None:
+    """Ends of the intervals that a log is cut into: the instants of the CPU samples that lie in it, or round times."""
+    low, high = part["start_ms"].min(), part["end_ms"].max()
+    if low is None or high is None:
+        return None
+    first, last = int(low), int(high)  # type: ignore[arg-type]
+    for candidate in series:
+        if candidate.name == (target or alignment.CPU):
+            inside = candidate.at_ms[(candidate.at_ms >= first - 1000) & (candidate.at_ms <= last + 1000)]
+            if len(inside) >= 3 and np.median(np.diff(inside)) >= 900:
+                return inside
+    seconds = (last - first) / 1000
+    step = next((s for s in BUCKETS_S if seconds / s <= MOST_BUCKETS), BUCKETS_S[-1]) * 1000
+    count = min(int((last - 1 - first // step * step) // step + 1), 1_000_000)
+    return first // step * step + step * np.arange(count + 1)
+
+
+def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | None) -> Workload:
+    """``part`` (the ``interval_classes`` table) summed by class between ``edges`` (epoch ms; None: one interval per file)."""
+    classes: dict[str, int] = {}
+    infos: list[ClassInfo] = []
+    index = np.empty(part.height, np.int64)
+    rows = part.select("key", "queryid", "query", "user", "database").rows()
+    for i, (key, queryid, query, user, database) in enumerate(rows):
+        found = classes.get(key)
+        if found is None:
+            found = classes[key] = len(infos)
+            infos.append(ClassInfo(queryid, queryid, query, user, database))
+        index[i] = found
+    if edges is not None and len(edges) > 1:
+        end = part["end_ms"].to_numpy()
+        known = part["end_ms"].is_not_null().to_numpy()
+        interval = np.searchsorted(edges, np.where(known, end, -1), side="left") - 1
+        inside = known & (interval >= 0) & (interval < len(edges) - 1)
+        count = len(edges) - 1
+        start_ms, end_ms = edges[:-1].astype(np.int64), edges[1:].astype(np.int64)
+    else:
+        files = part[FILE].to_numpy()
+        order = part.group_by(FILE, maintain_order=True).agg(pl.col("start_ms").min(), pl.col("end_ms").max())
+        order = order.sort("start_ms", FILE, nulls_last=True)
+        number = {file: i for i, file in enumerate(order[FILE].to_list())}
+        interval = np.array([number[file] for file in files.tolist()], np.int64)
+        inside = np.ones(len(interval), bool)
+        count = order.height
+        start_ms = order["start_ms"].fill_null(-1).to_numpy().astype(np.int64)
+        end_ms = order["end_ms"].fill_null(-1).to_numpy().astype(np.int64)
+    metrics: dict[str, np.ndarray] = {}
+    for metric, _ in METRICS:
+        values = part[metric].to_numpy().astype(float)
+        fine = np.isfinite(values) & inside
+        if fine.any():
+            table = np.zeros((count, len(infos)))
+            np.add.at(table, (interval[fine], index[fine]), values[fine])
+            metrics[metric] = table
+    metrics.setdefault("time_us", np.zeros((count, len(infos))))
+    more = [(info.user, info.database, info.query[:24]) for info in infos]
+    names = unique_names([info.name for info in infos], more)
+    seconds = np.where(start_ms >= 0, (end_ms - start_ms) / 1000, np.nan)
+    return Workload(
+        name,
+        system,
+        tuple(replace(info, name=unique) for info, unique in zip(infos, names, strict=True)),
+        metrics,
+        np.full(count, np.nan),
+        start_ms,
+        end_ms,
+        seconds,
+        ("",) * count,
+        notes=_left_out(part, inside),
+    )
+
+
+def _left_out(part: pl.DataFrame, inside: np.ndarray) -> tuple[str, ...]:
+    """A note on the entries that are in no interval."""
+    timeless = int(part["end_ms"].null_count())
+    outside = int((~inside).sum()) - timeless if not inside.all() else 0
+    said = ((timeless if not inside.all() else 0, "have no time"), (outside, "lie outside the CPU samples"))
+    return tuple(f"{count} log entries {what}: not counted" for count, what in said if count)

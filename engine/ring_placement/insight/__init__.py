@@ -1,0 +1,1 @@
+"""What goes beyond Pyroscope: drift, other algorithms, explanations, findings."""

@@ -1,0 +1,154 @@
+"""The same keys under other placement algorithms: rendezvous, Maglev, bounded loads, jump over sorted nodes.
+
+Sources: Thaler and Ravishankar 1998 (highest random weight); Eisenbud et al. 2016 (Maglev, table of 65537); Mirrokni,
+Thorup and Zadimoghaddam 2018 (bounded loads, here on a ring of 128 virtual nodes); Lamping and Veach 2014 (jump).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from engine.ring_placement.pyroscope.hashing import jump, xxh64, xxh64_each
+from engine.ring_placement.pyroscope.keys import Groups, Keys, weigh
+from engine.ring_placement.scenarios.scenario import spread
+
+MAGLEV_SIZE = 65537
+VIRTUAL_NODES = 128
+BOUND = 1.25
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What one algorithm does in a departure: load that changes node, how much of it needlessly, and the spread after."""
+
+    algorithm: str
+    moved_bytes: Any
+    needless_moved_bytes: Any
+    max_over_mean: float
+    variation: float
+    total: Any
+
+
+def mix(values: np.ndarray) -> np.ndarray:
+    """A 64-bit finaliser (the one of SplitMix64): every input bit touches every output bit. uint64 to uint64."""
+    values = (values ^ (values >> np.uint64(30))) * _MIX[0]
+    values = (values ^ (values >> np.uint64(27))) * _MIX[1]
+    mixed: np.ndarray = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+def group_hashes(keys: Keys, groups: Groups) -> np.ndarray:
+    """One hash (uint64) per (dataset, offset) group."""
+    tenant = keys.tenant_hash[keys.tenant_of[groups.rows]]
+    return mix(tenant ^ mix(keys.name_hash[groups.rows] + mix(groups.offsets.astype(np.uint64) + np.uint64(1))))
+
+
+def rendezvous(hashes: np.ndarray, nodes: Sequence[str]) -> np.ndarray:
+    """Index of the node with the highest weight for each hash (int64)."""
+    seeds = xxh64_each(nodes)
+    best = np.zeros(len(hashes), dtype=np.int64)
+    top = np.zeros(len(hashes), dtype=np.uint64)
+    for i, seed in enumerate(seeds):
+        weight = mix(hashes ^ seed)
+        better = weight >= top
+        best[better], top[better] = i, weight[better]
+    return best
+
+
+def maglev_table(nodes: Sequence[str], size: int = MAGLEV_SIZE) -> np.ndarray:
+    """Maglev's lookup table (int32 of ``size`` entries, a prime): nodes take turns at their own permutation."""
+    count = len(nodes)
+    table = [-1] * size
+    offsets = [xxh64("offset" + n) % size for n in nodes]
+    skips = [xxh64("skip" + n) % (size - 1) + 1 for n in nodes]
+    at = list(offsets)
+    filled = 0
+    while filled < size:
+        for i in range(count):
+            place = at[i]
+            while table[place] >= 0:
+                place += skips[i]
+                if place >= size:
+                    place -= size
+            table[place] = i
+            at[i] = (place + skips[i]) % size
+            filled += 1
+            if filled == size:
+                break
+    return np.array(table, dtype=np.int32)
+
+
+def bounded(hashes: np.ndarray, weight: np.ndarray, nodes: Sequence[str], bound: float = BOUND) -> np.ndarray:
+    """Consistent hashing with bounded loads: no node takes more than ``bound`` times the mean; a key whose node is full
+    goes on along the ring. Keys are placed in hash order, so the outcome is defined. A key too large for any node's bound
+    stays with its own node."""
+    count = len(nodes)
+    points = mix(
+        np.repeat(xxh64_each(nodes), VIRTUAL_NODES) + np.tile(np.arange(VIRTUAL_NODES, dtype=np.uint64), count)
+    )
+    order = np.argsort(points, kind="stable")
+    ring = np.repeat(np.arange(count), VIRTUAL_NODES)[order]
+    start = np.searchsorted(points[order], hashes) % len(ring)
+    chosen = ring[start].astype(np.int64)
+    limit = bound * float(weight.sum()) / count
+    room = np.full(count, limit)
+    first = weigh(chosen, weight, count).astype(np.float64)
+    if (first <= limit).all():
+        return chosen
+    # Only keys of nodes that overflow have to be walked one by one, but those in the order of their hashes.
+    successors: dict[int, list[int]] = {}
+    walk = np.argsort(hashes, kind="stable")
+    owners, sizes, starts = ring.tolist(), weight.tolist(), start.tolist()
+    left = room.tolist()
+    out = chosen.tolist()
+    for key in walk.tolist():
+        size = sizes[key]
+        node = out[key]
+        if left[node] < size:
+            at = starts[key]
+            path = successors.get(at)
+            if path is None:
+                seen = dict.fromkeys(owners[at:] + owners[:at])
+                path = successors[at] = list(seen)
+            node = next((n for n in path if left[n] >= size), node)
+            out[key] = node
+        left[node] -= size
+    return np.array(out, dtype=np.int64)
+
+
+def compare(
+    keys: Keys, groups: Groups, before: Sequence[str], after: Sequence[str], budget: int = 400_000
+) -> list[Compared]:
+    """Every algorithm on ``before`` and then on ``after`` (node IDs). With more than ``budget`` groups every k-th one is
+    taken for the slow bounded-load walk only when it is needed; the others see all."""
+    hashes, weight = group_hashes(keys, groups), groups.weight
+    old, new = list(before), list(after)
+    if not old or not new or not len(hashes):
+        return []
+    total = groups.total
+    gone = set(old) - set(new)
+    results = []
+
+    def run(name: str, one: np.ndarray, two: np.ndarray) -> None:
+        was = np.array(old, dtype=object)[one]
+        now = np.array(new, dtype=object)[two]
+        moved = weight[was != now].sum().item()
+        needed = weight[np.isin(one, [i for i, n in enumerate(old) if n in gone])].sum().item() if gone else 0
+        if not gone and len(new) > len(old):
+            fresh = [i for i, n in enumerate(new) if n not in set(old)]
+            needed = weight[np.isin(two, fresh)].sum().item()
+        ratio, variation = spread(weigh(two, weight, len(new)))
+        results.append(Compared(name, moved, max(0, moved - needed), ratio, variation, total))
+
+    run("rendezvous (HRW)", rendezvous(hashes, old), rendezvous(hashes, new))
+    slots = (hashes % np.uint64(MAGLEV_SIZE)).astype(np.int64)
+    run("Maglev (65537)", maglev_table(old)[slots].astype(np.int64), maglev_table(new)[slots].astype(np.int64))
+    if len(hashes) <= budget:
+        run(f"bounded loads ({BOUND:g} x mean)", bounded(hashes, weight, old), bounded(hashes, weight, new))
+    run("jump over sorted nodes", jump(hashes, len(old)), jump(hashes, len(new)))
+    return results

@@ -1,0 +1,1 @@
+"""Pyroscope's segment-writer placement, bit for bit."""

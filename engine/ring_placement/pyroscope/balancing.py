@@ -1,0 +1,25 @@
+"""The load-balancing decision: when a dataset leaves fingerprints for random shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.ring_placement.pyroscope.distribution import integer_mean
+from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, ROUND_ROBIN
+
+
+def decide(usage: Sequence[int], std_dev: int, unit_size: int, target: int) -> int:
+    """Strategy number for a dataset's shard entries: round-robin if there are at least two, about as many as the
+    target (within a factor of two), one of them carries two units or more, and the relative spread is a half or more.
+    """
+    if len(usage) < 2 or target <= 0:
+        return BY_FINGERPRINT
+    share = len(usage) / target
+    if share < 0.5 or share > 2:
+        return BY_FINGERPRINT
+    if max(usage) < 2 * unit_size:
+        return BY_FINGERPRINT
+    mean = integer_mean(list(usage))
+    if mean <= 0 or std_dev / mean < 0.5:
+        return BY_FINGERPRINT
+    return ROUND_ROBIN

@@ -1,0 +1,95 @@
+"""The ring as the segment-writer distributor sees it: members, their health, and which instance owns which shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from engine.ring_placement.pyroscope.prng import permutation
+
+PLACED_STATES = ("ACTIVE", "LEAVING", "PENDING", "JOINING")
+"""States whose tokens count when shards are laid out. Only ACTIVE members receive data."""
+
+KNOWN_STATES = (*PLACED_STATES, "LEFT", "UNHEALTHY")
+
+NUM_TOKENS = 4
+"""Upstream's default number of tokens of a segment writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One ring member. ``state`` as shown (UNHEALTHY once its heartbeat is too old), ``tokens`` their number,
+    ``heartbeat_s`` and ``registered_s`` in epoch seconds (None where the file says nothing)."""
+
+    id: str
+    state: str = "ACTIVE"
+    zone: str = ""
+    tokens: int = NUM_TOKENS
+    address: str = ""
+    heartbeat_s: int | None = None
+    registered_s: int | None = None
+    read_only: bool = False
+
+    @property
+    def placed(self) -> bool:
+        """Whether the member's tokens take part in the layout of shards."""
+        return self.state in PLACED_STATES
+
+    def at(self, now_ns: int, timeout_s: float) -> Member:
+        """The member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
+
+        Without a heartbeat the state of the file is believed; a timeout of 0 switches the rule off.
+        """
+        if self.heartbeat_s is None or timeout_s <= 0 or self.state not in KNOWN_STATES:
+            return self
+        if now_ns - self.heartbeat_s * 1_000_000_000 > timeout_s * 1_000_000_000:
+            return replace(self, state="UNHEALTHY")
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Ring:
+    """Healthy members in byte order of their IDs and the shards they own.
+
+    ``owner``: index into ``members`` of each shard position (int32, S entries); the shard ID is the position plus one.
+    """
+
+    members: tuple[Member, ...]
+    owner: np.ndarray
+
+    @classmethod
+    def of(cls, members: Iterable[Member]) -> Ring:
+        """The ring of those ``members`` that are placed. May be empty; S is 0 without tokens."""
+        placed = sorted((m for m in members if m.placed), key=lambda m: m.id.encode("utf-8", "surrogatepass"))
+        tokens = np.array([m.tokens for m in placed], dtype=np.int64)
+        flat = np.repeat(np.arange(len(placed), dtype=np.int32), tokens)
+        return cls(tuple(placed), flat[permutation(len(flat))])
+
+    @property
+    def total(self) -> int:
+        """S, the number of shards."""
+        return len(self.owner)
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Instance IDs in ring order."""
+        return tuple(m.id for m in self.members)
+
+    @cached_property
+    def active(self) -> np.ndarray:
+        """Per member, whether it may receive data (bool)."""
+        return np.array([m.state == "ACTIVE" for m in self.members], dtype=bool)
+
+    def without(self, gone: Sequence[str] | frozenset[str]) -> Ring:
+        """The ring after the named members are forgotten: laid out anew."""
+        lost = frozenset(gone)
+        return Ring.of(m for m in self.members if m.id not in lost)
+
+    def with_state(self, ids: Iterable[str], state: str) -> Ring:
+        """The same layout with the named members in another placed state (a rollout sets LEAVING)."""
+        chosen = frozenset(ids)
+        changed = tuple(replace(m, state=state) if m.id in chosen else m for m in self.members)
+        return Ring(changed, self.owner)

@@ -1,0 +1,144 @@
+"""Subrings: the range of shards that a tenant and a dataset may use, and the walk over candidates (distributor rules).
+
+Symbols are upstream's: a tenant owns positions [a, b), a dataset [c, d) wrapped inside the tenant's range, both wrapped
+inside the ring of ``total`` shards. Positions are 0-based; a shard ID is the position plus one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.ring_placement.pyroscope.hashing import jump
+
+TRIES = 6
+"""Distinct instances a client tries for one request."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subrings:
+    """Ranges of many datasets on a ring of ``total`` shards; all arrays int64, one entry per dataset.
+
+    ``a``: start of the tenant's range, ``tenant_size`` its length, ``c``: start of the dataset's range (not wrapped),
+    ``dataset_size`` its length.
+    """
+
+    total: int
+    a: np.ndarray
+    tenant_size: np.ndarray
+    c: np.ndarray
+    dataset_size: np.ndarray
+
+    def positions(self, rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Shard position of each (dataset row, offset within the dataset's range)."""
+        a = self.a[rows]
+        place: np.ndarray = ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
+        return place
+
+
+def subrings(
+    tenant_hash: np.ndarray, dataset_hash: np.ndarray, tenant_limit: np.ndarray, dataset_limit: np.ndarray, total: int
+) -> Subrings:
+    """Ranges on a ring of ``total`` shards for hashes (uint64) and configured limits (int64; tenant limit 0 = none).
+
+    The dataset's offset is a jump over the *tenant's* size even when its own range is longer than one shard.
+    """
+    unlimited = (tenant_limit <= 0) | (tenant_limit > total)
+    tenant_size = np.where(unlimited, total, tenant_limit).astype(np.int64)
+    dataset_size = np.minimum(tenant_size, np.maximum(1, dataset_limit)).astype(np.int64)
+    a = jump(tenant_hash, total)
+    c = a + jump(dataset_hash, tenant_size)
+    return Subrings(total, a, tenant_size, c, dataset_size)
+
+
+def levels(total: int, tenant_size: np.ndarray, dataset_size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many candidates the rest of the tenant's range and the rest of the ring add.
+
+    A level with exactly one position left is skipped upstream; that is reproduced.
+    """
+    rest_of_tenant = tenant_size - dataset_size
+    rest_of_ring = total - tenant_size
+    return np.where(rest_of_tenant >= 2, rest_of_tenant, 0), np.where(rest_of_ring >= 2, rest_of_ring, 0)
+
+
+def candidate_positions(total: int, a: int, b: int, c: int, d: int, offset: int) -> list[int]:
+    """All shard positions of one key in the order in which they are tried (with the one-left quirk)."""
+    if total <= 0:
+        return []
+    tenant_size, dataset_size = b - a, d - c
+    if tenant_size <= 0 or dataset_size <= 0:
+        return []
+    order = [((c + (offset + k) % dataset_size - a) % tenant_size + a) % total for k in range(dataset_size)]
+    if tenant_size - dataset_size >= 2:
+        order += [((d - a + k) % tenant_size + a) % total for k in range(tenant_size - dataset_size)]
+    if total - tenant_size >= 2:
+        order += [(b + k) % total for k in range(total - tenant_size)]
+    return order
+
+
+def first_distinct(
+    ranges: Subrings,
+    rows: np.ndarray,
+    offsets: np.ndarray,
+    owner: np.ndarray,
+    usable: np.ndarray,
+    depth: int = TRIES,
+) -> np.ndarray:
+    """The first ``depth`` distinct usable instances of each (dataset row, offset), in walk order.
+
+    ``owner``: instance index of each shard position; ``usable``: per instance, whether it may receive data (state
+    ACTIVE). Returns int32 of shape (len(rows), depth), -1 where the list ends earlier.
+    """
+    out = np.full((len(rows), depth), -1, dtype=np.int32)
+    total = ranges.total
+    if total <= 0 or not len(rows):
+        return out
+    reachable = len(np.unique(owner[usable[owner]])) if len(owner) else 0
+    if reachable == 0:
+        return out
+    depth_here = min(depth, reachable)
+    here = np.arange(len(rows))
+    a, ts = ranges.a[rows], ranges.tenant_size[rows]
+    c, ds = ranges.c[rows] - a, ranges.dataset_size[rows]
+    more_tenant, more_ring = levels(total, ts, ds)
+    length = ds + more_tenant + more_ring
+    off = offsets.astype(np.int64)
+    # Everything below in int32: positions stay below 2 * total, and half the memory is half the time.
+    small: list[np.ndarray] = [x.astype(np.int32) for x in (a, ts, c % ts, ds, off, more_tenant, length)]
+    a, ts, c, ds, off, more_tenant, length = small
+    found = np.zeros(len(rows), dtype=np.int32)
+    step = 0
+    k: np.ndarray
+    position: np.ndarray
+    everyone = bool(usable.all())
+    owner32 = owner.astype(np.int32)
+    while len(here):
+        inside = off + step
+        if step == 0:
+            k = c + off
+            k -= np.where(k >= ts, ts, 0)
+            position = k + a
+        else:
+            in_dataset = step < ds
+            k = np.where(in_dataset, c + np.where(inside >= ds, inside - ds, inside), c + step)
+            # c < ts and the added part < ts, so one subtraction wraps.
+            k -= np.where(k >= ts, ts, 0)
+            position = k + a
+            beyond = step - ds >= more_tenant
+            np.copyto(position, a + ts + (step - ds - more_tenant), where=beyond & ~in_dataset)
+        position -= np.where(position >= total, total, 0)
+        position -= np.where(position >= total, total, 0)
+        node = owner32[position]
+        fresh = np.ones(len(here), dtype=bool) if everyone else usable[node]
+        for column in range(min(step, depth_here)):
+            fresh &= out[here, column] != node
+        take = np.flatnonzero(fresh)
+        out[here[take], found[take]] = node[take]
+        found[take] += 1
+        step += 1
+        keep = np.flatnonzero((found < depth_here) & (step < length))
+        if len(keep) < len(here):
+            here, a, ts, c, ds, off = here[keep], a[keep], ts[keep], c[keep], ds[keep], off[keep]
+            more_tenant, length, found = more_tenant[keep], length[keep], found[keep]
+    return out

@@ -1,0 +1,188 @@
+"""The plain load table: CSV or Parquet with tenant, dataset, bytes_per_s and perhaps fingerprint."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import polars as pl
+
+from engine.formats import parquet
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.ring_placement import tables
+from engine.ring_placement.pyroscope.hashing import xxh64
+from engine.text import clean
+
+NEEDED = ("tenant", "dataset", "bytes_per_s")
+_SANE = float(2**53)
+
+
+def _names(line: bytes) -> list[str]:
+    text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip("\r\n")
+    return [part.strip().strip('"').strip().lower() for part in text.split(",")]
+
+
+def is_header(line: bytes) -> bool:
+    """Whether ``line`` names the needed columns."""
+    return len(line) < 4096 and set(NEEDED) <= set(_names(line))
+
+
+def read_csv(source: Source, data: bytes, final: bool) -> Reading:
+    """CSV bytes to rows. A last line without its line end is taken only when nothing will follow, and noted."""
+    problems: list[Problem] = []
+    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    cut = not data.endswith(b"\n")
+    if cut:
+        last = data.rfind(b"\n") + 1
+        number = data.count(b"\n") + 1
+        if last == 0 and final:
+            problems.append(Problem.at(source.path, "no-rows", "the table has a header and nothing else", line=1))
+            return Reading({"loads": {}}, problems)
+        if not final:
+            data = data[:last]
+        else:
+            problems.append(
+                Problem.at(
+                    source.path, "cut-file", "the last line has no line end: used, but it may be cut", line=number
+                )
+            )
+    header = _names(data.split(b"\n", 1)[0])
+    if not set(NEEDED) <= set(header):
+        return Reading(problems=problems, complete=False)
+    try:
+        frame = pl.read_csv(
+            data,
+            has_header=False,
+            skip_rows=1,
+            schema={f"column_{i}": pl.String for i in range(len(header))},
+            encoding="utf8-lossy",
+            raise_if_empty=False,
+        )
+    except pl.exceptions.PolarsError:
+        # A line with too many fields, or quotes that do not close: find out which.
+        frame, wrong = _by_line(data, len(header))
+        if wrong:
+            reason = "a line has more fields than the header or an open quote and is left out"
+            problems.append(Problem.at(source.path, "bad-line", reason, line=wrong[0], count=len(wrong)))
+    names = header[: frame.width]
+    if len(set(names)) < len(names):
+        names = [n if names.index(n) == i else f"{n}.{i}" for i, n in enumerate(names)]
+    frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
+    for name in NEEDED:
+        if name not in frame.columns:
+            frame = frame.with_columns(pl.lit(None, pl.String).alias(name))
+    if "fingerprint" not in frame.columns:
+        frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
+    frame = frame.select(*NEEDED, "fingerprint").with_row_index("line", offset=2)
+    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in (*NEEDED, "fingerprint"))
+    return _typed(source, frame.filter(~blank), problems)
+
+
+def _by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
+    """Rows line by line, short ones filled up with nulls; and the numbers of the lines that are none (all null)."""
+    rows: list[list[str | None]] = []
+    wrong = []
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n")[1:], 2):
+        parts: list[str | None] = []
+        try:
+            if line:
+                parts = list(next(csv.reader(io.StringIO(line), strict=True)))
+        except (csv.Error, StopIteration):
+            wrong.append(number)
+        if len(parts) > width:
+            wrong.append(number)
+            parts = []
+        rows.append(parts + [None] * (width - len(parts)))
+    return pl.DataFrame(rows, schema=[(f"column_{i}", pl.String) for i in range(width)], orient="row"), wrong
+
+
+def read_parquet(source: Source, data: bytes) -> Reading:
+    """Parquet bytes to rows; a Parquet file of something else gives nothing."""
+    try:
+        frame = parquet.read(data, lambda names: set(NEEDED) <= {name.strip().lower() for name in names})
+    except parquet.Damaged as error:
+        return Reading(problems=[Problem.at(source.path, "bad-parquet", str(error))], complete=False)
+    if frame is None:
+        return Reading()
+    frame = frame.rename({c: c.strip().lower() for c in frame.columns if c.strip().lower() not in frame.columns})
+    if not set(NEEDED) <= set(frame.columns):
+        return Reading()
+    if "fingerprint" not in frame.columns:
+        frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
+    frame = frame.select(*NEEDED, "fingerprint").with_row_index("line", offset=1)
+    if frame["fingerprint"].dtype.is_integer():
+        # Signed columns hold the same 64 bits.
+        column = pl.col("fingerprint")
+        wide = column.cast(pl.UInt64, strict=False)
+        if frame["fingerprint"].dtype == pl.Int64:
+            wide = column.reinterpret(signed=False)
+        frame = frame.with_columns(wide.alias("fingerprint"))
+    elif frame["fingerprint"].dtype != pl.String:
+        frame = frame.with_columns(pl.col("fingerprint").cast(pl.String, strict=False))
+    try:
+        frame = frame.with_columns(pl.col("tenant", "dataset").cast(pl.String))
+    except pl.exceptions.PolarsError as error:
+        return Reading(problems=[Problem.at(source.path, "bad-parquet", f"tenant and dataset must be texts: {error}")])
+    return _typed(source, frame, [], byte_lines=False)
+
+
+def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_lines: bool = True) -> Reading:
+    """Texts to numbers; rows without a sane rate are left out, wrong fingerprints are dropped, each with a problem."""
+
+    def complain(rows: pl.DataFrame, kind: str, reason: str) -> None:
+        if rows.height:
+            line = int(rows["line"][0]) if byte_lines else None
+            where = "" if byte_lines else f" (first in row {rows['line'][0]})"
+            problems.append(Problem.at(source.path, kind, reason + where, line=line, count=rows.height))
+
+    rate = pl.col("bytes_per_s")
+    if frame["bytes_per_s"].dtype == pl.String:
+        rate = rate.str.strip_chars()
+    frame = frame.with_columns(rate.cast(pl.Float64, strict=False).alias("rate"))
+    missing = pl.col("tenant").is_null() & pl.col("dataset").is_null() & pl.col("rate").is_null()
+    complain(frame.filter(missing), "bad-line", "a line lacks its fields")
+    frame = frame.filter(~missing)
+    wrong = pl.col("rate").is_null() | ~pl.col("rate").is_finite()
+    complain(frame.filter(wrong), "bad-rate", "bytes_per_s is not a finite number: the row is left out")
+    negative = ~wrong & (pl.col("rate") < 0)
+    complain(frame.filter(negative), "negative-rate", "bytes_per_s is negative: the row is left out")
+    huge = ~wrong & (pl.col("rate") > _SANE)
+    complain(frame.filter(huge), "bad-rate", "bytes_per_s is beyond 2^53: the row is left out")
+    frame = frame.filter(~wrong & ~negative & ~huge)
+    if frame["fingerprint"].dtype == pl.String:
+        digits = pl.col("fingerprint").str.strip_chars().str.to_lowercase().str.strip_prefix("0x")
+        frame = frame.with_columns(digits.alias("digits"))
+        given = pl.col("digits").is_not_null() & (pl.col("digits") != "")
+        right = given & pl.col("digits").str.contains(r"^[0-9a-f]{1,16}$")
+        complain(
+            frame.filter(given & ~right),
+            "bad-fingerprint",
+            "a fingerprint is not up to 16 hex digits: that load is spread over its dataset's shards",
+        )
+        padded = pl.col("digits").str.zfill(16)
+        high = padded.str.slice(0, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
+        low = padded.str.slice(8, 8).str.to_integer(base=16, strict=False).cast(pl.UInt64)
+        value = high * pl.lit(1 << 32, pl.UInt64) + low
+        frame = frame.with_columns(pl.when(right).then(value).alias("fingerprint")).drop("digits")
+    columns = [
+        *_names_of(frame["tenant"].fill_null(""), "tenant"),
+        *_names_of(frame["dataset"].fill_null(""), "dataset"),
+    ]
+    out = pl.DataFrame([*columns, frame["rate"].alias("bytes_per_s"), frame["fingerprint"].cast(pl.UInt64)])
+    return Reading({"loads": tables.LOADS.frame(out)}, problems)
+
+
+def _names_of(texts: pl.Series, name: str) -> list[pl.Series]:
+    """The texts made harmless, and the hash of each one that had to be changed for that (placement hashes raw bytes)."""
+    odd = texts.str.contains(r"[^ -~]") | (texts.str.len_bytes() > 4096)
+    hashes = pl.Series(f"{name}_hash", [None], dtype=pl.UInt64).new_from_index(0, len(texts))
+    shown = texts
+    if odd.any():
+        strange = texts.filter(odd).unique().to_list()
+        changed = {text: clean(text) for text in strange if clean(text) != text}
+        if changed:
+            shown = texts.replace(changed)
+            hashed = {text: xxh64(text) for text in changed}
+            hashes = texts.replace_strict(hashed, default=None, return_dtype=pl.UInt64)
+    return [shown.alias(name), hashes.alias(f"{name}_hash")]

@@ -1,0 +1,1 @@
+"""What failures and other choices do to placements."""

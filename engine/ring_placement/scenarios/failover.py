@@ -1,0 +1,271 @@
+"""What a failure does: the three regimes (transient, left, returned), exact per node, dataset and tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from engine.ring_placement.pyroscope.keys import Placement, place, weigh
+from engine.ring_placement.pyroscope.ring import Ring
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A scenario's effect. ``nodes``: instance IDs in byte order, all that exist before or after; ``before`` and
+    ``after``: their bytes per second. Totals as in the sheet; ``rejected_before`` is what was already unplaceable.
+    ``mean_tries``: attempts per request, weighted by load; ``shards``: S afterwards.
+    """
+
+    nodes: tuple[str, ...]
+    before: np.ndarray
+    after: np.ndarray
+    rejected_before: Any = 0
+    rejected_bytes: Any = 0
+    rerouted_bytes: Any = 0
+    moved_bytes: Any = 0
+    needless_moved_bytes: Any = 0
+    shards_with_changed_owner: int = 0
+    datasets_with_changed_shard_set: int = 0
+    datasets_touched: int = 0
+    datasets_fully_on_down: int = 0
+    tenants_touched: int = 0
+    mean_tries: float = 1.0
+    shards: int = 0
+
+
+def mask(ring: Ring, ids: Iterable[str]) -> np.ndarray:
+    """Bool per ring member: whether it is among ``ids``."""
+    chosen = frozenset(ids)
+    return np.array([i in chosen for i in ring.ids], dtype=bool)
+
+
+def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Regime A for the groups whose first candidate is down: their indices, who takes them (-1: rejected), and the
+    tries made. ``down``: bool per ring member; failed members still look ACTIVE to clients, so each costs a try."""
+    chain = placement.chain
+    first = chain[:, 0]
+    flags = np.append(down, False)  # the last entry answers for -1
+    hit = np.flatnonzero(flags[first])
+    target = np.full(len(hit), -1, dtype=np.int32)
+    tries = np.ones(len(hit), dtype=np.int32)
+    open_ = np.arange(len(hit))
+    for column in range(1, chain.shape[1]):
+        nxt = chain[hit[open_], column]
+        listed = nxt >= 0
+        open_, nxt = open_[listed], nxt[listed]
+        if not len(open_):
+            break
+        tries[open_] += 1
+        up = ~down[nxt]
+        target[open_[up]] = nxt[up]
+        open_ = open_[~up]
+    return hit, target, tries
+
+
+def settled(placement: Placement, hit: np.ndarray, target: np.ndarray) -> Placement:
+    """The placement as regime A leaves it: each group at the instance that finally takes it (chain of one column).
+    ``hit`` and ``target`` as ``reroute`` gives them."""
+    first = placement.first.copy()
+    first[hit] = target
+    after = replace(placement, chain=first.reshape(-1, 1))
+    # Same groups on the same ring: what was worked out about them holds on.
+    for name in ("positions", "parts"):
+        if name in placement.__dict__:
+            after.__dict__[name] = placement.__dict__[name]
+    return after
+
+
+def touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
+    """Datasets with an offset whose first ACTIVE candidate is down, datasets with all of them there, tenants with such
+    a dataset."""
+    flags = np.append(down, False)
+    size = placement.keys.size
+    counts = np.bincount(placement.groups.rows[flags[placement.first]], minlength=size)
+    some = counts > 0
+    fully = some & (counts == placement.parts)
+    tenants = np.zeros(len(placement.keys.tenants), dtype=bool)
+    tenants[placement.keys.tenant_of[some]] = True
+    return int(some.sum()), int(fully.sum()), int(tenants.sum())
+
+
+def _mean_tries(placement: Placement, hit: np.ndarray, tries: np.ndarray) -> float:
+    weight = placement.groups.weight
+    total = float(placement.groups.total)
+    if total > 0:
+        return 1.0 + float(((tries - 1) * weight[hit].astype(np.float64)).sum()) / total
+    return 1.0 + float((tries - 1).sum()) / len(weight) if len(weight) else 1.0
+
+
+def transient(placement: Placement, down: np.ndarray) -> Outcome:
+    """Regime A: requests to the failed members go to the next distinct ACTIVE candidate; the map does not change."""
+    return failing(placement, down)[0]
+
+
+def failing(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
+    """Regime A with the placement it leaves behind."""
+    weight = placement.groups.weight
+    hit, target, tries = reroute(placement, down)
+    moved = weight[hit]
+    after = placement.loads.copy()
+    after[down] = 0
+    after = after + weigh(target, moved, len(after))
+    lost = moved[target < 0].sum().item()
+    total = moved.sum().item()
+    datasets, fully, tenants = touched(placement, down)
+    outcome = Outcome(
+        placement.ring.ids,
+        placement.loads,
+        after,
+        rejected_before=placement.rejected,
+        rejected_bytes=placement.rejected + lost,
+        rerouted_bytes=total - lost,
+        moved_bytes=total,
+        datasets_touched=datasets,
+        datasets_fully_on_down=fully,
+        tenants_touched=tenants,
+        mean_tries=_mean_tries(placement, hit, tries),
+        shards=placement.ring.total,
+    )
+    return outcome, settled(placement, hit, target) if len(hit) else placement
+
+
+def taken_over(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """Who takes what the ``lost`` members held: (lost, taker or "" where it is rejected, bytes per second), the largest
+    first. Empty where the two placements are not made of the same groups."""
+    down = mask(before.ring, lost)
+    if before.groups is not after.groups or not down.any() or after.ring.total <= 0:
+        return []
+    at = np.flatnonzero(np.append(down, False)[before.first])
+    width = len(after.ring.members) + 1
+    cell = before.first[at].astype(np.int64) * width + after.first[at] + 1
+    sums = weigh(cell, before.groups.weight[at], len(before.ring.members) * width)
+    filled = np.flatnonzero(sums)
+    flows = [
+        (before.ring.ids[c // width], after.ring.ids[c % width - 1] if c % width else "", sums[c].item())
+        for c in filled.tolist()
+    ]
+    return sorted(flows, key=lambda flow: (-flow[2], flow[0], flow[1]))
+
+
+def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
+    """Per dataset, whether the set of shard IDs of its range differs (bool)."""
+    old, new = before.ranges, after.ranges
+    if old.total == 0 or new.total == 0:
+        return np.full(before.keys.size, old.total != new.total)
+    changed: np.ndarray = old.dataset_size != new.dataset_size
+    datasets = np.arange(len(changed))
+    single = ~changed & (old.dataset_size == 1)
+    zero = np.zeros(len(datasets), dtype=np.int64)
+    start_differs = old.positions(datasets, zero) != new.positions(datasets, zero)
+    changed |= single & start_differs
+    # An equal start, tenant range and size gives an equal set only if the ring's size did not change the wrapping:
+    # compare the sets themselves.
+    many = np.flatnonzero(~changed & ~single)
+    for block in np.array_split(many, max(1, int(old.dataset_size[many].sum()) // 4_000_000 + 1)):
+        if not len(block):
+            continue
+        size = old.dataset_size[block]
+        rows = np.repeat(block, size)
+        offsets = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+        span = max(old.total, new.total)
+        mine = np.sort(rows * span + old.positions(rows, offsets))
+        theirs = np.sort(rows * span + new.positions(rows, offsets))
+        changed[np.unique(rows[mine != theirs])] = True
+    return changed
+
+
+def _union(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    ids = sorted({*before.ids, *after.ids}, key=lambda i: i.encode("utf-8", "surrogatepass"))
+    at = {name: i for i, name in enumerate(ids)}
+    old = np.array([at[i] for i in before.ids], dtype=np.int64)
+    new = np.array([at[i] for i in after.ids], dtype=np.int64)
+    return tuple(ids), old, new
+
+
+def moved_weight(before: Placement, after: Placement, old: np.ndarray, new: np.ndarray, nodes: int) -> Any:
+    """Sum over datasets and nodes of the decrease in load. ``old``/``new`` map ring members to common node indices."""
+    from_node = np.append(old, -1)[before.first]
+    to_node = np.append(new, -1)[after.first]
+    if before.groups is not after.groups:
+        return _netted(before.groups.rows, from_node, before.groups.weight,
+                       after.groups.rows, to_node, after.groups.weight, nodes)  # fmt: skip
+    rows, weight = before.groups.rows, before.groups.weight
+    # Where a dataset has one group only, its load moves as a whole; the others are netted node by node.
+    alone = before.parts[rows] == 1
+    differs = from_node != to_node
+    plain = weight[alone & differs & (from_node >= 0)].sum().item()
+    rest = np.flatnonzero(~alone)
+    if not len(rest):
+        return plain
+    touched_rows = np.zeros(before.keys.size, dtype=bool)
+    touched_rows[rows[rest[differs[rest]]]] = True
+    rest = rest[touched_rows[rows[rest]]]
+    return plain + _netted(rows[rest], from_node[rest], weight[rest], rows[rest], to_node[rest], weight[rest], nodes)
+
+
+def _netted(rows1: np.ndarray, at1: np.ndarray, w1: np.ndarray,
+            rows2: np.ndarray, at2: np.ndarray, w2: np.ndarray, nodes: int) -> Any:  # fmt: skip
+    keep1, keep2 = at1 >= 0, at2 >= 0
+    cell = np.concatenate((rows1[keep1].astype(np.int64) * nodes + at1[keep1],
+                           rows2[keep2].astype(np.int64) * nodes + at2[keep2]))  # fmt: skip
+    change = np.concatenate((w1[keep1], -w2[keep2]))
+    if not len(cell):
+        return 0
+    order = np.argsort(cell, kind="stable")
+    cell, change = cell[order], change[order]
+    starts = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
+    net = np.add.reduceat(change, starts)
+    return net[net > 0].sum().item()
+
+
+def changed_owners(before: Ring, after: Ring, old: np.ndarray, new: np.ndarray) -> int:
+    """Shard IDs that exist before and after and belong to another instance."""
+    shared = min(before.total, after.total)
+    return int((old[before.owner[:shared]] != new[after.owner[:shared]]).sum())
+
+
+def relaid(before: Placement, after: Placement, gone: frozenset[str] = frozenset()) -> Outcome:
+    """The effect of a new layout (regime B, a scale step, other tokens or limits): ``gone`` are the members whose loss
+    makes it, so that what they held counts as needed movement."""
+    ids, old, new = _union(before.ring, after.ring)
+    loads = np.zeros(len(ids), dtype=before.loads.dtype)
+    loads[old] = before.loads
+    later = np.zeros(len(ids), dtype=after.loads.dtype)
+    later[new] = after.loads
+    moved = moved_weight(before, after, old, new, len(ids))
+    down = mask(before.ring, gone)
+    on_gone = before.loads[down].sum().item()
+    datasets, fully, tenants = touched(before, down)
+    # What was on a lost member and now cannot be placed at all.
+    lost = max(0, after.rejected - before.rejected)
+    return Outcome(
+        ids,
+        loads,
+        later,
+        rejected_before=before.rejected,
+        rejected_bytes=after.rejected,
+        rerouted_bytes=max(0, on_gone - lost),
+        moved_bytes=moved,
+        needless_moved_bytes=moved - on_gone,
+        shards_with_changed_owner=changed_owners(before.ring, after.ring, old, new),
+        datasets_with_changed_shard_set=int(shard_sets_changed(before, after).sum()),
+        datasets_touched=datasets,
+        datasets_fully_on_down=fully,
+        tenants_touched=tenants,
+        shards=after.ring.total,
+    )
+
+
+def departed(placement: Placement, gone: Iterable[str]) -> Placement:
+    """The ring laid out without the members ``gone``, every jump recomputed, each group at its first ACTIVE candidate."""
+    return place(placement.ring.without(frozenset(gone)), placement.keys, 1, like=placement)
+
+
+def left(placement: Placement, gone: Iterable[str]) -> tuple[Outcome, Placement]:
+    """Regime B: the effect of losing the members, and the placement without them."""
+    lost = frozenset(gone)
+    after = departed(placement, lost)
+    return relaid(placement, after, lost), after

@@ -1,0 +1,1 @@
+"""The statistical comparison: tests, intervals, resampling, change points, influence."""

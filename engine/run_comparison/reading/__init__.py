@@ -1,0 +1,1 @@
+"""Outputs of test runs: bytes to measured values."""

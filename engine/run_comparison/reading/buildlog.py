@@ -1,0 +1,71 @@
+"""Old build logs: PerfData printed between ``[Result:Performance]`` and ``[Finished:Performance]``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.reading import Reading, Source
+from engine.run_comparison.reading import go_json
+from engine.run_comparison.reading.clusterloader import take_items
+from engine.run_comparison.reading.metric_kinds import BY_NAME
+from engine.run_comparison.reading.rows import Collected
+from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+from engine.tables import Table
+
+_BEGIN = re.compile(r"\[Result:Performance\]\s*(\{.*)?$")
+_END = "[Finished:Performance]"
+_PREFIX = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\] ?")
+_TEST = re.compile(r"\[k8s\.io\]\s*(?:\x1b\[[0-9;]*m)?\s*([A-Z][\w ]*?)(?:\x1b|\[|\s*$)")
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m|\[\d+m")
+
+
+class BuildLog:
+    """Results that e2e tests printed into ``build-log.txt`` before there were report files."""
+
+    id = "build-log"
+    title = "build-log.txt with [Result:Performance] blocks"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """By name: the blocks stand far behind the first bytes."""
+        return name == "build-log.txt"
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Every closed block; one that is still open is waited for, or a problem when nothing will follow."""
+        out = Collected(source)
+        out.count = []
+        test = "build-log"
+        block: list[str] | None = None
+        opened = 0
+        for number, raw in enumerate(data.decode("utf-8", errors="replace").split("\n"), start=1):
+            line = _PREFIX.sub("", raw.rstrip("\r"))
+            if block is None:
+                plain = _ESCAPE.sub("", line)
+                named = _TEST.search(plain)
+                if named:
+                    test = named[1].strip().lower() or test
+                begun = _BEGIN.search(line)
+                if begun:
+                    block, opened = [begun[1] or ""], number
+                continue
+            if _END in line or line.rstrip() == "}":
+                if _END not in line:
+                    block.append(line)
+                self._take(out, "\n".join(block), test, opened)
+                block = None
+                continue
+            block.append(line)
+        if block is not None and final:
+            out.problem("cut-file", "a result block has no end", line=opened)
+        return out.reading(len(data))
+
+    def _take(self, out: Collected, text: str, test: str, line: int) -> None:
+        found = go_json.decode(text.encode())
+        if found.refused:
+            out.problem("bad-record", f"result block: {found.refused}", line=line)
+        pods = any(item.labels.get("Metric") == "pod_startup" for item in found.items)
+        kind = BY_NAME["PodStartupLatency" if pods else "APIResponsiveness"]
+        take_items(out, kind.name, f"{kind.name}_{test}", found, exact=True)

@@ -1,0 +1,345 @@
+"""Benchmark tools that write one JSON document: k6, pytest-benchmark, hyperfine, JMH, fio, pyperf, kube-burner."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from engine.reading import Reading, Source
+from engine.run_comparison.reading import go_json
+from engine.run_comparison.reading.rows import Collected, epoch_ms, time_ms
+from engine.run_comparison.reading.series import Series
+from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+from engine.tables import Rows, Table
+
+
+class _Shape(Exception):
+    """The document is not of the tool's shape."""
+
+
+class _JsonTool:
+    """Parsing, the byte order mark, cut files and wrong shapes, alike for all tools."""
+
+    id = ""
+    title = ""
+    append = False
+    closes = True
+    version = 1
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """The whole document; a part that has another shape is a problem, the rest is kept."""
+        out = Collected(source)
+        text = data.decode("utf-8", errors="replace")
+        if text.startswith("\ufeff"):
+            out.problem("byte-order-mark", "the file begins with a byte order mark")
+            text = text[1:]
+        try:
+            document = json.loads(text)
+        except RecursionError:
+            out.problem("refused-file", "the document is nested too deeply")
+            return out.reading(len(data), complete=False)
+        except ValueError as error:
+            out.problem("cut-file" if go_json.looks_cut(text, error) else "refused-file", f"not JSON: {error}")
+            return out.reading(len(data), complete=False)
+        better: dict[str, str] = {}
+        try:
+            self.take(out, document, better)
+        except _Shape as error:
+            out.problem("bad-shape", f"{self.id}: {error}")
+        reading = out.reading(len(data))
+        if better:
+            facts: Rows = {
+                "fact": ["direction"] * len(better) + (["report"] if out.report_ms is not None else []),
+                "time_ms": [None] * len(better) + ([out.report_ms] if out.report_ms is not None else []),
+                "result": [f"{name}={word}" for name, word in better.items()]
+                + ([None] if out.report_ms is not None else []),
+            }
+            reading.rows["run_facts"] = facts
+        return reading
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """Rows of a parsed document; directions that it tells into ``better``. Raises _Shape."""
+        raise NotImplementedError
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _Shape(f"{what} is not an object")
+    return value
+
+
+def _list(value: Any, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise _Shape(f"{what} is not a list")
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _labels(values: Any) -> str:
+    if not isinstance(values, dict):
+        return ""
+    return ", ".join(f"{key}={_text(values[key])}" for key in sorted(values, key=str))
+
+
+_TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
+
+
+class K6Summary(_JsonTool):
+    """k6's end-of-test summary."""
+
+    id = "k6-summary"
+    title = "k6 end-of-test summary (JSON)"
+    version = 2
+
+    _units: ClassVar = {"time": "ms", "data": "bytes"}
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Its root group, or its metrics with k6's percentile names."""
+        if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            return False
+        if b'"root_group"' in head or b'"summaryTrendStats"' in head:
+            return True
+        return b'"metrics"' in head and (b'"p(9' in head or b'"contains"' in head)
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """Every number of every metric; also the flat form of ``--summary-export``."""
+        metrics = _object(_object(document, "the document").get("metrics"), "metrics")
+        for name, metric in metrics.items():
+            fields = _object(metric, name)
+            values = fields.get("values")
+            kind, contains = _text(fields.get("type")), _text(fields.get("contains"))
+            if not isinstance(values, dict):
+                skip = ("thresholds", "type", "contains")
+                values = {k: v for k, v in fields.items() if k not in skip and not isinstance(v, (dict, list))}
+                contains = contains or ("time" if "avg" in values and "duration" in name else "")
+            if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
+                # How much was done in a run: its count and its rate say the same.
+                better[name] = "lower" if _TROUBLE.search(name) else "higher"
+            for bucket, value in values.items():
+                unit = self._units.get(contains, "")
+                if kind == "counter" and bucket == "rate":
+                    unit = (unit or "count") + "/s"
+                elif kind == "rate" and bucket in ("passes", "fails"):
+                    unit = "count"
+                out.add(Series("k6", "", name, bucket=bucket, unit=unit), value)
+
+
+class PytestBenchmark(_JsonTool):
+    """pytest-benchmark: minimum, median and mean of each benchmark, and its rounds where they are stored and few."""
+
+    id = "pytest-benchmark"
+    title = "pytest-benchmark JSON"
+
+    rounds = 500
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Its machine and commit information, or a benchmark with its full name and statistics."""
+        if b'"machine_info"' in head and (b'"python_' in head or b'"benchmarks"' in head):
+            return True
+        return b'"benchmarks"' in head and b'"fullname"' in head
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """Statistics in seconds."""
+        fields = _object(document, "the document")
+        out.report_ms = time_ms(fields.get("datetime"))
+        for entry in _list(fields.get("benchmarks"), "benchmarks"):
+            benchmark = _object(entry, "a benchmark")
+            stats = _object(benchmark.get("stats"), "stats")
+            report = _text(benchmark.get("group"))
+            name = _text(benchmark.get("fullname") or benchmark.get("name"))
+            for bucket in ("min", "median", "mean"):
+                if bucket in stats:
+                    out.add(Series("pytest-benchmark", report, name, bucket=bucket, unit="s"), stats[bucket])
+            rounds = stats.get("data")
+            if isinstance(rounds, list) and len(rounds) <= self.rounds:
+                for value in rounds:
+                    out.add(Series("pytest-benchmark", report, name, bucket="round", unit="s"), value)
+
+
+class Hyperfine(_JsonTool):
+    """hyperfine: every timing, and user and system time."""
+
+    id = "hyperfine"
+    title = "hyperfine --export-json"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """A results list with commands."""
+        return b'"results"' in head and b'"command"' in head
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """Seconds; commands that failed are kept and told."""
+        for entry in _list(_object(document, "the document").get("results"), "results"):
+            result = _object(entry, "a result")
+            command, metric = _text(result.get("command")), _labels(result.get("parameters"))
+            times = result.get("times")
+            if isinstance(times, list) and times:
+                for value in times:
+                    out.add(Series("hyperfine", "", command, metric=metric, bucket="time", unit="s"), value)
+            elif "mean" in result:
+                out.add(Series("hyperfine", "", command, metric=metric, bucket="mean", unit="s"), result["mean"])
+            for bucket in ("user", "system"):
+                if bucket in result:
+                    out.add(Series("hyperfine", "", command, metric=metric, bucket=bucket, unit="s"), result[bucket])
+            memory = result.get("memory_usage_byte")
+            for value in memory if isinstance(memory, list) else ():
+                out.add(Series("hyperfine", "", command, metric=metric, bucket="memory", unit="bytes"), value)
+            codes = result.get("exit_codes")
+            failed = sum(1 for code in codes if code != 0) if isinstance(codes, list) else 0
+            if failed:
+                out.problem("failed-command", f"{command}: runs that did not exit with 0", count=failed)
+
+
+class Jmh(_JsonTool):
+    """JMH: every iteration of every fork."""
+
+    id = "jmh"
+    title = "JMH -rf json"
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """A list of benchmarks with mode and primary metric, or its version field."""
+        if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+            return False
+        return b'"jmhVersion"' in head or (b'"benchmark"' in head and b'"primaryMetric"' in head)
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """Raw data if stored, else the score. "NaN", "+INF" and "-INF" are texts there and become problems."""
+        for entry in _list(document, "the document"):
+            benchmark = _object(entry, "a benchmark")
+            name, mode = _text(benchmark.get("benchmark")), _text(benchmark.get("mode"))
+            labels = _labels(benchmark.get("params"))
+            metrics = [("", benchmark.get("primaryMetric"))]
+            metrics += list(_object(benchmark.get("secondaryMetrics") or {}, "secondaryMetrics").items())
+            for secondary, metric in metrics:
+                fields = _object(metric, "primaryMetric")
+                full = f"{name}:{secondary}" if secondary else name
+                if mode == "thrpt" and not secondary:
+                    better[full] = "higher"
+                series = Series("jmh", mode, full, metric=labels, bucket="score", unit=_text(fields.get("scoreUnit")))
+                raw = fields.get("rawData")
+                values = [v for fork in raw for v in fork] if isinstance(raw, list) and _nested(raw) else []
+                for value in values or [fields.get("score")]:
+                    out.add(series, value)
+
+
+def _nested(raw: list[Any]) -> bool:
+    return all(isinstance(fork, list) for fork in raw)
+
+
+class Fio(_JsonTool):
+    """fio: rates, latencies and CPU of each job."""
+
+    id = "fio"
+    title = "fio --output-format=json"
+
+    _percentiles: ClassVar = {
+        "50.000000": "Perc50",
+        "90.000000": "Perc90",
+        "95.000000": "Perc95",
+        "99.000000": "Perc99",
+    }
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Its version field."""
+        return b'"fio version"' in head
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """Directions without any operation are left out."""
+        fields = _object(document, "the document")
+        out.report_ms = epoch_ms(fields.get("timestamp_ms"), 1.0) or epoch_ms(fields.get("timestamp"))
+        for entry in _list(fields.get("jobs"), "jobs"):
+            job = _object(entry, "a job")
+            report = _text(job.get("jobname"))
+            for verb in ("read", "write", "trim"):
+                part = job.get(verb)
+                if not isinstance(part, dict) or not part.get("total_ios"):
+                    continue
+                for key, unit in (("iops", "io/s"), ("bw_bytes", "bytes/s")):
+                    if key in part:
+                        out.add(Series("fio", report, verb, key, bucket="mean", unit=unit), part[key])
+                for key in ("lat_ns", "clat_ns"):
+                    self._latency(out, Series("fio", report, verb, key.removesuffix("_ns"), unit="ns"), part.get(key))
+            for key in ("usr_cpu", "sys_cpu"):
+                if key in job:
+                    out.add(Series("fio", report, "cpu", key, bucket="mean", unit="%"), job[key])
+            if job.get("error"):
+                out.problem("failed-job", f"{report}: error {job['error']!r:.40}")
+
+    def _latency(self, out: Collected, series: Series, latency: Any) -> None:
+        if not isinstance(latency, dict) or not latency.get("N"):
+            return
+        for bucket in ("mean", "max"):
+            if bucket in latency:
+                out.add(series._replace(bucket=bucket), latency[bucket])
+        percentiles = latency.get("percentile")
+        for key, value in percentiles.items() if isinstance(percentiles, dict) else ():
+            if key in self._percentiles:
+                out.add(series._replace(bucket=self._percentiles[key]), value)
+
+
+class Pyperf(_JsonTool):
+    """pyperf: every value of every worker run; calibrations have none."""
+
+    id = "pyperf"
+    title = "pyperf JSON"
+
+    _units: ClassVar = {"second": "s", "byte": "bytes", "integer": "count"}
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Benchmarks that hold runs, or pyperf's metadata."""
+        if b'"benchmarks"' not in head:
+            return False
+        dense = head.replace(b" ", b"").replace(b"\n", b"")
+        return b'"benchmarks":[{' in dense and (b'"runs":[' in dense or b'"perf_version"' in dense)
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """The name stands in the metadata of the benchmark or of the file."""
+        fields = _object(document, "the document")
+        common = fields.get("metadata")
+        for entry in _list(fields.get("benchmarks"), "benchmarks"):
+            benchmark = _object(entry, "a benchmark")
+            metadata = {**(common if isinstance(common, dict) else {}), **(benchmark.get("metadata") or {})}
+            name = _text(metadata.get("name"))
+            unit = self._units.get(_text(metadata.get("unit") or "second"), "")
+            for run in _list(benchmark.get("runs"), "runs"):
+                values = _object(run, "a run").get("values")
+                for value in values if isinstance(values, list) else ():
+                    out.add(Series("pyperf", "", name, bucket="value", unit=unit), value)
+
+
+class KubeBurner(_JsonTool):
+    """kube-burner's indexed documents in a local file."""
+
+    id = "kube-burner"
+    title = "kube-burner metric documents (JSON)"
+
+    _quantiles = ("P50", "P90", "P95", "P99", "max", "avg", "min")
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Documents with a metric name and a uuid."""
+        return b'"metricName"' in head and b'"uuid"' in head
+
+    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+        """Values by metric, job and labels; quantile documents one value per quantile (ms)."""
+        entries = document if isinstance(document, list) else [document]
+        for entry in entries:
+            fields = _object(entry, "a document")
+            name, job = _text(fields.get("metricName")), _text(fields.get("jobName"))
+            stamp = fields.get("timestamp")
+            moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)
+            if moment is not None and (out.report_ms is None or moment < out.report_ms):
+                out.report_ms = moment
+            labels = _labels(fields.get("labels"))
+            quantile = fields.get("quantileName")
+            if quantile is not None:
+                for bucket in self._quantiles:
+                    if bucket in fields:
+                        series = Series("kube-burner", job, name, _text(quantile), bucket=bucket, unit="ms")
+                        out.add(series, fields[bucket])
+            elif "value" in fields:
+                out.add(Series("kube-burner", job, name, metric=labels, bucket="value"), fields["value"])

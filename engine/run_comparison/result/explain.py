@@ -1,0 +1,189 @@
+"""The arithmetic of one verdict in words: what was compared, with what result, and why the modes differ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from engine.run_comparison.insight import statistical
+from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.reading.metric_kinds import BY_NAME
+from engine.run_comparison.result.detail import Detail
+
+
+class Fact(NamedTuple):
+    """A label, its value as text (empty: the label is a heading), and a level word or empty."""
+
+    label: str
+    value: str
+    level: str = ""
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """A metrics row in words."""
+    return " ".join(
+        str(row[part]) for part in ("test", "verb", "resource", "subresource", "scope", "bucket") if row[part]
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.4g}"
+
+
+def _p(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:.4f}" if value >= 0.0001 else f"{value:.1e}"
+
+
+def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonParameters) -> tuple[Fact, ...]:
+    """The facts of a metrics ``row`` in the mode it was made by."""
+    left, right = detail.sample(row["row"])
+    unit = f" {row['unit']}" if row["unit"] else ""
+    facts = [Fact(name_of(row), "")]
+    for word, values, runs in (("left", left, row["runs_left"]), ("right", right, row["runs_right"])):
+        if not values.size:
+            facts.append(Fact(word, "no values", "low"))
+            continue
+        spread = f" ± {_number(float(np.std(values, ddof=1)))}" if values.size > 1 else ""
+        facts.append(
+            Fact(
+                word,
+                f"mean {_number(float(values.mean()))}{spread}{unit}, median {_number(float(np.median(values)))}, "
+                f"{values.size} values of {runs} runs",
+            )
+        )
+    with np.errstate(all="ignore"):
+        if parameters.mode == "statistical":
+            facts += _statistical(detail, row, left, right, parameters)
+            facts += _changes(detail, row)
+        elif parameters.mode == "design":
+            facts += _design(row, parameters)
+        else:
+            facts += _upstream(row, parameters)
+    return tuple(facts)
+
+
+def _statistical(
+    detail: Detail, row: Mapping[str, Any], left: Any, right: Any, parameters: ComparisonParameters
+) -> list[Fact]:
+    if not (left.size and right.size):
+        return [Fact("verdict", "missing: on one side only, never counted as matched", "low")]
+    margin = min(max(parameters.threshold, 1e-9), 1.0 / max(parameters.threshold, 1e-9))
+    q = row["q_value"] if row["q_value"] is not None else math.nan
+    told = statistical.explain(left, right, margin, parameters.alpha, q)
+    confidence = f"{1 - 2 * parameters.alpha:.0%}"
+    interval = f"[{_number(told.ratio_low)}, {_number(told.ratio_high)}]"
+    if math.isinf(told.ratio_high):
+        interval = "no interval: too few values"
+    inside = margin <= told.ratio_low and told.ratio_high <= 1 / margin
+    significant = q <= parameters.alpha
+    facts = [
+        Fact("ratio", f"{_number(told.ratio)} right/left (Hodges-Lehmann), {confidence} {interval}"),
+        Fact(
+            "margin",
+            f"{margin:.3g} to {1 / margin:.3g}: the interval lies {'inside' if inside else 'not inside'}; "
+            f"two one-sided tests p {_p(told.equivalence_p)}",
+            "ok" if inside else "",
+        ),
+        Fact(
+            "shift",
+            f"Mann-Whitney p {_p(told.p_value)}, q {_p(q)} {'≤' if significant else '>'} {parameters.alpha:g}; "
+            f"Cliff's delta {_number(row['cliffs_delta'])}",
+            "moderate" if significant else "",
+        ),
+        Fact(
+            "spread",
+            f"KS p {_p(told.spread_p)}, q {_p(row['spread_q'])}; Brown-Forsythe p {_p(told.brown_forsythe_p)}; "
+            f"deviations {_number(told.deviation_left)} and {_number(told.deviation_right)}",
+        ),
+    ]
+    verdict = str(row["verdict"])
+    if row["changed"] and verdict == statistical.EQUIVALENT:
+        verdict += ", changed: the shift is real and too small to matter"
+    if verdict == statistical.NOT_ENOUGH and row["runs_needed"] is not None:
+        verdict += f": about {row['runs_needed']} more runs per side"
+    if row["effect"]:
+        verdict += f" ({row['direction']} is better: {row['effect']})"
+    level = {"different": "severe", "equivalent": "ok"}.get(str(row["verdict"]), "low")
+    facts.append(Fact("verdict", verdict, level))
+    if row["pooled"]:
+        facts.append(Fact("pooled", "upstream puts several metrics into this sample; it is shown, never counted"))
+    if row["upstream_matched"] is not None:
+        facts.append(Fact("upstream", _why(row, parameters), "moderate" if row["disagree"] else ""))
+    return facts
+
+
+def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
+    """Where the level changes along the runs of both sides, in time order."""
+    found = detail.change_points(row["row"])
+    if found is None:
+        return []
+    facts = []
+    unit = f" {row['unit']}" if row["unit"] else ""
+    sides = ("left", "right")
+    for point, position in zip(found.points, found.positions, strict=True):
+        run = detail.axis.runs[position]
+        here, before = (int(detail.axis.sides[at]) for at in (position, max(position - 1, 0)))
+        where = f"inside the {sides[here]} side" if here == before else "where the side changes"
+        change = point.relative_change
+        share = f" ({change:+.1%})" if math.isfinite(change) else ""
+        text = f"from {run.job}/{run.name} on: {_number(point.mean_before)} to {_number(point.mean_after)}{unit}{share}"
+        facts.append(Fact("change", f"{text}, p {_p(point.p_value)}, {where}", "moderate"))
+    return facts
+
+
+def _why(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
+    """What upstream says of the same metric, and where it differs, why."""
+    word = "matched" if row["upstream_matched"] else "mismatched"
+    left, right = row["mean_left"], row["mean_right"]
+    ratio = left / right if left is not None and right else math.nan
+    text = f"{word} ({parameters.scheme}): means left/right {_number(ratio)}"
+    if not row["disagree"]:
+        return text
+    if row["upstream_matched"]:
+        if left is not None and right is not None and max(left, right) < parameters.min_average:
+            return f"{text}; both lie below {parameters.min_average:g} and are excused"
+        if parameters.scheme == "avg":
+            return f"{text} lies within the limits; the ranks tell the samples apart and the interval leaves the margin"
+        return f"{text}; its p is above the threshold, the exact rank test over the whole comparison is not"
+    if parameters.scheme == "ks":
+        return f"{text}; a p below {parameters.threshold:g} says that there is a change, not that it matters"
+    return f"{text} is beyond the limits: a few large values move the mean, not the median"
+
+
+def _design(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
+    kind = BY_NAME.get(row["kind"])
+    cut = kind.cutoff if kind is not None else None
+    facts = []
+    if cut is not None and row["unit"] == "ms":
+        facts.append(Fact("cutoff", f"values below {cut:g} ms count as {cut:g} ms"))
+    facts.append(Fact("means", f"{_number(row['mean_left'])} and {_number(row['mean_right'])} after that"))
+    facts.append(
+        Fact("ratio", f"{_number(row['ratio'])} left/right; limits {parameters.threshold:g} to {parameters.upper:g}")
+    )
+    facts.append(Fact("similarity", f"{_number(row['similarity'])} ({parameters.similarity})"))
+    facts.append(
+        Fact("verdict", "matched" if row["matched"] else str(row["verdict"]), "ok" if row["matched"] else "severe")
+    )
+    return facts
+
+
+def _upstream(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
+    low = parameters.threshold
+    facts = []
+    if parameters.scheme == "avg":
+        high = math.inf if not low else 1.0 / low
+        facts.append(Fact("ratio", f"{_number(row['ratio'])} left/right; limits {low:g} to {high:.4g}, both inclusive"))
+    else:
+        facts.append(Fact("KS-Test", f"p {_p(row['p_value'])}; matched from {low:g} on"))
+    small = row["mean_left"] is not None and row["mean_right"] is not None
+    if small and max(row["mean_left"], row["mean_right"]) < parameters.min_average:
+        facts.append(Fact("excused", f"both means lie below {parameters.min_average:g}: matched in any case"))
+    if not (row["n_left"] and row["n_right"]):
+        facts.append(Fact("one-sided", "a metric that one side lacks is matched, as upstream has it", "moderate"))
+    facts.append(Fact("verdict", "matched" if row["matched"] else "mismatched", "ok" if row["matched"] else "severe"))
+    return facts

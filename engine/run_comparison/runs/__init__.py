@@ -1,0 +1,1 @@
+"""Runs, which of them are compared, and the samples they give."""

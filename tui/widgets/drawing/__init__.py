@@ -1,0 +1,1 @@
+"""Drawing on terminal lines: fragments, canvases, axes, bars and plots."""

@@ -1,0 +1,141 @@
+"""Ranges and ticks: round steps for numbers, durations, bytes and times; ranges that stay put while data allow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from engine import units
+from tui.widgets.drawing.fragments import cells
+
+if TYPE_CHECKING:
+    from engine.tables import Kind
+
+Range = tuple[float, float]
+
+_MS_STEPS = (
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1.5e4, 3e4, 6e4, 1.2e5, 3e5, 6e5, 9e5, 1.8e6, 3.6e6, 7.2e6,
+    1.08e7, 2.16e7, 4.32e7, 8.64e7, 1.728e8, 4.32e8, 8.64e8, 2.592e9, 7.776e9, 3.1536e10,
+)  # fmt: skip
+
+
+def span_of(values: Iterable[float]) -> Range | None:
+    """Smallest and largest finite value, None without any."""
+    low = high = math.nan
+    for value in values:
+        if math.isfinite(value):
+            low = value if not low <= value else low
+            high = value if not high >= value else high
+    return None if math.isnan(low) else (float(low), float(high))
+
+
+def round_step(rough: float, kind: Kind = "number") -> float:
+    """A round step of at least ``rough`` that suits ``kind``."""
+    if not rough > 0 or not math.isfinite(rough):
+        return 1.0
+    scale = 1000.0 if kind == "s" else 1.0
+    if kind in ("ms", "s", "time_ms") and 1 <= rough * scale <= _MS_STEPS[-1]:
+        return next(step for step in _MS_STEPS if step >= rough * scale) / scale
+    if kind in ("bytes", "bytes_per_s") and rough > 1:
+        base = 1024.0 ** min(int(math.log(rough, 1024)), 6)
+        lead = rough / base
+        return base * next((s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024) if s >= lead), 1024)
+    try:
+        base = 10.0 ** math.floor(math.log10(rough))
+    except OverflowError:
+        return rough
+    if base == 0:  # below the smallest normal number
+        return rough
+    step = base * next((s for s in (1, 2, 2.5, 5) if s >= rough / base - 1e-9), 10)
+    if kind == "count":
+        step = max(1.0, float(math.ceil(step)))
+    return step
+
+
+def ticks(span: Range, most: int, kind: Kind = "number") -> list[float]:
+    """At most ``most`` (at least one) round values within ``span``."""
+    low, high = span
+    if not high > low or most < 1:
+        return [low]
+    step = round_step((high - low) / max(most, 1), kind)
+    for _ in range(4):
+        first = math.ceil(low / step - 1e-9)
+        last = math.floor(high / step + 1e-9)
+        if last - first + 1 <= most:
+            break
+        step = round_step(step * 1.01, kind)
+    found = [index * step for index in range(first, min(last, first + most - 1) + 1)]
+    return found or [low]
+
+
+def sticky(old: Range | None, low: float, high: float, kind: Kind = "number", zero: bool = True) -> Range:
+    """The range to draw: ``old`` while the data are inside and fill at least a third of it, else a new round one. With
+    ``zero`` a range of positive values begins at 0."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return old or (0.0, 1.0)
+    if zero and low > 0:
+        low = 0.0
+    if zero and high < 0:
+        high = 0.0
+    if old is not None and old[0] <= low and high <= old[1] and (high - low) * 3 >= old[1] - old[0]:
+        return old
+    if high == low:
+        pad = abs(high) * 0.5 or 1.0
+        low, high = (0.0, high + pad) if zero and low >= 0 else (low - pad, high + pad)
+    if not math.isfinite(high - low):
+        return (low, high)
+    step = round_step((high - low) / 4, kind)
+    bottom, top = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+    if not (math.isfinite(bottom) and math.isfinite(top)) or top <= bottom:
+        return (low, high)
+    return (min(bottom, low), max(top, high))
+
+
+def tick_texts(values: Sequence[float], kind: Kind, width: int = 0) -> list[str]:
+    """Labels of ticks; times of one day lose their date, plain numbers get equal decimals."""
+    if kind == "time_ms":
+        day = 86_400_000
+        span = max(values) - min(values) if values else 0
+        size = 8 if span < day else 11
+        return [units.moment(value, size) for value in values]
+    if kind in ("number", "ratio", "percent") and len(values) > 1:
+        step = min(abs(b - a) for a, b in pairwise(values)) or 1.0
+        largest = max(abs(value) for value in values)
+        if step > 1e-6 and largest < 1e9:
+            digits = max(0, min(8, math.ceil(-math.log10(step) + 1e-9)))
+            if digits and all(abs(round(v, digits - 1) - v) < step * 1e-6 for v in values):
+                digits -= 1
+            while digits < 8 and any(abs(round(v, digits) - v) > step * 1e-3 for v in values):
+                digits += 1
+            tail = {"percent": "%", "ratio": "×"}.get(kind, "")
+            return [f"{value:,.{digits}f}{tail}" for value in values]
+    return [units.text(kind, value, width) for value in values]
+
+
+def place(value: float, span: Range, cells_: int) -> int:
+    """The cell (0 to ``cells_`` - 1) of ``value``; values outside go to the edges."""
+    low, high = span
+    if not high > low or cells_ <= 1:
+        return 0
+    share = value / (high - low) - low / (high - low)
+    if math.isnan(share):
+        return 0
+    return int(min(max(share, 0.0), 1.0) * (cells_ - 1) + 0.5)
+
+
+def bottom_labels(values: Sequence[float], texts: Sequence[str], span: Range, width: int) -> str:
+    """Tick labels under an axis of ``width`` cells, centred on their ticks, never overlapping."""
+    row = [" "] * width
+    free = 0
+    for value, text in zip(values, texts, strict=True):
+        size = cells(text)
+        if size > width:
+            continue
+        start = min(max(place(value, span, width) - size // 2, 0), width - size)
+        if start < free or size != len(text):
+            continue
+        row[start : start + size] = list(text)
+        free = start + size + 1
+    return "".join(row)

@@ -1,0 +1,253 @@
+"""Base of all drawing widgets: lines of fragments in, and only the cells that changed go to the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.geometry import Region, Size
+from textual.reactive import Reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.glyphs import BRAILLE, TO_ASCII, Glyphs
+from tui.widgets.drawing.fragments import STYLES, Line, changed_spans, fit_line
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+COMPONENTS: frozenset[str] = frozenset(f"ll--{name}" for name in (*STYLES, "cursor-blur"))
+"""Component classes of every drawing widget; app.tcss gives them their colours."""
+
+CSS_BY_COMPONENT = """
+{name} > .ll--header {{ color: $foreground; background: $panel; text-style: bold; }}
+{name} > .ll--sorted {{ color: $accent; background: $panel; text-style: bold; }}
+{name} > .ll--cursor {{ color: $block-cursor-foreground; background: $block-cursor-background; text-style: bold; }}
+{name} > .ll--cursor-blur {{ color: $foreground; background: $panel; }}
+{name} > .ll--dim {{ color: $text-muted; }}
+{name} > .ll--key {{ color: $accent; text-style: bold; }}
+{name} > .ll--title {{ color: $foreground; text-style: bold; }}
+{name} > .ll--ok {{ color: $text-success; }}
+{name} > .ll--low {{ color: $text-accent; }}
+{name} > .ll--moderate {{ color: $text-warning; }}
+{name} > .ll--severe {{ color: $text-error; }}
+{name} > .ll--critical {{ color: $text-error; text-style: bold reverse; }}
+{name} > .ll--bar {{ color: $text-primary; }}
+{name} > .ll--bar2 {{ color: $text-warning; }}
+{name} > .ll--mark {{ color: $text-secondary; }}
+{name} > .ll--link {{ color: $text-primary; text-style: underline; }}
+{name} > .ll--changed {{ text-style: bold; }}
+"""
+
+
+def glyphs_of(app: App[object]) -> Glyphs:
+    """The glyph set in force."""
+    return getattr(app, "glyphs", BRAILLE)
+
+
+class Still(Widget):
+    """Mixin for widgets that never scroll; put it last, since Textual takes CSS types from the first base.
+
+    Textual declares ``virtual_size`` with layout and repaint: each container that gets its size paints everything inside
+    a second time (20 KB at 200x50)."""
+
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False, repaint=False)
+
+
+class Frame(Container, Still):
+    """A plain container for layout that does not repaint itself when it is mounted."""
+
+
+class _Painter(Widget):
+    """What Canvas and ScrollCanvas share: fragments to strips."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The glyph set in force."""
+        return glyphs_of(self.app)
+
+    def look(self, style: str) -> Style:
+        """The Rich style behind a style name; unknown names are plain."""
+        try:
+            return self.get_component_rich_style(f"ll--{style}") if style else self.rich_style
+        except KeyError:
+            return self.rich_style
+
+    def strip(self, line: Line, width: int) -> Strip:
+        """A line as a strip of exactly ``width`` cells."""
+        looks: dict[str, Style] = {}  # the look of plain text is worked out through all ancestors: once a line
+        segments = []
+        for text, style in fit_line(line, width):
+            look = looks.get(style)
+            if look is None:
+                look = looks[style] = self.look(style)
+            segments.append(Segment(self.spell(text), look))
+        return Strip(segments, width)
+
+    def set_virtual(self, size: Size) -> bool:
+        """Set the virtual size; True if it is another. Assigning it plainly costs a layout and with it a repaint of the
+        whole screen (15 KB at 200x50) each time a row comes or goes; the gutter of our scroll bars is stable, so only the
+        bar needs drawing."""
+        if size == self.virtual_size:
+            return False
+        self.set_reactive(Widget.virtual_size, size)
+        self._scroll_update(size)
+        return True
+
+    def spell(self, text: str) -> str:
+        """``text`` in the signs the terminal has."""
+        return text.translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
+
+
+class Canvas(_Painter, Still):
+    """A widget that paints all of its lines itself.
+
+    Subclasses implement ``paint(width, height)`` and call ``repaint()`` when what they show has changed: the new lines
+    are compared with those on screen and only differing spans are sent.
+    """
+
+    DEFAULT_CSS = "Canvas { height: 1; }" + CSS_BY_COMPONENT.format(name="Canvas")
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes, markup=False)
+        self._lines: list[Line] = []
+        self._painted: tuple[int, int] = (-1, -1)
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """The lines to show; longer or more than fits is cut."""
+        raise NotImplementedError
+
+    def _fresh(self) -> list[Line]:
+        width, height = self.size
+        lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.paint(width, height)[:height]]
+        return lines + [[(" " * width, "")]] * (height - len(lines)) if width else []
+
+    def repaint(self) -> None:
+        """Paint again and send what changed."""
+        if not self.is_attached or not self.size.width:
+            self._painted = (-1, -1)
+            if self.is_attached:
+                self.refresh()  # hidden: Textual would show the lines it kept when the widget comes back in its old size
+            return
+        if self._painted != tuple(self.size):
+            self._painted = (-1, -1)
+            self.refresh()
+            return
+        old, self._lines = self._lines, self._fresh()
+        regions = [
+            Region(x, y, width, 1)
+            for y, (before, after) in enumerate(zip(old, self._lines, strict=False))
+            for x, width in changed_spans(before, after)
+        ]
+        if regions:
+            self.refresh(*regions)
+
+    def redraw(self) -> None:
+        """Everything anew: the glyphs changed. New styles need nothing: lines hold style names, not colours."""
+        self._painted = (-1, -1)
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line as Textual wants it."""
+        if self._painted != tuple(self.size):
+            self._lines = self._fresh()
+            self._painted = (self.size.width, self.size.height)
+        line = self._lines[y] if y < len(self._lines) else []
+        return self.strip(line, self.size.width)
+
+
+class ScrollCanvas(ScrollView, _Painter):
+    """Many lines behind a scroll bar: ``content(width)`` gives all of them, ``repaint()`` takes them anew."""
+
+    # Textual collects component classes along the first base only.
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False),
+        Binding("k", "scroll_up", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    DEFAULT_CSS = (
+        "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; "
+        "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
+        "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
+        "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="ScrollCanvas")
+    )
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: list[Line] = []
+        self._width = -1
+
+    def content(self, width: int) -> list[Line]:
+        """All lines for this width."""
+        raise NotImplementedError
+
+    def repaint(self) -> None:
+        """Take the content anew and send what changed of the visible part."""
+        width = self.scrollable_content_region.width if self.is_attached else 0
+        if width <= 0:
+            self._width = -1  # hidden or not laid out yet: on_resize, on_show or the first drawing will do it
+            return
+        old, same = self._lines, width == self._width
+        self._width = width
+        self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
+        size = Size(width, len(self._lines))
+        self.set_virtual(size)
+        longest = max(len(old), len(self._lines))
+        if not same or (len(old) != len(self._lines) and longest > self.size.height):
+            if old != self._lines:
+                self.refresh()
+            return
+        top = self.scroll_offset.y
+        blank: Line = [(" " * width, "")]
+        regions = [
+            Region(x, y - top, size, 1)
+            for y in range(top, min(top + self.size.height, longest))
+            for x, size in changed_spans(
+                old[y] if y < len(old) else blank, self._lines[y] if y < len(self._lines) else blank
+            )
+        ]
+        if regions:
+            self.refresh(*regions)
+
+    def redraw(self) -> None:
+        """Everything anew: the glyphs changed."""
+        self._width = -1
+        self.repaint()
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """The width may have changed."""
+        if self.scrollable_content_region.width != self._width:
+            self.repaint()
+
+    def on_show(self) -> None:
+        """It may have been told something while it was hidden."""
+        if self._width == -1:
+            self.repaint()
+
+    def render_line(self, y: int) -> Strip:
+        """One line as Textual wants it."""
+        if self._width == -1:
+            self._width = 0  # once is enough
+            width = self.scrollable_content_region.width
+            self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
+            self.call_later(self.repaint)
+        elif 0 < self._width != self.scrollable_content_region.width:
+            self._width = 0  # another width without another size: what is on screen is wrapped for the old one
+            self.call_later(self.repaint)
+        index = self.scroll_offset.y + y
+        line = self._lines[index] if index < len(self._lines) else []
+        return self.strip(self.decorate(index, line), self.scrollable_content_region.width)
+
+    def decorate(self, index: int, line: Line) -> Line:
+        """A chance to style one line (a cursor) without new content."""
+        return line

@@ -1,0 +1,1 @@
+"""The shared table: filter, sort, columns, drawing."""

@@ -1,0 +1,412 @@
+"""The drawing half of the shared table: a window on a frame, its geometry, its cells and its cursor.
+
+A ``Grid`` shows a Polars frame by its declared ``engine.tables.Table`` and sends only changed cells. Its cursor is a row
+*key*, found again after each update; scroll survives updates. Frames above ``INLINE`` rows are sorted and filtered in a
+thread. What an operator does with it is in ``tui/widgets/table.py``; everything that is not drawing in ``window.py``,
+``filters.py`` and ``layout.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.segment import Segment
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.widgets.drawing.canvas import COMPONENTS, _Painter
+from tui.widgets.drawing.fragments import Line, changed_spans, fit_line
+from tui.widgets.table import window as windows
+from tui.widgets.table.layout import Layout, layout
+from tui.widgets.table.window import Choice, Key, Renderer, Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from engine.tables import Table
+    from tui.widgets.table.table import LiveTable
+
+log = logging.getLogger("loadlens.grid")
+
+INLINE = 5_000
+"""Frames with more rows are sorted and filtered in a thread."""
+PATIENCE_S = 0.3
+"""Quick sorting is not spoken of: it would flicker with every change of the data."""
+
+RowStyle = Callable[[Mapping[str, Any]], str]
+"""From a row to the style of the whole line (empty: none)."""
+
+
+class Grid(ScrollView, _Painter):
+    """A virtual grid of cells. See ``LiveTable`` for its arguments."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)  # Textual collects them along the first base only
+
+    class Highlighted(Message, namespace="live_table"):
+        """The cursor is on another row (or on none: ``key`` None), or the rows that ``show`` was given appear only now,
+        sorted in a thread. Who calls ``show`` draws what depends on the cursor's row right after it."""
+
+        def __init__(self, grid: Grid, key: Key | None) -> None:
+            super().__init__()
+            self.table: LiveTable = grid  # type: ignore[assignment]  # the one grid there is
+            self.key = key
+
+        @property
+        def control(self) -> LiveTable:
+            """The table."""
+            return self.table
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the newest counts."""
+            return isinstance(message, Grid.Highlighted) and message.table is self.table
+
+    class Built(Message, namespace="live_table"):
+        """A window built in a thread is ready."""
+
+        def __init__(self, window: Window, generation: int) -> None:
+            super().__init__()
+            self.window = window
+            self.generation = generation
+
+    def __init__(
+        self,
+        spec: Table | None = None,
+        *,
+        name: str | None = None,
+        renderers: Mapping[str, Renderer] | None = None,
+        row_style: RowStyle | None = None,
+        choice: Choice | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self.spec = spec
+        self.renderers: dict[str, Renderer] = dict(renderers or {})
+        self.row_style = row_style
+        self.choice = choice or Choice()
+        self.window: Window | None = None
+        self.cursor = 0
+        self.cursor_key: Key | None = None
+        self.current = ""
+        self.search = ""
+        self._building_since = 0.0
+        self._offset = 0
+        self._generation = 0
+        self._frame: pl.DataFrame | None = None
+        self._layout = Layout((), 0)
+        self._header: Line = []
+        self._cache: dict[int, Line] = {}
+        self._width = -1
+
+    def on_mount(self) -> None:
+        """Take up what the operator chose in an earlier run."""
+        remembered = getattr(self.app, "choice_for", None)
+        if self.name and remembered is not None and self.choice == Choice():
+            self.choice = remembered(self.name)
+        if self._frame is not None:
+            self._build()
+
+    # -- data ---------------------------------------------------------------------------------------------------
+
+    def show(self, frame: pl.DataFrame, spec: Table | None = None) -> None:
+        """Show ``frame`` (and from now on by ``spec``). An equal frame draws nothing."""
+        if spec is not None and spec is not self.spec:
+            self.spec = spec
+            self._width = -1
+        if self.spec is None:
+            raise ValueError("a table needs its declaration: show(frame, spec)")
+        self._frame = frame
+        self._build()
+
+    def _build(self) -> None:
+        """Sort and filter ``_frame`` by ``choice``: at once if small, else in a thread; the newest wins."""
+        frame, spec, choice = self._frame, self.spec, self.choice
+        if frame is None or spec is None:
+            return
+        self._generation += 1
+        if frame.height <= INLINE or not (choice.sort or choice.filter):  # the declared order is there already
+            self._take(windows.build(spec, frame, choice, self.window))
+            return
+        generation, previous = self._generation, self.window
+        self._building_since = self._building_since or time.monotonic()
+
+        def work() -> None:
+            try:
+                built = windows.build(spec, frame, choice, previous)
+            except BaseException:  # a panic of Polars too: rows that stay the old ones for ever would be wrong
+                log.exception("sorting and filtering %s failed", self.name)
+                built = windows.unsorted(spec, frame, choice)
+            if self.is_attached:
+                self.post_message(self.Built(built, generation))
+
+        self.run_worker(work, thread=True, group="build", exit_on_error=False, description="sort and filter")
+
+    def on_live_table_built(self, event: Built) -> None:
+        """Take a window from the thread unless a newer one was asked for."""
+        event.stop()
+        if event.generation == self._generation:
+            self._take(event.window, late=True)
+
+    def _take(self, window: Window, *, late: bool = False) -> None:
+        """Show a window: keep the cursor on its row, send only what changed. ``late``: whoever called ``show`` has gone
+        on, and must be told that the row under the cursor may have other values."""
+        old, self.window, self._building_since = self.window, window, 0.0
+        if not self.is_attached or not self.size.height:
+            # Not laid out or hidden: on_resize draws it. The cursor is put on its row now, so that panes can ask.
+            self.cursor = window.locate(self.cursor_key, self.cursor) or 0
+            self.cursor_key = window.key(self.cursor)
+            self._cache.clear()
+            self._width = -1
+            self.post_message(self.Highlighted(self, self.cursor_key))
+            return
+        before_layout, before_header, before_cursor = self._layout, self._header, self.cursor
+        self._arrange()
+        position = window.locate(self.cursor_key, self.cursor)
+        if position is None:
+            position = max(min(self.cursor, window.height - 1), 0)
+        moved = position - before_cursor
+        key = window.key(position)
+        changed_key = key != self.cursor_key
+        self.cursor, self.cursor_key = position, key
+        whole = old is None or before_layout != self._layout
+        if old is None or old.height != window.height:
+            whole = self._resize() or whole
+        if moved and old is not None:
+            # The row under the cursor moved: let the view follow, so that it stays where the eye is.
+            target = max(min(self.scroll_offset.y + moved, self.max_scroll_y), 0)
+            if not self.scroll_offset.y <= position < self.scroll_offset.y + self._page:
+                self.scroll_to(y=target, animate=False)
+        if whole:
+            self._cache.clear()
+            self.refresh()
+        else:
+            self._refresh_changed(before_header)
+            for row in {before_cursor, position} if moved else ():
+                self._refresh_row(row)
+        if changed_key or old is None or late:
+            self.post_message(self.Highlighted(self, key))
+
+    def _refresh_changed(self, before_header: Line) -> None:
+        """Compare what is on screen with what should be, and refresh the differing spans."""
+        old = self._cache
+        self._cache = {}
+        top = self.scroll_offset.y
+        regions = [Region(x, 0, size, 1) for x, size in changed_spans(before_header, self._header)]
+        assert self.window is not None
+        # Below the last row nothing changes; without rows the first line says why.
+        for row in range(top, min(top + self._page, max(self.window.height, 1))):
+            y = row - top + 1
+            after = self._line(row)
+            before = old.get(row)
+            if before is None:
+                regions.append(Region(0, y, max(self._width, 1), 1))
+            else:
+                regions += [Region(x, y, size, 1) for x, size in changed_spans(before, after)]
+        if regions:
+            self.refresh(*regions)
+
+    # -- geometry -----------------------------------------------------------------------------------------------
+
+    @property
+    def _page(self) -> int:
+        """Rows that fit below the header."""
+        return max(self.size.height - 1, 1)
+
+    def _arrange(self) -> None:
+        """Fit columns to the width and make the header."""
+        window = self.window
+        if window is None:
+            return
+        self._width = max(self.scrollable_content_region.width, 1)
+        self._layout = layout(window.columns, self._width, self._offset)
+        names = [slot.column.name for slot in self._layout.slots]
+        if self.current not in names:
+            self.current = window.choice.sort if window.choice.sort in names else (names[0] if names else "")
+        self._header = windows.header(
+            window, self._layout, self._width, self.glyphs, self.current if self.has_focus else ""
+        )
+
+    def _resize(self) -> bool:
+        """Tell Textual how many lines there are; True if the size changed."""
+        height = (self.window.height if self.window is not None else 0) + 1
+        return self.set_virtual(Size(max(self._width, 1), height))
+
+    def on_resize(self) -> None:
+        """Fit columns anew. Textual repaints what was resized."""
+        if self.scrollable_content_region.width != self._width:
+            self._cache.clear()
+            self._arrange()
+        self._resize()
+        self._into_view()
+
+    def on_show(self) -> None:
+        """What came while it was hidden is shown now."""
+        self.on_resize()
+
+    def redraw(self) -> None:
+        """Everything anew: the glyphs changed."""
+        self._redo()
+
+    def _redo(self) -> None:
+        """Everything anew: width, glyphs or columns changed."""
+        self._cache.clear()
+        self._arrange()
+        self._resize()
+        self.refresh()
+        self._into_view()
+
+    def _redo_header(self) -> None:
+        if self.window is None:
+            return
+        before = self._header
+        self._header = windows.header(
+            self.window, self._layout, self._width, self.glyphs, self.current if self.has_focus else ""
+        )
+        regions = [Region(x, 0, size, 1) for x, size in changed_spans(before, self._header)]
+        if regions:
+            self.refresh(*regions)
+
+    def _refresh_row(self, row: int) -> None:
+        """Draw one row anew, if it is on screen."""
+        y = row - self.scroll_offset.y
+        if 0 <= y < self._page:
+            self.refresh(Region(0, y + 1, max(self._width, 1), 1))
+
+    def on_focus(self) -> None:
+        """The cursor is drawn stronger with the focus, which Textual notes after this."""
+        self.call_later(self._redo_header)
+        self._refresh_row(self.cursor)
+
+    def on_blur(self) -> None:
+        """The cursor is drawn weaker without the focus."""
+        self.call_later(self._redo_header)
+        self._refresh_row(self.cursor)
+
+    # -- drawing ------------------------------------------------------------------------------------------------
+
+    def _line(self, row: int) -> Line:
+        """The line of row ``row``; fetches a screenful at once."""
+        found = self._cache.get(row)
+        if found is not None:
+            return found
+        window = self.window
+        if window is None or row >= window.height:
+            return fit_line([(self._nothing(), "dim")] if row == 0 else [], self._width)
+        start = row
+        stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
+        made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
+        if self.row_style is not None:
+            for index, values in enumerate(window.rows(start, stop)):
+                style = self.row_style(values)
+                if style:
+                    made[index] = [(text, own or style) for text, own in made[index]]
+        if len(self._cache) > 2_000:
+            self._cache.clear()
+        for index, line in enumerate(made):
+            self._cache.setdefault(start + index, line)
+        return self._cache[row]
+
+    def _nothing(self) -> str:
+        """Why there are no rows."""
+        if self.window is None:
+            return ""
+        if self.choice.filter and self.window.frame.height:
+            return f"none of {self.window.frame.height:,} rows matches {self.choice.filter!r} (Esc removes the filter)"
+        return "no rows"
+
+    def render_line(self, y: int) -> Strip:
+        """One line as Textual wants it."""
+        width = self.scrollable_content_region.width
+        if self.window is None:
+            return Strip.blank(width, self.rich_style)
+        if width != self._width:
+            self._cache.clear()
+            self._arrange()
+        if y == 0:
+            return self.strip(self._header, width)
+        row = self.scroll_offset.y + y - 1
+        line = self._line(row)
+        if row != self.cursor or row >= self.window.height:
+            return self.strip(line, width)
+        cursor = self.look("cursor" if self.has_focus else "cursor-blur")
+        segments = []
+        for text, style in fit_line(line, width):
+            text = self.spell(text)
+            if style in ("low", "moderate", "severe", "critical", "dim", "ok") and not self.has_focus:
+                segments.append(Segment(text, self.look(style) + cursor.background_style))
+            else:
+                segments.append(Segment(text, cursor))
+        return Strip(segments, width).simplify()
+
+    # -- cursor -------------------------------------------------------------------------------------------------
+
+    def move_to(self, row: int) -> None:
+        """Put the cursor on the row at position ``row`` (kept in range)."""
+        window = self.window
+        if window is None or not window.height:
+            return
+        row = max(min(row, window.height - 1), 0)
+        if row == self.cursor and window.key(row) == self.cursor_key:
+            return
+        old, self.cursor = self.cursor, row
+        self.cursor_key = window.key(row)
+        top = self.scroll_offset.y
+        if top <= row < top + self._page:
+            self.refresh(
+                *(Region(0, place - top + 1, self._width, 1) for place in (old, row) if top <= place < top + self._page)
+            )
+        else:
+            self._into_view()
+        self.post_message(self.Highlighted(self, self.cursor_key))
+
+    def move_to_key(self, key: Key) -> bool:
+        """Put the cursor on the row with ``key``; False if it is not shown."""
+        position = self.window.locate(key) if self.window is not None else None
+        if position is None:
+            return False
+        self.move_to(position)
+        return True
+
+    def _into_view(self) -> None:
+        """Scroll so that the cursor's row is on screen."""
+        top, page = self.scroll_offset.y, self._page
+        if self.cursor < top:
+            self.scroll_to(y=self.cursor, animate=False)
+        elif self.cursor >= top + page:
+            self.scroll_to(y=self.cursor - page + 1, animate=False)
+
+    @property
+    def row(self) -> dict[str, Any] | None:
+        """The values of the row under the cursor, by column name (hidden ones too)."""
+        if self.window is None or not self.window.height:
+            return None
+        found = self.window.rows(self.cursor, self.cursor + 1)
+        return found[0] if found else None
+
+    @property
+    def caption(self) -> str:
+        """Where one is and what was chosen, for the status line."""
+        window = self.window
+        if window is None:
+            return ""
+        glyphs = self.glyphs
+        place = f"{min(self.cursor + 1, window.height):,}/{window.height:,}"
+        if window.height != window.frame.height:
+            place += f" of {window.frame.height:,}"
+        parts = [place]
+        if self.choice.filter:
+            parts.append(f"/{self.choice.filter}")
+        if window.error:
+            parts.append(f"filter: {window.error}")
+        if self.choice.sort:
+            parts.append(f"{glyphs.down if self.choice.descending else glyphs.up}{self.choice.sort}")
+        if self._layout.hidden:
+            parts.append(f"+{self._layout.hidden} columns")
+        if self._building_since and time.monotonic() - self._building_since > PATIENCE_S:
+            parts.append("sorting" + glyphs.ellipsis)
+        return "  ".join(parts)

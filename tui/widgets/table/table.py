@@ -1,0 +1,315 @@
+"""The shared table: any number of rows, any sort, any filter, and only changed cells go to the terminal.
+
+``LiveTable`` is what an operator does with a ``Grid`` (``tui/widgets/grid.py``): sort, filter, choose columns, find,
+export, copy. Its choices survive updates and are remembered by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events
+from textual.actions import SkipAction
+from textual.binding import BindingType
+from textual.message import Message
+
+from tui.actions import bindings
+from tui.widgets.drawing.canvas import CSS_BY_COMPONENT
+from tui.widgets.table import window as windows
+from tui.widgets.table.filters import FilterError
+from tui.widgets.table.grid import Grid
+from tui.widgets.table.window import Key
+
+if TYPE_CHECKING:
+    from engine.tables import Column
+
+
+class LiveTable(Grid, can_focus=True):
+    """A virtual table.
+
+    ``spec`` declares the columns; ``renderers`` draw the cells of some columns (by name); ``row_style`` may style whole
+    rows; ``name`` is under which the operator's choices are remembered (view/table). Call ``show(frame)`` for new data
+    as often as you like.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
+    DEFAULT_CSS = (
+        "LiveTable { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; "
+        "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
+        "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
+        "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="LiveTable")
+    )
+
+    class Selected(Message):
+        """Enter on a row."""
+
+        def __init__(self, table: LiveTable, key: Key) -> None:
+            super().__init__()
+            self.table = table
+            self.key = key
+
+        @property
+        def control(self) -> LiveTable:
+            """The table."""
+            return self.table
+
+    class Chosen(Message):
+        """Sort, filter or columns changed by the operator; the app remembers them."""
+
+        def __init__(self, table: LiveTable) -> None:
+            super().__init__()
+            self.table = table
+
+        @property
+        def control(self) -> LiveTable:
+            """The table."""
+            return self.table
+
+    def on_click(self, event: events.Click) -> None:
+        """A click chooses a row; on the header it sorts."""
+        if event.y == 0:
+            for slot in self._layout.slots:
+                if slot.x <= event.x < slot.x + slot.width:
+                    self.current = slot.column.name
+                    self.action_sort()
+            return
+        self.move_to(self.scroll_offset.y + event.y - 1)
+        if event.chain == 2:
+            self.action_select()
+
+    # -- choices ------------------------------------------------------------------------------------------------
+
+    def choose(self, *, remember: bool = True, **fields: Any) -> None:
+        """Change sort, descending, filter or columns, and show the result."""
+        choice = windows.rechoose(self.choice, **fields)
+        if choice == self.choice:
+            return
+        columns_changed = choice.columns != self.choice.columns
+        self.choice = choice
+        if columns_changed:
+            self._offset = 0
+        self._build()
+        if remember:
+            self.post_message(self.Chosen(self))
+
+    def visible_columns(self) -> tuple[Column, ...]:
+        """The columns on screen now."""
+        return tuple(slot.column for slot in self._layout.slots)
+
+    def _first_descending(self, name: str) -> bool:
+        """Numbers and severities begin with the largest, texts with A."""
+        from engine import units
+
+        if self.spec is None:
+            return False
+        kind = self.spec.column(name).kind
+        return kind in units.NUMERIC or kind in ("level", "spark", "flag")
+
+    def _sort_by(self, name: str) -> None:
+        if name == self.choice.sort:
+            self.choose(descending=not self.choice.descending)
+        else:
+            self.choose(sort=name, descending=self._first_descending(name))
+
+    def _step_sort(self, step: int) -> None:
+        names = [column.name for column in (self.window.columns if self.window else ())]
+        if not names:
+            return
+        if self.choice.sort in names:
+            index = (names.index(self.choice.sort) + step) % len(names)
+        else:
+            index = 0 if step > 0 else len(names) - 1
+        name = names[index]
+        if name in {column.name for column in self.visible_columns()}:
+            self.current = name
+        self.choose(sort=name, descending=self._first_descending(name))
+
+    def _step_column(self, step: int) -> None:
+        names = [column.name for column in self.visible_columns()]
+        if not names:
+            return
+        index = names.index(self.current) + step if self.current in names else 0
+        if index >= len(names):
+            if self._layout.hidden > self._offset:
+                self._offset += 1
+                self._redo()
+                self.current = self.visible_columns()[-1].name
+        elif self._offset and index < 2 and step < 0:
+            self._offset -= 1
+            self._redo()
+            self.current = self.visible_columns()[min(1, len(self.visible_columns()) - 1)].name
+        else:
+            self.current = names[max(index, 0)]
+        self._redo_header()
+
+    def find(self, text: str, step: int = 1) -> bool:
+        """Go to the next (or previous) row that matches ``text``; False if none does. Raises FilterError."""
+        self.search = text
+        position = self.window.find(text, self.cursor, step) if self.window is not None and text else None
+        if position is None:
+            return False
+        self.move_to(position)
+        return True
+
+    # -- actions ------------------------------------------------------------------------------------------------
+
+    def action_up(self) -> None:
+        """One row up."""
+        self.move_to(self.cursor - 1)
+
+    def action_down(self) -> None:
+        """One row down."""
+        self.move_to(self.cursor + 1)
+
+    def action_left(self) -> None:
+        """Choose the column to the left."""
+        self._step_column(-1)
+
+    def action_right(self) -> None:
+        """Choose the column to the right."""
+        self._step_column(1)
+
+    def action_top(self) -> None:
+        """First row."""
+        self.move_to(0)
+
+    def action_bottom(self) -> None:
+        """Last row."""
+        if self.window is not None:
+            self.move_to(self.window.height - 1)
+
+    def _page_by(self, rows: int) -> None:
+        if self.window is None:
+            return
+        target = max(min(self.scroll_offset.y + rows, self.max_scroll_y), 0)
+        if target != self.scroll_offset.y:
+            self.scroll_to(y=target, animate=False)
+        self.move_to(self.cursor + rows)
+
+    def action_page_up(self) -> None:
+        """One page up."""
+        self._page_by(-self._page)
+
+    def action_page_down(self) -> None:
+        """One page down."""
+        self._page_by(self._page)
+
+    def action_half_up(self) -> None:
+        """Half a page up."""
+        self._page_by(-max(self._page // 2, 1))
+
+    def action_half_down(self) -> None:
+        """Half a page down."""
+        self._page_by(max(self._page // 2, 1))
+
+    def action_select(self) -> None:
+        """Open the row."""
+        if self.cursor_key is not None and self.window is not None and self.window.height:
+            self.post_message(self.Selected(self, self.cursor_key))
+
+    def action_sort(self) -> None:
+        """Sort by the chosen column, or reverse it."""
+        if self.current:
+            self._sort_by(self.current)
+
+    def action_sort_previous(self) -> None:
+        """Sort by the column to the left."""
+        self._step_sort(-1)
+
+    def action_sort_next(self) -> None:
+        """Sort by the column to the right."""
+        self._step_sort(1)
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self.choose(descending=not self.choice.descending)
+
+    def action_clear(self) -> None:
+        """Remove the filter; without one, Escape means what it means outside the table."""
+        if not self.choice.filter:
+            raise SkipAction()
+        self.choose(filter="")
+
+    def action_find_next(self) -> None:
+        """Next match."""
+        if self.search and not self.find(self.search):
+            self.notify(f"nothing matches {self.search!r}", markup=False)
+
+    def action_find_previous(self) -> None:
+        """Previous match."""
+        if self.search and not self.find(self.search, -1):
+            self.notify(f"nothing matches {self.search!r}", markup=False)
+
+    def action_filter(self) -> None:
+        """Ask for a filter; rows follow as one types."""
+        from tui.screens.prompt import ask
+
+        before = self.choice.filter
+        ask(
+            self,
+            "/",
+            before,
+            "words, cpu>50, state=RUNNING, name~^etl, !not",
+            changed=lambda text: self.choose(remember=False, filter=text),
+            done=lambda text: self._filtered(before if text is None else text),
+        )
+
+    def _filtered(self, text: str) -> None:
+        self.choose(remember=False, filter=text)
+        self.post_message(self.Chosen(self))
+        if self.window is not None and self.window.error:
+            self.notify(self.window.error, severity="warning", markup=False)
+
+    def action_find(self) -> None:
+        """Ask what to find."""
+        from tui.screens.prompt import ask
+
+        def found(text: str | None) -> None:
+            if not text:
+                return
+            try:
+                if not self.find(text):
+                    self.notify(f"nothing matches {text!r}", markup=False)
+            except FilterError as error:
+                self.notify(str(error), severity="warning", markup=False)
+
+        ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=found)
+
+    def action_columns(self) -> None:
+        """Choose columns."""
+        from tui.screens.columns import ColumnsScreen
+
+        if self.window is None:
+            return
+
+        def chosen(names: tuple[str, ...] | None) -> None:
+            if names is not None:
+                self.choose(columns=names)
+
+        present = [column for column in self.window.spec.columns if column.name in self.window.frame.columns]
+        self.app.push_screen(ColumnsScreen(present, [column.name for column in self.window.columns]), chosen)
+
+    def action_export(self) -> None:
+        """Write the table as it is shown."""
+        from tui.screens.export import ExportScreen
+
+        if self.window is not None:
+            self.app.push_screen(ExportScreen(self.window, self.name))
+
+    def action_copy(self) -> None:
+        """Copy the chosen cell."""
+        row = self.row
+        if row is not None and self.current in row:
+            self._copy("" if row[self.current] is None else str(row[self.current]))
+
+    def action_copy_row(self) -> None:
+        """Copy the row as tab-separated text, raw values."""
+        row = self.row
+        if row is not None and self.window is not None:
+            values = (row.get(column.name) for column in self.window.columns)
+            self._copy("\t".join("" if value is None else str(value) for value in values))
+
+    def _copy(self, text: str) -> None:
+        from tui import clipboard
+
+        self.notify(clipboard.copy(text, self.app), markup=False, timeout=3)

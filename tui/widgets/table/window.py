@@ -1,0 +1,297 @@
+"""From a frame to the cells on screen: sorting, finding, choosing columns, formatting. No Textual here.
+
+A ``Window`` is immutable: a frame, its declared ``Table``, what the operator chose (``Choice``) and the resulting order of
+rows. ``build`` is the only expensive step (tens of ms for 100k rows) and may run in a thread; ``lines`` turns the few
+rows on screen into fragments. Polars is imported when the first frame arrives, never at start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from engine import units
+from tui.glyphs import BRAILLE, Glyphs
+from tui.widgets.drawing.fragments import Fragment, Line, cut_left, fit, fit_line, harmless, join
+from tui.widgets.table.filters import FilterError, matching, ranks
+from tui.widgets.table.layout import Layout
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from engine.tables import Column, Table
+
+Key = tuple[Any, ...]
+"""Values of a row's key columns; a row keeps its key while it moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an operator chose for one table: sort column (empty: the declared order), direction, filter text, and the
+    shown columns in order (None: all that are not declared hidden)."""
+
+    sort: str = ""
+    descending: bool = False
+    filter: str = ""
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a renderer is given: the column's ``name``, the value, its whole row by column name, the width to fill, the
+    glyphs, and ``peak``, a function from a column name to the largest finite magnitude in that column of the whole frame
+    (0 if none)."""
+
+    name: str
+    value: Any
+    row: Mapping[str, Any]
+    width: int
+    glyphs: Glyphs
+    peak: Callable[[str], float]
+
+
+Renderer = Callable[[Cell], Sequence[Fragment]]
+"""Draws one cell; what it returns is cut or padded to the cell's width."""
+
+PATHS: frozenset[str] = frozenset({"path", "file"})
+"""Columns that are cut on the left like ids: the end of an id or a path is what tells it from its neighbours."""
+
+
+def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
+    """The columns an operator sees, in order: chosen ones, or all that are not hidden; only those the frame has."""
+    present = set(frame.columns)
+    declared = {column.name: column for column in spec.columns if column.name in present}
+    if choice.columns is not None:
+        found = tuple(declared[name] for name in choice.columns if name in declared)
+        if found:
+            return found
+    return tuple(column for column in declared.values() if not column.hidden) or tuple(declared.values())[:1]
+
+
+def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
+    import polars as pl
+
+    found = pl.col(column.name)
+    if column.kind == "level":
+        return ranks(column.name, dtype)
+    if isinstance(dtype, (pl.List, pl.Array)):
+        inner = found.list if isinstance(dtype, pl.List) else found.arr
+        return inner.last() if dtype.inner is not None and dtype.inner.is_numeric() else inner.len()
+    if dtype.is_float():
+        return found.fill_nan(None)
+    if dtype == pl.String:
+        return found.str.to_lowercase()
+    if dtype.is_nested():
+        return found.struct.json_encode()
+    return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """A frame as it is looked at. ``order`` holds the row numbers of ``frame`` in shown order (UInt32)."""
+
+    spec: Table
+    frame: pl.DataFrame
+    choice: Choice
+    order: pl.Series
+    columns: tuple[Column, ...]
+    error: str = ""
+    _peaks: dict[str, float] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def height(self) -> int:
+        """Rows that match."""
+        return self.order.len()
+
+    def peak(self, name: str) -> float:
+        """Largest finite magnitude in column ``name`` of the whole frame, 0.0 without any or for text."""
+        if name not in self._peaks:
+            value = 0.0
+            if name in self.frame.columns and self.frame.schema[name].is_numeric():
+                import polars as pl
+
+                numbers = self.frame.get_column(name).cast(pl.Float64)
+                top = numbers.filter(numbers.is_finite()).abs().max()
+                value = float(top) if isinstance(top, (int, float)) else 0.0
+            self._peaks[name] = value
+        return self._peaks[name]
+
+    def rows(self, start: int, stop: int) -> list[dict[str, Any]]:
+        """The shown rows ``start`` to ``stop`` as dicts. Meant for a screenful, not for a frame."""
+        start, stop = max(start, 0), min(stop, self.height)
+        if start >= stop:
+            return []
+        return self.frame[self.order.slice(start, stop - start)].to_dicts()
+
+    def key(self, position: int) -> Key | None:
+        """The key of the row at ``position``, None out of range. Tables without key columns use the row number."""
+        if not 0 <= position < self.height:
+            return None
+        row = int(self.order[position])
+        names = [name for name in self.spec.key if name in self.frame.columns]
+        if not names:
+            return (row,)
+        return tuple(self.frame.get_column(name)[row] for name in names)
+
+    def locate(self, key: Key | None, near: int = 0) -> int | None:
+        """The position of the row with ``key`` now, None if it is gone or filtered out; ``near`` is looked at first."""
+        if key is None or not self.height:
+            return None
+        if self.key(near) == key:
+            return near
+        import polars as pl
+
+        names = [name for name in self.spec.key if name in self.frame.columns]
+        if not names:
+            found = (self.order == key[0]).arg_true()
+            return int(found[0]) if found.len() else None
+        if len(names) != len(key):
+            return None
+        mask = pl.repeat(True, self.frame.height, eager=True)
+        try:
+            for name, value in zip(names, key, strict=True):
+                column = self.frame.get_column(name)
+                mask &= column.eq_missing(pl.Series([value], dtype=column.dtype))
+        except (pl.exceptions.PolarsError, TypeError, OverflowError, ValueError):
+            return None  # a key of another type than the column now has
+        found = mask.gather(self.order).arg_true()
+        return int(found[0]) if found.len() else None
+
+    def find(self, text: str, start: int, step: int = 1) -> int | None:
+        """Position of the next (``step`` 1) or previous (-1) row that matches ``text``, from ``start`` on, around the
+        end. None if none does. Raises FilterError."""
+        mask = matching(self.spec, self.frame, text, self.columns)
+        if mask is None or not self.height:
+            return None
+        hits = mask.gather(self.order).arg_true().to_numpy()
+        if not len(hits):
+            return None
+        if step > 0:
+            after = hits[hits > start]
+            return int(after[0]) if len(after) else int(hits[0])
+        before = hits[hits < start]
+        return int(before[-1]) if len(before) else int(hits[-1])
+
+    def shown(self) -> pl.DataFrame:
+        """The frame as shown: matching rows in shown order, shown columns. For export."""
+        return self.frame[self.order].select([column.name for column in self.columns])
+
+
+def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | None = None) -> Window:
+    """Sort and filter. A filter that cannot be taken filters nothing and says so in ``error``."""
+    import polars as pl
+
+    if previous is not None and previous.frame is frame and previous.choice == choice and previous.spec is spec:
+        return previous
+    error = ""
+    mask: pl.Series | None = None
+    if choice.filter:
+        try:
+            mask = matching(spec, frame, choice.filter, shown_columns(spec, frame, choice))
+        except FilterError as wrong:
+            error = str(wrong)
+    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True) if mask is None else mask.arg_true()
+    rows = rows.cast(pl.UInt32)
+    if choice.sort and choice.sort in frame.columns:
+        column = next((c for c in spec.columns if c.name == choice.sort), None)
+        if column is not None:
+            key = frame.select(_sort_key(column, frame.schema[column.name]).alias("key")).to_series()
+            rows = (
+                pl.DataFrame({"key": key.gather(rows), "row": rows})
+                .sort(["key", "row"], descending=[choice.descending, False], nulls_last=True)
+                .get_column("row")
+            )
+    elif choice.descending and not choice.sort:
+        rows = rows.reverse()
+    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
+
+
+def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice) -> Window:
+    """Every row as it came, where ``build`` fails by a mistake of ours; the window's ``error`` says so."""
+    import polars as pl
+
+    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
+    error = "neither sorted nor filtered, by a mistake of ours: see the log (L)"
+    return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
+
+
+def spark_text(values: Sequence[Any], width: int, glyphs: Glyphs) -> str:
+    """A list of numbers as one line of vertical bars: the last ``width`` after min/max-preserving thinning."""
+    from tui.widgets.drawing.plot import spark
+
+    return spark(values, width, glyphs)
+
+
+def default_cell(column: Column, cell: Cell) -> list[Fragment]:
+    """How a value is drawn where no renderer is given: text by kind; severities carry a mark, a word and a colour."""
+    value = cell.value
+    if value is None:
+        return [(units.NOTHING if not cell.glyphs.ascii else "-", "dim")]
+    if column.kind == "level":
+        level = units.level_of(value)
+        return [(f"{cell.glyphs.severity[level]} {units.text('level', value)}", level)]
+    if column.kind == "spark" and not isinstance(value, (str, int, float)):
+        return [(spark_text(list(value), cell.width, cell.glyphs), "bar")]
+    shown = units.text(column.kind, value, cell.width)
+    if column.kind == "id" or column.name in PATHS:
+        shown = cut_left(harmless(shown), cell.width, cell.glyphs.ellipsis)
+    return [(shown, "")]
+
+
+def lines(
+    window: Window,
+    start: int,
+    stop: int,
+    places: Layout,
+    width: int,
+    glyphs: Glyphs = BRAILLE,
+    renderers: Mapping[str, Renderer] | None = None,
+) -> list[Line]:
+    """The rows ``start`` to ``stop`` as lines of exactly ``width`` cells."""
+    renderers = renderers or {}
+    out: list[Line] = []
+    for row in window.rows(start, stop):
+        line: Line = []
+        x = 0
+        for slot in places.slots:
+            if slot.x > x:
+                line.append((" " * (slot.x - x), ""))
+            cell = Cell(slot.column.name, row.get(slot.column.name), row, slot.width, glyphs, window.peak)
+            renderer = renderers.get(slot.column.name)
+            found = default_cell(slot.column, cell) if renderer is None else renderer(cell)
+            if len(found) == 1:
+                text, style = found[0]
+                align = "right" if slot.right and renderer is None else "left"
+                line.append((fit(text, slot.width, align, glyphs.ellipsis), style))
+            else:
+                line += fit_line(list(found), slot.width, glyphs.ellipsis)
+            x = slot.x + slot.width
+        if x < width:
+            line.append((" " * (width - x), ""))
+        out.append(join(line) if x <= width else fit_line(line, width, glyphs.ellipsis))
+    return out
+
+
+def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
+    """The header line: titles, the sort mark, ``sorted`` style for the sorted column, ``title`` for the chosen one."""
+    line: Line = []
+    x = 0
+    for slot in places.slots:
+        if slot.x > x:
+            line.append((" " * (slot.x - x), "header"))
+        name = slot.column.name
+        title = slot.column.header
+        if window.choice.sort == name:
+            title = (glyphs.down if window.choice.descending else glyphs.up) + title
+        style = "cursor" if name == current else "sorted" if window.choice.sort == name else "header"
+        line.append((fit(title, slot.width, "right" if slot.right else "left", glyphs.ellipsis), style))
+        x = slot.x + slot.width
+    if x < width:
+        line.append((" " * (width - x), "header"))
+    return fit_line(join(line), width)
+
+
+def rechoose(choice: Choice, **fields: Any) -> Choice:
+    """``choice`` with some fields changed."""
+    return replace(choice, **fields)
