@@ -97,6 +97,10 @@ class Inputs:
             return self._growth.of(name, files)
         return self.table(name).filter(pl.col(FILE).is_in(pl.Series(sorted(files), dtype=pl.UInt32).implode()))
 
+    def stamp(self, files: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        """Return id and version of each of ``files`` that is there, sorted: equal stamps mean equal rows."""
+        return tuple((number, self.files[number].version) for number in sorted(files) if number in self.files)
+
     def added(self, name: str, version: int) -> pl.DataFrame | None:
         """The rows of ``table(name)`` that were not there at ``version``, by file in file order. None where that is not
         known or where rows were also taken away or changed: then look at the whole table. Raises KeyError."""

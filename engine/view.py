@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from engine.incremental import Memo
 from engine.inputs import Inputs
 from engine.parameters import Parameters
 from engine.reading import FileKind
@@ -22,15 +23,15 @@ class Context:
     """What compute may know beside inputs and parameters.
 
     ``now_ms``: the clock, given (compute never asks one). ``at_ms``: look at the data as they were then; None is live.
-    ``memo``: a dict that lives as long as the session, for partial results keyed by file id and version; a result
-    must be equal with an empty one. ``stop``: asked by ``check`` between pieces of long work. ``progress``: told a
+    ``memo``: lives as long as the session and holds values and partial results that save time (``engine.incremental``);
+    a result must be equal with an empty one. ``stop``: asked by ``check`` between pieces of long work. ``progress``: told a
     fraction 0-1 and what is being done. ``quick``: somebody looks on while data come in and would rather have a
     ``provisional`` result now, from what the last computation found, than a final one later; a view may do without.
     """
 
     now_ms: int
     at_ms: int | None = None
-    memo: dict[Any, Any] = field(default_factory=dict)
+    memo: Memo = field(default_factory=Memo)
     stop: Callable[[], bool] = lambda: False
     progress: Callable[[float, str], None] = lambda fraction, text: None
     quick: bool = False

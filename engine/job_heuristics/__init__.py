@@ -1,1 +1,4 @@
-"""Job heuristics: tables, readers, model and view."""
+"""Job heuristics: waste, wait and skew of Hadoop jobs, as Dr. Elephant judges them and beyond."""
+
+ROOMS = ("reading", "model", "dr_elephant", "insight", "result")
+"""The rooms of this view, lowest first: a module imports from its own room and from those before it."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from engine.incremental import Memo
 from engine.inputs import Inputs
 from engine.live.cache.cache_files import Cache
 from engine.live.cache.keep import Keeper
@@ -103,7 +104,7 @@ class Session:
         self._last: tuple[int | None, float] = (None, 0.0)
         self._lock = threading.RLock()
         self._compute_locks = {name: threading.Lock() for name in self.views}
-        self._memos: dict[str, dict[Any, Any]] = {name: {} for name in self.views}
+        self._memos = {name: Memo() for name in self.views}
         self._inputs = {name: Inputs(0, MappingProxyType({}), (), self._stores[name].snapshot()) for name in self.views}
         self._keeper: Keeper | None = None
         if self.settings.cache and self.settings.cache_max_mb > 0:
@@ -133,7 +134,7 @@ class Session:
                 if view.name in self.views:
                     raise ValueError(f"the session has a view {view.name!r}")
                 store = _store(view)
-                self._memos[view.name] = {}
+                self._memos[view.name] = Memo()
                 self._compute_locks[view.name] = threading.Lock()
                 self._follower.admit(view.name, view.kinds, store)
                 self._stores[view.name] = store

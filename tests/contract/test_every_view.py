@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from engine import report
+from engine.incremental import Memo
 from engine.parameters import options
 from engine.result import LEVELS, Result
 from engine.text import clean
@@ -66,7 +67,7 @@ def test_compute_is_pure(played: tuple[str, Path]) -> None:
     session = opened(name, folder)
     inputs = session.inputs(name)
     parameters = chosen.parameters()
-    memo: dict[object, object] = {}
+    memo = Memo()
     first = chosen.compute(inputs, parameters, Context(NOW, memo=memo))
     again = chosen.compute(inputs, parameters, Context(NOW, memo=memo))
     fresh = chosen.compute(inputs, parameters, Context(NOW))

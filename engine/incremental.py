@@ -1,0 +1,172 @@
+"""Incremental computing, the one mechanism of all views: values kept under a key, and partial results kept per group.
+
+Whatever is kept here only saves time. A computation with an empty ``Memo`` gives an equal result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import polars as pl
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+P = TypeVar("P")
+
+
+class Memo(dict[Any, Any]):
+    """Values that outlive one computation: one per view and session."""
+
+    def value(self, name: str, key: Hashable, make: Callable[[], T], keep: int = 1) -> T:
+        """Return ``make()``, or what it returned when ``name`` was last asked for with an equal ``key``.
+
+        The ``keep`` most recently used keys of a name are kept. ``make`` may raise; then nothing is kept.
+        """
+        entries: dict[Hashable, T] = self.setdefault(("value", name), {})
+        if key in entries:
+            entries[key] = entries.pop(key)  # the most recently used key is the last one
+            return entries[key]
+        made = make()
+        entries[key] = made
+        while len(entries) > keep:
+            del entries[next(iter(entries))]
+        return made
+
+    def state(self, name: str, make: Callable[[], T]) -> T:
+        """Return the one object called ``name``, made at the first call: a ``Partials``, for example."""
+        return self.value(name, None, make)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta(Generic[K]):
+    """What one update of partial results did. ``changed``: groups computed by it; ``removed``: groups that are gone;
+    ``everything``: nothing of the state before was used."""
+
+    changed: frozenset[K]
+    removed: frozenset[K]
+    everything: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether any partial result is another one than before."""
+        return bool(self.changed or self.removed or self.everything)
+
+
+class _Stamps(Generic[K]):
+    """What each group was computed from, and how often it was computed."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[K, Hashable] = {}
+        self._revisions: dict[K, int] = {}
+        self._key: Hashable = None
+        self._last = 0
+
+    @property
+    def revisions(self) -> Mapping[K, int]:
+        """Per group a number that is another one after each of its computations: the stamps of what is derived from it."""
+        return self._revisions
+
+    def _compare(self, stamps: Mapping[K, Hashable], key: Hashable) -> Delta[K]:
+        if not self._stamps or key != self._key:
+            return Delta(frozenset(stamps), frozenset(self._stamps.keys() - stamps.keys()), everything=True)
+        old = self._stamps
+        changed = frozenset(group for group, stamp in stamps.items() if group not in old or old[group] != stamp)
+        return Delta(changed, frozenset(old.keys() - stamps.keys()))
+
+    def _accept(self, stamps: Mapping[K, Hashable], key: Hashable, delta: Delta[K]) -> None:
+        self._last += 1
+        old = {} if delta.everything else self._revisions
+        self._revisions = {group: self._last if group in delta.changed else old[group] for group in stamps}
+        self._stamps, self._key = dict(stamps), key
+
+
+class Partials(_Stamps[K], Generic[K, P], Mapping[K, P]):
+    """One partial result per group (a job, a run, an interval, a server), recomputed where its stamp changed.
+
+    A *stamp* says what a group's result depends on: the ids and versions of its files (``Inputs.stamp``), or the
+    ``revisions`` of the partial results it is derived from.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: dict[K, P] = {}
+
+    def update(
+        self,
+        stamps: Mapping[K, Hashable],
+        compute: Callable[[Collection[K]], Mapping[K, P]],
+        *,
+        key: Hashable = None,
+    ) -> Delta[K]:
+        """Compute the groups whose stamp is new and drop those that ``stamps`` does not name.
+
+        ``compute`` gets the groups to compute, in the order of ``stamps``, and returns a result for each. ``key`` holds
+        what all groups depend on (parameters): where it differs from the last call, all are computed. The order of the
+        mapping is that of ``stamps``. If ``compute`` raises, nothing has changed.
+        """
+        delta = self._compare(stamps, key)
+        if delta:
+            made = compute([group for group in stamps if group in delta.changed]) if delta.changed else {}
+            self._parts = {group: made[group] if group in delta.changed else self._parts[group] for group in stamps}
+            self._accept(stamps, key, delta)
+        return delta
+
+    def __getitem__(self, group: K) -> P:
+        """The result of ``group``. Raises KeyError."""
+        return self._parts[group]
+
+    def __iter__(self) -> Iterator[K]:
+        """The groups, in the order of the last ``stamps``."""
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        """Number of groups."""
+        return len(self._parts)
+
+
+class FramePartials(_Stamps[K], Generic[K]):
+    """As ``Partials``, for results that are rows of tables: one frame per table holds the rows of all groups.
+
+    Each frame has the column ``by`` that names the group of a row.
+    """
+
+    def __init__(self, by: str) -> None:
+        super().__init__()
+        self.by = by
+        self._frames: dict[str, pl.DataFrame] = {}
+
+    def update(
+        self,
+        stamps: Mapping[K, Hashable],
+        compute: Callable[[Collection[K]], Mapping[str, pl.DataFrame]],
+        *,
+        key: Hashable = None,
+    ) -> Delta[K]:
+        """As ``Partials.update``; ``compute`` returns the rows of the groups it is given, by table, the rows of one group
+        together and in their final order. It always returns the same tables."""
+        delta = self._compare(stamps, key)
+        if delta:
+            made = compute([group for group in stamps if group in delta.changed])
+            if delta.everything:
+                self._frames = dict(made)
+            else:
+                self._frames = {name: self._replaced(name, made[name], stamps, delta) for name in made}
+            self._accept(stamps, key, delta)
+        return delta
+
+    def _replaced(self, name: str, fresh: pl.DataFrame, stamps: Mapping[K, Hashable], delta: Delta[K]) -> pl.DataFrame:
+        """The table's rows with those of the changed groups replaced, groups in the order of ``stamps``."""
+        old = self._frames[name]
+        stale = pl.Series(sorted(delta.changed | delta.removed), dtype=old.schema[self.by])
+        rows = pl.concat([old.filter(~pl.col(self.by).is_in(stale.implode())), fresh])
+        place = pl.DataFrame({self.by: pl.Series(list(stamps), dtype=old.schema[self.by])}).with_row_index("\0place")
+        return (
+            rows.join(place, on=self.by, how="left", maintain_order="left")
+            .sort("\0place", maintain_order=True)
+            .drop("\0place")
+        )
+
+    def frame(self, name: str) -> pl.DataFrame:
+        """The rows of all groups in table ``name``, groups in the order of the last ``stamps``. Raises KeyError."""
+        return self._frames[name]

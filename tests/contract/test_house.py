@@ -1,0 +1,39 @@
+"""The limits that keep the house in order: few rooms, small rooms, small modules and classes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.contract.house import packages, rooms
+
+ROOT = Path(__file__).parents[2]
+ROOMS, FILES, MODULE_LINES, CLASS_LINES = 6, 12, 500, 350
+SOURCES = sorted(path for part in ("engine", "tui", "sample_data") for path in (ROOT / part).rglob("*.py"))
+
+
+@pytest.mark.parametrize("package", packages())
+def test_a_view_has_few_rooms_and_none_is_a_hall(package: str) -> None:
+    folder = ROOT / package.replace(".", "/")
+    assert len(rooms(package)) <= ROOMS
+    assert {path.name for path in folder.iterdir() if path.is_dir()} - {"__pycache__", "tables"} == set(rooms(package))
+    allowed = {"__init__.py", "view.py", "parameters.py", "tables.py"}
+    assert {path.name for path in folder.glob("*.py")} <= allowed
+    for path in folder.iterdir():
+        if path.is_dir():
+            modules = [each for each in path.glob("*.py") if each.name != "__init__.py"]
+            assert len(modules) <= FILES, f"{path.name} holds {len(modules)} modules"
+
+
+def test_modules_and_classes_stay_small() -> None:
+    long = []
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > MODULE_LINES:
+            long.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno + 1 > CLASS_LINES:
+                long.append(f"{path.relative_to(ROOT)}: class {node.name} of {node.end_lineno - node.lineno + 1} lines")
+    assert not long, "\n".join(long)
