@@ -2,16 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from engine.broker_load.cruise_control.balance import Thresholds
-from engine.broker_load.cruise_control.goals import MinLeaders
-from engine.broker_load.cruise_control.load_model import Settings
-from engine.broker_load.insight.failover import Rules
-from engine.broker_load.model.samples import Weights
 from engine.parameters import Attachment, Parameters, option
 
 MODES = ("upstream", "corrected", "regression")
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """CPU weights of the static model: leader in, leader out, follower in. They need not sum to 1."""
+
+    a: float = 0.7
+    b: float = 0.15
+    c: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The choices the model depends on; see the view's parameters for their meaning."""
+
+    interval_ms: int = 120_000
+    window_ms: int = 3_600_000
+    windows: int = 5
+    minimum: int = 3
+    allowed: int = 5
+    estimation: bool = True
+    weights: Weights = field(default_factory=Weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Upstream's thresholds at their code defaults. ``capacity`` and ``balance`` and ``low`` by resource."""
+
+    cpu_capacity: float = 0.7
+    disk_capacity: float = 0.8
+    nw_in_capacity: float = 0.8
+    nw_out_capacity: float = 0.8
+    cpu_balance: float = 1.1
+    disk_balance: float = 1.1
+    nw_in_balance: float = 1.1
+    nw_out_balance: float = 1.1
+    low_utilization: float = 0.0
+    replica_balance: float = 1.1
+    leader_balance: float = 1.1
+    topic_balance: float = 3.0
+    topic_min_gap: int = 2
+    topic_max_gap: int = 40
+    max_replicas: int = 10000
+
+    def capacity(self, resource: str) -> float:
+        """Share of the capacity that may be used."""
+        return float(getattr(self, f"{resource.lower()}_capacity"))
+
+    def balance(self, resource: str) -> float:
+        """Ratio to the average that is still balanced."""
+        return float(getattr(self, f"{resource.lower()}_balance"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the cluster's configuration says where a topic does not: ``unclean`` election, ``min_isr``."""
+
+    unclean: bool = False
+    min_isr: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MinLeaders:
+    """Topics (regular expression, "" for none) that need ``least`` leaders on every broker."""
+
+    topics: str = ""
+    least: int = 1
 
 
 class BrokerLoadParameters(Parameters, frozen=True):

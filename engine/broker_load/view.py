@@ -33,8 +33,12 @@ from engine.broker_load.insight import (
     scenario,
 )
 from engine.broker_load.model import history
-from engine.broker_load.model.samples import Weights, broker_cpu, broker_cpus, broker_samples, pour
-from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.model import ticks as all_ticks
+from engine.broker_load.model.rounds import Round
+from engine.incremental import Partials
+from collections.abc import Collection
+from engine.broker_load.model.samples import broker_cpu, broker_cpus, broker_samples, pour
+from engine.broker_load.parameters import BrokerLoadParameters, Settings, Weights
 from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.result import model_tables
 from engine.broker_load.result.result_builder import Draft
@@ -45,7 +49,6 @@ from engine.result import Finding, Headline, Level, Result
 from engine.tables import Table
 from engine.view import Context, NoInput
 
-_BASE = "broker-load base"
 _BROKER_SAMPLES = 5
 """Sampling intervals of which broker samples are shown."""
 
@@ -141,21 +144,14 @@ def _base(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None,
         answer="load", as_="text", resource="DISK", entries=0, topic="", max_load=False, avg_load=False,
     )  # fmt: skip
-    # Files last: they are compared only where all else is the same, and then they are mostly the same objects.
-    key = (inputs.version, plain, at_ms, inputs.files)
-    have = context.memo.get(_BASE)
-    if have is not None and have[0] == key:
-        found: _Base = have[1]
-        return found
-    made = _make(inputs, plain, context, at_ms)
-    context.memo[_BASE] = (key, made)
-    return made
+    key = (inputs.version, plain, at_ms)
+    return context.memo.value("broker load model", key, lambda: _make(inputs, plain, context, at_ms))
 
 
 def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Base:
     settings = parameters.settings()
     built = load_model.build(inputs, settings, context, at_ms)
-    observed = _observations(inputs, built, at_ms)
+    observed = _observations(inputs, built, at_ms, context)
     several = cluster_mixup.find(inputs, context)
     learned = regression.as_upstream(observed)
     fit = regression.fit(observed)
@@ -218,20 +214,20 @@ def _make(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
 
 
 def _window_ends(
-    inputs: Inputs, context: Context, built: Model | None, settings: load_model.Settings
+    inputs: Inputs, context: Context, built: Model | None, settings: Settings
 ) -> tuple[int, ...]:
     """Ends of all windows that hold samples, also of those after the moment that is looked at."""
     if built is None:
         return ()
     window = settings.window_ms
     # A round is as old as its newest tick; the first tick of counters alone gives no round.
-    ticks = history.book_of(context).ticks.filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
+    ticks = all_ticks.of(inputs, context).filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
     newest = ticks.group_by(pl.col("time_ms") // settings.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
     times = [newest["newest"], inputs.table("finished_samples")["time_ms"]]
     return tuple(sorted({(moment // window + 1) * window for part in times for moment in part.unique().to_list()}))
 
 
-def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Observations:
+def _observations(inputs: Inputs, built: Model | None, at_ms: int | None, context: Context) -> Observations:
     """Broker history: given observations first, else one per broker and round."""
     given = inputs.table("observations")
     if at_ms is not None:
@@ -242,19 +238,22 @@ def _observations(inputs: Inputs, built: Model | None, at_ms: int | None) -> Obs
     if built is None or not built.rounds:
         none = np.empty(0)
         return Observations(none, none, none, none, none)
-    parts: list[np.ndarray] = []
     typical = _typical_cores(built)
-    for one in built.rounds:
-        cores = history.broker_cores(one.topology, built.topology, built.capacities.cores)
-        key = (cores.tobytes(), typical)
-        if key not in one.observed:
-            cpu, has = broker_cpu(one, cores)
-            rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], one.reported[REPL_IN], cores / typical])
+    cores = {one: history.broker_cores(one, built.topology, built.capacities.cores) for one in dict.fromkeys(r.topology for r in built.rounds)}
+
+    def observe(rounds: Collection[Round]) -> dict[Round, np.ndarray]:
+        made = {}
+        for one in rounds:
+            cpu, has = broker_cpu(one, cores[one.topology])
+            rows = np.stack([cpu * 100.0, one.totals[IN], one.totals[OUT], one.reported[REPL_IN], cores[one.topology] / typical])
             rows[3] = np.where(np.isnan(rows[3]), 0.0, rows[3])
-            one.observed.clear()
-            one.observed[key] = rows[:, has & np.isfinite(rows).all(axis=0)]
-        parts.append(one.observed[key])
-    every = np.concatenate(parts, axis=1)
+            made[one] = rows[:, has & np.isfinite(rows).all(axis=0)]
+        return made
+
+    partials: Partials[Round, np.ndarray] = context.memo.state("broker load observations", Partials)
+    keys = {one: values.tobytes() for one, values in cores.items()}
+    partials.update({one: keys[one.topology] for one in built.rounds}, observe, key=typical)
+    every = np.concatenate(list(partials.values()), axis=1)
     return Observations(every[0], every[1], every[2], every[3], every[4])
 
 
@@ -375,7 +374,7 @@ def _model_tables(
         {name: [row[name] for row in rows] for name in tables.BROKER_SAMPLES.schema}
     )
     frames["skipped"] = data_quality.skipped(built)
-    frames["ledger"] = data_quality.build(inputs, built, round(parameters.sampling_interval_s * 1000), context)
+    frames["ledger"] = data_quality.build(inputs, built, round(parameters.sampling_interval_s * 1000))
     context.check()
     return found
 

@@ -9,38 +9,10 @@ import numpy as np
 
 from engine.broker_load.cruise_control.cluster import RESOURCES, Cluster
 from engine.broker_load.model.topology import Flags
+from engine.broker_load.parameters import Thresholds
 
 MARGIN = 0.9
 """Share of (threshold − 1) that upstream keeps as the band around the average."""
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Upstream's thresholds at their code defaults. ``capacity`` and ``balance`` and ``low`` by resource."""
-
-    cpu_capacity: float = 0.7
-    disk_capacity: float = 0.8
-    nw_in_capacity: float = 0.8
-    nw_out_capacity: float = 0.8
-    cpu_balance: float = 1.1
-    disk_balance: float = 1.1
-    nw_in_balance: float = 1.1
-    nw_out_balance: float = 1.1
-    low_utilization: float = 0.0
-    replica_balance: float = 1.1
-    leader_balance: float = 1.1
-    topic_balance: float = 3.0
-    topic_min_gap: int = 2
-    topic_max_gap: int = 40
-    max_replicas: int = 10000
-
-    def capacity(self, resource: str) -> float:
-        """Share of the capacity that may be used."""
-        return float(getattr(self, f"{resource.lower()}_capacity"))
-
-    def balance(self, resource: str) -> float:
-        """Ratio to the average that is still balanced."""
-        return float(getattr(self, f"{resource.lower()}_balance"))
 
 
 @dataclass(frozen=True, slots=True)

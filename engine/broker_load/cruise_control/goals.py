@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.broker_load.cruise_control import balance
-from engine.broker_load.cruise_control.balance import MARGIN, Thresholds
+from engine.broker_load.cruise_control.balance import MARGIN
 from engine.broker_load.cruise_control.cluster import Cluster
 from engine.broker_load.model.topology import Flags, Floats
+from engine.broker_load.parameters import MinLeaders, Thresholds
 
 DEAD_NOTE = "dead brokers or offline replicas make every goal count as violated: their replicas must move"
 
@@ -27,14 +28,6 @@ class Verdict:
     violated: bool | None
     detail: str
     offenders: int
-
-
-@dataclass(frozen=True, slots=True)
-class MinLeaders:
-    """Topics (regular expression, "" for none) that need ``least`` leaders on every broker."""
-
-    topics: str = ""
-    least: int = 1
 
 
 def _words(cluster: Cluster, bad: Flags, load: Floats, limit: Floats, unit: str, what: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,28 +15,17 @@ from engine.broker_load.cruise_control.cluster import Cluster
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, Measured
 from engine.broker_load.model import broker_capacity, history, samples, topology, windows
 from engine.broker_load.model.broker_capacity import Capacities
-from engine.broker_load.model.history import Book, History
+from engine.broker_load.model.history import History
+from engine.broker_load.model.identity import Identity
 from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.samples import Samples, Weights
+from engine.broker_load.model.samples import Samples, SkipRules
 from engine.broker_load.model.topology import Floats, Ints, Topology
 from engine.broker_load.model.windows import Aggregate, Finished, Window
+from engine.broker_load.parameters import Settings, Weights
 from engine.broker_load.tables import raw_metrics
+from engine.incremental import Partials
 from engine.inputs import Inputs
 from engine.view import Context
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The choices the model depends on; see the view's parameters for their meaning."""
-
-    interval_ms: int = 120_000
-    window_ms: int = 3_600_000
-    windows: int = 5
-    minimum: int = 3
-    allowed: int = 5
-    estimation: bool = True
-    weights: Weights = field(default_factory=Weights)
-    fill_sizes: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +61,7 @@ class Model:
 
 def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | None) -> Model | None:
     """The model as upstream computes it, and what the corrected one needs. None without topology and samples."""
-    found = history.gather(inputs, context, at_ms, settings.interval_ms, settings.fill_sizes)
+    found = history.gather(inputs, context, at_ms, settings.interval_ms)
     given = inputs.table("finished_samples")
     if at_ms is not None:
         given = given.filter(pl.col("time_ms") <= at_ms)
@@ -80,38 +71,27 @@ def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | Non
             return None
         found, synthetic = _without_topology(given), True
     final = found.topology
-    capacities = broker_capacity.resolve(inputs.table("capacity"), final, settings.estimation, found.node_cpus)
-    book = history.book_of(context)
-    # An interval in which no broker has a CPU reading and none a rate is the first scrape of counters: no round.
+    entries = inputs.table("capacity")
+    cpus = {int(final.index_of([broker])[0]): count for broker, count in found.node_cpus.items()}
+    capacities = broker_capacity.resolve(entries, final, settings.estimation, cpus)
+    # An interval in which no broker has a CPU reading and none a rate is the first scrape of running totals: no round.
     rounds = tuple(one for one in found.rounds if one.live)
-    # Few topologies serve many rounds.
-    topologies = {id(one.topology): one.topology for one in rounds}
-    cores = {n: history.broker_cores(one, final, capacities.cores) for n, one in topologies.items()}
-    known = {n: (values.tobytes(), settings.weights) for n, values in cores.items()}
-    mapped = {n: history.partition_map(one, final) for n, one in topologies.items()}
-    sampled = tuple(
-        _sample(book, one, cores[id(one.topology)], known[id(one.topology)], settings.weights) for one in rounds
-    )
+    sampled, revisions = _samples(context, rounds, final, capacities.cores, settings.weights)
     context.check()
-    maps = tuple(mapped[id(one.topology)] for one in rounds)
-    grouped: dict[int, list[int]] = {}
+    # Few topologies serve many rounds.
+    mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
+    maps = tuple(mapped[one.topology] for one in rounds)
+    by_window: dict[int, list[int]] = {}
     for place, one in enumerate(rounds):
-        grouped.setdefault(one.time_ms // settings.window_ms + 1, []).append(place)
-    finished = _finished(given, final, set(grouped), settings.window_ms)
-    by_window = _split(finished, settings.window_ms)
-    indices = set(grouped) | set(by_window)
-    chosen = windows.choose(sorted(indices), at_ms, settings.window_ms, settings.windows)
-    made = [
-        _window(book, index, final, [(sampled[p], maps[p]) for p in grouped.get(index, [])], by_window.get(index))
-        for index in chosen
-    ]
-    _forget(book, set(chosen))
+        by_window.setdefault(one.time_ms // settings.window_ms + 1, []).append(place)
+    finished = _finished(given, final, set(by_window), settings.window_ms)
+    split = _split(finished, settings.window_ms)
+    chosen = windows.choose(sorted({*by_window, *split}), at_ms, settings.window_ms, settings.windows)
+    members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in chosen}
+    made = _windows(context, final, members, split, revisions)
     most = max((int(window.count.max(initial=0)) for window in made), default=0)
     minimum = settings.minimum if most >= settings.minimum or most == 0 else most
     total = windows.aggregate(made, settings.window_ms, minimum, settings.allowed, final.topic)
-    if book.aggregate is not None:
-        total.take_from(book.aggregate)
-    book.aggregate = total
     context.check()
     values = leader_values(total, final.size)
     upstream_loads = replica_loads.as_upstream(final, values, settings.weights)
@@ -153,48 +133,47 @@ def leader_values(total: Aggregate, size: int) -> LeaderValues:
     )
 
 
-def _sample(book: Book, one: Round, cores: Floats, key: tuple[bytes, Weights], weights: Weights) -> Samples:
-    """Samples of one round, kept while round, cores and weights (``key``) stay the same."""
-    have = book.samples.get(one.interval)
-    if have is None or have[1].round is not one or (have[0] is not key and have[0] != key):
-        have = (key, samples.sample(one, cores, weights))
-    elif have[0] is not key:
-        have = (key, have[1])
-    book.samples[one.interval] = have
-    return have[1]
-
-
-def _window(
-    book: Book, index: int, final: Topology, members: list[tuple[Samples, Ints | None]], given: Finished | None
-) -> Window:
-    """One window, kept while its samples stay the same, so that a new scrape makes one window again."""
-    have = book.windows.get(index)
-    same = (
-        have is not None
-        and given is None
-        and have.finished is None
-        and book.window_topology.get(index) is final
-        and len(have.rounds) == len(members)
-        and all(old[0] is new[0] for old, new in zip(have.rounds, members, strict=True))
+def _samples(
+    context: Context, rounds: tuple[Round, ...], final: Topology, cores: Floats, weights: Weights
+) -> tuple[tuple[Samples, ...], Mapping[Samples, tuple[int, int]]]:
+    """Return the samples of each round, and of each the revisions of its skip rules and of itself."""
+    of_topology = {one: history.broker_cores(one, final, cores) for one in dict.fromkeys(one.topology for one in rounds)}
+    cores_of = {one.interval: of_topology[one.topology] for one in rounds}
+    by_interval = {one.interval: one for one in rounds}
+    keys = {one: values.tobytes() for one, values in of_topology.items()}
+    stamps = {one.interval: (one, keys[one.topology]) for one in rounds}
+    rules: Partials[int, SkipRules] = context.memo.state("broker load skip rules", Partials)
+    rules.update(
+        stamps, lambda intervals: {n: samples.skip_rules(by_interval[n], cores_of[n]) for n in intervals}
     )
-    if have is not None and not same and given is None and have.finished is None:
-        old = [(samples.round, samples.rule) for samples, _ in have.rounds]
-        new = [(samples.round, samples.rule) for samples, _ in members]
-        alike = len(old) == len(new) and all(
-            a[0] is b[0] and a[1] is b[1] for a, b in zip(old, new, strict=True))  # fmt: skip
-        if alike and book.window_topology.get(index) is final:
-            have = book.windows[index] = have.without_cpu(members)
-            same = True
-    if have is None or not same:
-        have = book.windows[index] = Window(index, final.size, members, given)
-        book.window_topology[index] = final
-    return have
+    partials: Partials[int, Samples] = context.memo.state("broker load samples", Partials)
+    partials.update(
+        stamps,
+        lambda intervals: {n: samples.sample(by_interval[n], cores_of[n], weights, rules[n]) for n in intervals},
+        key=weights,
+    )
+    return tuple(partials.values()), {one: (rules.revisions[n], partials.revisions[n]) for n, one in partials.items()}
 
 
-def _forget(book: Book, wanted: set[int]) -> None:
-    for index in set(book.windows) - wanted:
-        del book.windows[index]
-        book.window_topology.pop(index, None)
+def _windows(
+    context: Context,
+    final: Topology,
+    members: Mapping[int, list[tuple[Samples, Ints | None]]],
+    finished: Mapping[int, Finished],
+    revisions: Mapping[Samples, tuple[int, int]],
+) -> list[Window]:
+    """Return the window of each index of ``members``; one more scrape makes one of them again."""
+    shared: Partials[int, dict[str, Any]] = context.memo.state("broker load window values", Partials)
+    shared.update(
+        {n: (final, finished.get(n), tuple(revisions[one][0] for one, _ in rounds)) for n, rounds in members.items()},
+        lambda indices: {n: {} for n in indices},
+    )
+    partials: Partials[int, Window] = context.memo.state("broker load windows", Partials)
+    partials.update(
+        {n: (shared.revisions[n], tuple(revisions[one][1] for one, _ in rounds)) for n, rounds in members.items()},
+        lambda indices: {n: Window(n, final.size, members[n], finished.get(n), shared[n]) for n in indices},
+    )
+    return list(partials.values())
 
 
 def _finished(given: pl.DataFrame, final: Topology, covered: set[int], window_ms: int) -> Finished | None:
@@ -245,10 +224,7 @@ def _without_topology(given: pl.DataFrame) -> History:
         pl.lit(None, pl.Int32).alias("min_isr"),
         pl.lit(None, pl.Boolean).alias("unclean"),
     )
-    newest = int(given["time_ms"].max() or 0)  # type: ignore[arg-type]
-    from engine.broker_load.model.identity import Identity
-
-    return History((), topology.build(rows, {}), Identity({}, {}, (), ()), {}, False, newest)
+    return History((), topology.build(rows, {}), Identity({}, {}, (), ()), {})
 
 
 def _measured(rounds: list[Round], maps: list[Ints | None], final: Topology, capacities: Capacities) -> Measured:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.broker_load.model.samples import Weights
 from engine.broker_load.model.topology import Flags, Floats, Topology, across, any_of, first_of, tally
+from engine.broker_load.parameters import Weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,6 @@ import polars as pl
 
 from engine.broker_load.cruise_control.cluster import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import failover
 from engine.broker_load.model.topology import Floats, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 
@@ -236,7 +235,7 @@ def partition_text(records: list[dict[str, Any]]) -> str:
 
 def cluster_state(topology: Topology, log_dirs: pl.DataFrame, parameters: BrokerLoadParameters) -> dict[str, Any]:
     """``kafka_cluster_state?verbose=true&json=true`` as an object."""
-    need = failover.min_isr_of(topology, parameters.rules())
+    need = topology.min_in_sync(parameters.min_insync_replicas)
     led = topology.leader >= 0
     offline = topology.offline_replicas
     out_of_sync = topology.held & ~topology.isr & ~offline

@@ -9,7 +9,7 @@ import polars as pl
 from engine.broker_load import tables
 from engine.broker_load.cruise_control.cluster import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.model.samples import Weights
+from engine.broker_load.parameters import Weights
 from engine.broker_load.result.result_builder import Draft
 from engine.inputs import Inputs
 from engine.result import Finding

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from engine.broker_load import tables
-from engine.broker_load.model import identity
-from engine.broker_load.model.history import known_brokers, measured_rows
+from engine.broker_load.model import identity, readings
+from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
 from engine.inputs import Inputs
 
@@ -38,7 +38,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         for host in table["host"].drop_nulls().unique().sort().to_list():
             if host not in ids and identity.bare(host) == name:
                 ids[host] = (-number,)
-    rows = measured_rows(table, ids, interval_ms)
+    rows = readings.of(table, ids, interval_ms)
     if not rows.height:
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 import polars as pl
 
-from engine.broker_load.model.history import book_of
+from engine.broker_load.model import ticks
 from engine.broker_load.model.identity import bare
+from engine.incremental import Partials
 from engine.inputs import FILE, Inputs
 from engine.problems import Problem
 from engine.view import Context
 
 KIND = "mixed-clusters"
-_MEMO = "broker-load mixed"
 _ADVICE = "loads of both are shown as one: give each cluster a folder and a program of its own"
 _SHARE = 0.5
 """Share of what two descriptions have in common that must differ before they are taken for two clusters."""
@@ -26,7 +27,7 @@ def find(inputs: Inputs, context: Context) -> list[Problem]:
 
     To be asked after ``history.gather``, which notes the scrapes.
     """
-    return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, book_of(context).ticks)]
+    return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, ticks.of(inputs, context))]
 
 
 def _path(inputs: Inputs, file: int) -> str:
@@ -41,20 +42,24 @@ def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
     order = (
         table.group_by(FILE).agg(pl.col("time_ms").max()).sort("time_ms", FILE)[FILE].to_list() if table.height else []
     )
-    kept = context.memo.get(_MEMO, {})
-    fresh: dict[tuple[int, int, int, int], str] = {}
-    found = []
-    for one, two in itertools.pairwise(order):
-        key = (one, inputs.files[one].version, two, inputs.files[two].version)
-        if key not in kept:
-            context.check()
-            kept[key] = _differ(table.filter(pl.col(FILE) == one), table.filter(pl.col(FILE) == two))
-        fresh[key] = kept[key]
-        if fresh[key]:
-            reason = f"{fresh[key]} in {inputs.files[one].label}: two clusters, or made anew in between; {_ADVICE}"
-            found.append(Problem.at(_path(inputs, two), KIND, reason))
-    context.memo[_MEMO] = fresh
-    return found
+
+    def compare(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        return {
+            (one, two): _differ(table.filter(pl.col(FILE) == one), table.filter(pl.col(FILE) == two))
+            for one, two in pairs
+        }
+
+    differences: Partials[tuple[int, int], str] = context.memo.state("broker load descriptions", Partials)
+    differences.update({pair: inputs.stamp(pair) for pair in itertools.pairwise(order)}, compare)
+    return [
+        Problem.at(
+            _path(inputs, two),
+            KIND,
+            f"{difference} in {inputs.files[one].label}: two clusters, or created again in between; {_ADVICE}",
+        )
+        for (one, two), difference in differences.items()
+        if difference
+    ]
 
 
 def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,13 +10,10 @@ import polars as pl
 
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model import samples
-from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.topology import Longs, Topology
+from engine.broker_load.model.topology import Longs
 from engine.broker_load.tables import LEDGER, SKIPPED, raw_metrics
 from engine.inputs import Inputs
-from engine.view import Context
 
-_MEMO = "broker-load readings"
 STALE_INTERVALS = 3
 """A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
 
@@ -60,7 +55,7 @@ def skipped(model: Model) -> pl.DataFrame:
     )
 
 
-def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> pl.DataFrame:
+def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
     """Rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
@@ -75,7 +70,7 @@ def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> p
             detail += " on brokers " + ", ".join(str(topology.ids[i]) for i in sorted(shared)) + " that lead both"
         rows.append(("topic-collision", name, len(same), detail))
     if model.rounds:
-        rows.extend(_broker_rows(model, interval_ms, context))
+        rows.extend(_broker_rows(model, interval_ms))
     for index, guess in enumerate(model.capacities.estimated.tolist()):
         if guess and topology.alive[index]:
             cores = model.capacities.cores[index]
@@ -121,33 +116,12 @@ def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> p
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """What ``rounds`` say of the brokers of ``topology``: [4, B] newest time heard, readings that are NaN, negative, too
-    high."""
-
-    topology: Topology
-    rounds: tuple[Round, ...]
-    sums: Longs
-
-
-def _readings(model: Model, context: Context) -> Longs:
-    """[4, B] as in ``_Counted``, over all rounds. All but the newest round are counted once: they hardly ever change."""
-    topology, settled = model.topology, model.rounds[:-1]
-    have = context.memo.get(_MEMO)
-    # Comparing the tuples compares the rounds by identity.
-    if have is None or have.topology is not topology or settled[: len(have.rounds)] != have.rounds:
-        start = np.zeros((4, topology.brokers), np.int64)
-        start[0] = -1
-        have = _Counted(topology, (), start)
-    sums = _counted(have.sums, settled[len(have.rounds) :], topology)
-    context.memo[_MEMO] = _Counted(topology, settled, sums)
-    return _counted(sums, model.rounds[-1:], topology)
-
-
-def _counted(before: Longs, rounds: Iterable[Round], topology: Topology) -> Longs:
-    out = before.copy()
-    for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology)):
+def _count_readings(model: Model) -> Longs:
+    """Return [4, B] over all rounds: newest time heard (epoch ms, -1 never), CPU readings that are NaN, negative, above 1."""
+    topology = model.topology
+    out = np.zeros((4, topology.brokers), np.int64)
+    out[0] = -1
+    for _, members in itertools.groupby(model.rounds, key=lambda one: id(one.topology)):
         run = list(members)
         where = topology.index_of(run[0].topology.ids)
         keep = where >= 0
@@ -158,16 +132,16 @@ def _counted(before: Longs, rounds: Iterable[Round], topology: Topology) -> Long
         cpu = np.array([one.cpu for one in run])
         has = np.array([one.has_cpu for one in run])
         with np.errstate(invalid="ignore"):
-            for row, found in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
-                out[row, at] += found.sum(axis=0)[keep]
+            for row, odd in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
+                out[row, at] += odd.sum(axis=0)[keep]
     return out
 
 
-def _broker_rows(model: Model, interval_ms: int, context: Context) -> list[tuple[str, str, int, str]]:
+def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, str]]:
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
     newest = model.rounds[-1].time_ms
-    last, nan, negative, odd = _readings(model, context)
+    last, nan, negative, odd = _count_readings(model)
     for index in range(topology.brokers):
         subject = f"broker {topology.ids[index]}"
         if nan[index]:

@@ -13,20 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.cruise_control.balance import Thresholds
 from engine.broker_load.cruise_control.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
+from engine.broker_load.parameters import Rules, Thresholds
 
 _AT_ONCE = 256
 """Failures compared at once: matrices of that many rows stay small."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What the cluster's configuration says where a topic does not: ``unclean`` election, ``min_isr``."""
-
-    unclean: bool = False
-    min_isr: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +50,6 @@ class Aftermath:
     physical: Floats
 
 
-def min_isr_of(topology: Topology, rules: Rules) -> Ints:
-    """[P] min.insync.replicas: the topic's, else the cluster's."""
-    return np.where(topology.min_isr >= 0, topology.min_isr, rules.min_isr).astype(np.int32)
-
-
 def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
     """Run the election for every partition with a replica on a ``failed`` [B] broker."""
     replicas = topology.replicas
@@ -84,7 +71,7 @@ def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
     chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
     new = np.where(has_clean | (unclean & allowed), chosen, -1)
     new = np.where(keeps, old, new).astype(np.int32)
-    need = min_isr_of(topology, rules)[rows]
+    need = topology.min_in_sync(rules.min_isr)[rows]
     left = across(in_sync)
     # An unclean leader is alone in sync again.
     left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
@@ -224,7 +211,7 @@ def singles(cluster: Cluster, rules: Rules) -> Singles:
     def matrix(weights: npt.NDArray[np.generic] | None) -> npt.NDArray[np.float64]:
         return np.bincount(pair, weights=weights, minlength=brokers * brokers).reshape(square).astype(np.float64)
 
-    need = min_isr_of(topology, rules)[rows]
+    need = topology.min_in_sync(rules.min_isr)[rows]
     size = across(topology.isr[rows])
     falls = (size >= need) & (size - 1 < need)
     touched = topology.isr[rows] & falls[:, None]

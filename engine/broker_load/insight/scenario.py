@@ -12,12 +12,11 @@ import polars as pl
 
 from engine.broker_load import tables
 from engine.broker_load.cruise_control import cluster, replica_loads
-from engine.broker_load.cruise_control.balance import Thresholds
 from engine.broker_load.cruise_control.cluster import HOST_RESOURCES, RESOURCES, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover
 from engine.broker_load.model.topology import Broker, Floats, Ints, Topology, build
-from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.parameters import BrokerLoadParameters, Thresholds
 from engine.broker_load.reading.common import text_of
 from engine.broker_load.reading.json_tools import read_plan
 from engine.broker_load.result import model_tables
@@ -214,7 +213,7 @@ def _fail(
     draft.frames["failover_leaders"] = model_tables.failover_leaders(model, found)
     draft.frames["failover_brokers"] = model_tables.failover_brokers(chosen, found, words)
     draft.frames["failover_min_isr"] = model_tables.failover_min_isr(
-        model, found, failover.min_isr_of(chosen.topology, rules)
+        model, found, chosen.topology.min_in_sync(rules.min_isr)
     )
     election = found.election
     leaderless = int((election.moved & (election.new < 0)).sum())

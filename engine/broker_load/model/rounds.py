@@ -70,16 +70,6 @@ class Round:
         return bool(known or self.rates.any())
 
     @cached_property
-    def rules(self) -> dict[bytes, npt.NDArray[np.int8]]:
-        """Skip rules [P] by which cores are known; kept by the samples made from this round."""
-        return {}
-
-    @cached_property
-    def observed(self) -> dict[Any, Floats]:
-        """Observations of the brokers for the regression by core counts; kept by the view that makes them."""
-        return {}
-
-    @cached_property
     def shares(self) -> tuple[Floats, Floats, Flags]:
         """[G] what each group takes of its broker's bytes in and out (clamped to all of it), and whether a partition's
         rate exceeds its broker's by more than the slack allows. Independent of the CPU weights."""

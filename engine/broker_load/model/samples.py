@@ -12,7 +12,8 @@ import numpy.typing as npt
 import polars as pl
 
 from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.topology import Flags, Floats
+from engine.broker_load.model.topology import Floats
+from engine.broker_load.parameters import Weights
 from engine.broker_load.tables import SAMPLES, raw_metrics
 
 RULES = (
@@ -28,14 +29,8 @@ RULES = (
 )
 """Why a partition has no sample; the position is the code used in arrays, "" means it has one."""
 
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """CPU weights of the static model: leader in, leader out, follower in. They need not sum to 1."""
-
-    a: float = 0.7
-    b: float = 0.15
-    c: float = 0.15
+SkipRules = npt.NDArray[np.int8]
+"""[P] code of RULES of each partition."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +121,10 @@ def pour(sums: Floats, counts: npt.NDArray[Any], where: npt.NDArray[np.int32], v
     counts[at] += known.sum(axis=0)
 
 
-def sample(found: Round, cores: Floats, weights: Weights) -> Samples:
-    """Apply the static CPU model to one round. ``cores`` [B], NaN unknown."""
+def sample(found: Round, cores: Floats, weights: Weights, rule: npt.NDArray[np.int8]) -> Samples:
+    """Apply the static CPU model to one round. ``cores`` [B], NaN unknown; ``rule`` [P] as ``skip_rules`` returns it."""
     leader = found.topology.groups[1]
-    cpu_fraction, has_cpu = broker_cpu(found, cores)
+    cpu_fraction, _ = broker_cpu(found, cores)
     total_in = found.totals[raw_metrics.IN]
     total_out = found.totals[raw_metrics.OUT] + found.totals[raw_metrics.REPL_OUT]
     took_in, took_out, _ = found.shares
@@ -140,15 +135,16 @@ def sample(found: Round, cores: Floats, weights: Weights) -> Samples:
         cpu = (cores * cpu_fraction)[leader] * contributed / denominator[leader]
         none = (total_in == 0) & (total_out == 0)
         cpu = np.where(none[leader] | ((contributed == 0) & (denominator == 0)[leader]), 0.0, cpu)
+    return Samples(found, cpu, rule)
+
+
+def skip_rules(found: Round, cores: Floats) -> npt.NDArray[np.int8]:
+    """Return the code [P] of the first rule that leaves a partition out, in Cruise Control's order; 0 for a sample.
+
+    ``cores`` [B], NaN unknown. The rules do not depend on the CPU weights.
+    """
     known = ~np.isnan(cores)
-    key = known.tobytes() + has_cpu.tobytes()
-    if key not in found.rules:
-        found.rules[key] = _rules(found, known, has_cpu)
-    return Samples(found, cpu, found.rules[key])
-
-
-def _rules(found: Round, known: Flags, has_cpu: Flags) -> npt.NDArray[np.int8]:
-    """[P] code of the first rule that leaves a partition out, in upstream's order; 0 for a sample."""
+    _, has_cpu = broker_cpu(found, cores)
     group, leader, _, _ = found.topology.groups
     absent = np.asarray(np.isnan(found.totals).any(axis=0))
     by_group = np.zeros(len(leader), np.int8)

@@ -251,6 +251,10 @@ class Topology:
         crowd = np.where(alive, counts, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
         return most, np.where(distinct == len(live), crowd, 0) if len(live) else np.zeros(len(rows), np.int32)
 
+    def min_in_sync(self, default: int) -> Ints:
+        """Return min.insync.replicas [P]: the topic's own, else the cluster's ``default``."""
+        return np.where(self.min_isr >= 0, self.min_isr, default).astype(np.int32)
+
     def same(self, other: Topology) -> bool:
         """Whether ``other`` says the same in every respect."""
         for field_ in fields(self):

@@ -20,6 +20,8 @@ EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT"
 
 NONE, AVAILABLE, ADJACENT, FORCED, INVALID = range(5)
 LATEST = "disk_usage"
+"""The metric of which the newest sample counts, not the mean."""
+CPU = "cpu_usage"
 TINY = float(np.float32(1.401298464324817e-45))
 """Java's Float.MIN_VALUE: what upstream's maximum of an all-zero series starts from."""
 
@@ -33,62 +35,60 @@ class Finished:
     values: Floats
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Window:
-    """One window: its index, the rounds in it in order of time, finished samples in it, and how its partitions map to
-    those of the final topology (None: the same). Values are made when asked for and kept."""
+    """One window: its ``index``, the samples of each round in it in order of time with the map of their partitions to those
+    of the final topology (None: the same), and the finished samples in it.
+
+    Values are computed when they are asked for. Those that do not depend on the CPU weights are kept in ``shared``, which
+    windows of the same rounds with other weights have in common.
+    """
 
     index: int
     size: int
     rounds: Sequence[tuple[Samples, Ints | None]]
     finished: Finished | None = None
-    _values: dict[str, Singles] = field(default_factory=dict)
-    _count: Ints | None = None
-    _uniform: bool | None = None
-    origin: object = field(default_factory=object)
-    """The same for windows that differ in nothing but the CPU."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    _cpu: dict[str, Singles] = field(default_factory=dict)
 
     @property
     def count(self) -> Ints:
         """[P] number of samples."""
-        if self._count is None:
+        if "count" not in self.shared:
             count = np.zeros(self.size, np.int32)
             for samples, where in self.rounds:
                 _add(count, samples.rule == 0, where)
             if self.finished is not None:
                 count += np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
-            self._count = count
-        return self._count
+            self.shared["count"] = count
+        counts: Ints = self.shared["count"]
+        return counts
 
     def value(self, name: str) -> Singles:
         """[P] mean of the metric over the samples (0 without any); for the disk the sample that arrived last."""
-        if name not in self._values:
-            self._values[name] = self._latest() if name == LATEST else self._mean(name)
-        return self._values[name]
+        values: dict[str, Singles] = self._cpu if name == CPU else self.shared
+        if name not in values:
+            values[name] = self._latest() if name == LATEST else self._mean(name)
+        return values[name]
 
     @property
     def uniform(self) -> bool:
         """Whether every partition has a sample in every round and all rounds share the final topology: then partitions
         of one group have one value."""
-        if self._uniform is None:
-            self._uniform = (
+        if "uniform" not in self.shared:
+            self.shared["uniform"] = (
                 self.finished is None
                 and bool(self.rounds)
                 and all(where is None for _, where in self.rounds)
                 and all(s.round.topology is self.rounds[0][0].round.topology for s, _ in self.rounds)
                 and bool(self.count.min(initial=len(self.rounds)) == len(self.rounds))
             )
-        return self._uniform
+        return bool(self.shared["uniform"])
 
     def by_group(self, name: str) -> Singles:
         """[G] mean of the metric; only where ``uniform``, and not for the disk."""
         total = sum((samples.group_value(name) for samples, _ in self.rounds), np.zeros(1))
         return (np.asarray(total) / len(self.rounds)).astype(np.float32)
-
-    def without_cpu(self, rounds: Sequence[tuple[Samples, Ints | None]]) -> Window:
-        """The same window with samples of other CPU weights: all but the CPU stays."""
-        kept = {name: value for name, value in self._values.items() if name != "cpu_usage"}
-        return Window(self.index, self.size, rounds, None, kept, self._count, self._uniform, self.origin)
 
     def _mean(self, name: str) -> Singles:
         if len(self.rounds) == 1 and self.finished is None and self.rounds[0][1] is None:
@@ -144,24 +144,12 @@ class Aggregate:
     enough: bool
     offered: int
     window_ms: int
-    _memo: dict[str, Floats] = field(default_factory=dict)
+    _statistics: dict[str, Floats] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """Number of partitions P."""
         return len(self.valid)
-
-    def take_from(self, earlier: Aggregate) -> None:
-        """Take over what ``earlier`` has computed, but for the CPU, if nothing else is different."""
-        if (
-            [window.origin for window in self.windows] == [window.origin for window in earlier.windows]
-            and len(self.states) == len(earlier.states)
-            and all(
-                a is b or (a is not None and b is not None and np.array_equal(a, b))
-                for a, b in zip(self.states, earlier.states, strict=True)
-            )
-        ):
-            self._memo.update({key: value for key, value in earlier._memo.items() if not key.endswith(" cpu_usage")})
 
     def ends_ms(self) -> list[int]:
         """End of each window, newest first, epoch ms."""
@@ -195,7 +183,7 @@ class Aggregate:
 
     def mean(self, name: str) -> Floats:
         """[P] mean over the windows, gaps counting as 0."""
-        return self._kept("mean " + name, lambda: self._sum(name) / max(len(self.windows), 1))
+        return self._statistic("mean " + name, lambda: self._sum(name) / max(len(self.windows), 1))
 
     def _sum(self, name: str) -> Floats:
         first = self.windows[0]
@@ -224,16 +212,16 @@ class Aggregate:
                 np.maximum(best, value, out=best)
             return best.astype(np.float64)
 
-        return self._kept("max " + name, largest)
+        return self._statistic("max " + name, largest)
 
     def latest(self, name: str) -> Floats:
         """[P] value in the newest window."""
-        return self._kept("latest " + name, lambda: self._value(0, name).astype(np.float64))
+        return self._statistic("latest " + name, lambda: self._value(0, name).astype(np.float64))
 
-    def _kept(self, key: str, make: Callable[[], Floats]) -> Floats:
-        if key not in self._memo:
-            self._memo[key] = make()
-        return self._memo[key]
+    def _statistic(self, key: str, make: Callable[[], Floats]) -> Floats:
+        if key not in self._statistics:
+            self._statistics[key] = make()
+        return self._statistics[key]
 
 
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:

@@ -6,13 +6,14 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load import tables
-from engine.broker_load.cruise_control.balance import Thresholds, over_capacity
+from engine.broker_load.cruise_control.balance import over_capacity
 from engine.broker_load.cruise_control.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover
 from engine.broker_load.insight.failover import Aftermath
 from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, across, any_of, tally
 from engine.broker_load.model.windows import EXTRAPOLATIONS
+from engine.broker_load.parameters import Thresholds
 from engine.broker_load.tables.raw_metrics import SAMPLE
 
 

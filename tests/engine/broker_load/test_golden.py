@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from engine.broker_load.tables.raw_metrics import SAMPLE
+from engine.incremental import Memo
 from engine.result import Result
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
@@ -182,7 +183,7 @@ def test_failures(small: tuple[Path, Result, tuple[Path, ...]]) -> None:
     expected, _, paths = small
     leaders = pl.read_csv(expected / "after_failure_leaders.csv", schema_overrides={"new_leader": pl.String})
     brokers = pl.read_csv(expected / "after_failure_brokers.csv")
-    inputs, memo = read(*paths), {}
+    inputs, memo = read(*paths), Memo()
     for failed in sorted(set(brokers["failed_broker"])):
         result = compute(inputs, ("fail", str(failed)), memo=memo)
         ours = {(t, p): n for t, p, _, n, _, _ in result.tables["failover_leaders"].iter_rows()}

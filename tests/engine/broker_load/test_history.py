@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from engine.broker_load.cruise_control import load_model
-from engine.broker_load.model.scrapes import Scrapes
+from engine.broker_load.model import rounds
 from engine.broker_load.tables import INPUTS, METRICS, raw_metrics
+from engine.incremental import Memo
 from engine.inputs import FileInfo, Inputs
 from engine.live.store import Store
-from engine.view import Context
 from tests.engine.broker_load.clusters import T0, Cluster
 from tests.engine.broker_load.inputs import compute, read
 
@@ -76,7 +74,7 @@ class Growing:
 def test_whatever_comes_or_goes_gives_what_a_fresh_look_gives(tmp_path: Path, counters: bool) -> None:
     """New scrapes, late ones, files that grow, go or come back, and looks at the past in between."""
     made = Growing(tmp_path, counters)
-    memo: dict[Any, Any] = {}
+    memo = Memo()
     at = T0
     for number, broker in enumerate(BROKERS * 3):
         made.scrape(100 + number, broker, at + number // 2 * MINUTE)
@@ -101,24 +99,35 @@ def test_whatever_comes_or_goes_gives_what_a_fresh_look_gives(tmp_path: Path, co
 
 
 @pytest.mark.parametrize("counters", [False, True])
-def test_one_more_scrape_is_not_looked_for_among_all(
+def test_one_more_scrape_builds_only_its_own_interval(
     tmp_path: Path, counters: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is kept near the newest scrape suffices, and does not grow with the history."""
     made = Growing(tmp_path, counters)
-    memo: dict[Any, Any] = {}
+    memo = Memo()
     for number in range(20):
         made.scrape(100 + number, BROKERS[number % 2], T0 + number // 2 * MINUTE)
-    load_model.build(made.inputs(), load_model.Settings(), Context(now_ms=0, memo=memo), None)
-    scrapes: Scrapes = memo["broker-load"].scrapes
-    every = Scrapes.every
-    looks: list[int] = []
-    monkeypatch.setattr(Scrapes, "every", lambda self: (looks.append(self.version), every(self))[1])
-    heights = []
+    compute(made.inputs(), memo=memo)
+    build = rounds.build
+    intervals: list[int] = []
+    monkeypatch.setattr(rounds, "build", lambda interval, *rest: (intervals.append(interval), build(interval, *rest))[1])
     for number in range(20, 28):
+        time = T0 + number // 2 * MINUTE
+        made.scrape(100 + number, BROKERS[number % 2], time)
+        intervals.clear()
+        compute(made.inputs(), memo=memo)
+        assert intervals == [time // (2 * MINUTE)]
+
+
+def test_a_look_at_the_past_keeps_the_rounds_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Growing(tmp_path, counters=True)
+    memo = Memo()
+    for number in range(12):
         made.scrape(100 + number, BROKERS[number % 2], T0 + number // 2 * MINUTE)
-        load_model.build(made.inputs(), load_model.Settings(), Context(now_ms=0, memo=memo), None)
-        assert scrapes.near is not None
-        heights.append(scrapes.near.height)
-    assert not looks
-    assert max(heights[4:]) <= max(heights[:4]) < 10 * 25
+    inputs = made.inputs()
+    compute(inputs, memo=memo)
+    build = rounds.build
+    built: list[int] = []
+    monkeypatch.setattr(rounds, "build", lambda interval, *rest: (built.append(interval), build(interval, *rest))[1])
+    compute(inputs, ("at", str(T0 + 90_000)), memo=memo)
+    compute(inputs, memo=memo)
+    assert len(built) == 1  # the interval that the moment cuts

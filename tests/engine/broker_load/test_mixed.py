@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.incremental import Memo
 from engine.result import Result
 from tests.engine.broker_load.inputs import compute, read
 
@@ -47,7 +48,7 @@ def signs(result: Result) -> list[str]:
 def test_descriptions_by_topic_ids_or_else_by_place(tmp_path: Path, one: str, two: str, mixed: bool) -> None:
     (tmp_path / "topics-1700000000.txt").write_text(one)
     (tmp_path / "topics-1700000300.txt").write_text(two)
-    memo: dict[object, object] = {}
+    memo = Memo()
     inputs = read(tmp_path)
     assert bool(signs(compute(inputs, memo=memo))) == mixed
     assert compute(inputs, memo=memo).same_as(compute(inputs))

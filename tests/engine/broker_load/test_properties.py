@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from engine.broker_load.cruise_control import goals, regression, replica_loads
-from engine.broker_load.cruise_control.balance import Thresholds
 from engine.broker_load.cruise_control.cluster import RESOURCES, Cluster, sums
 from engine.broker_load.cruise_control.replica_loads import LeaderValues, Measured
 from engine.broker_load.insight import failover
 from engine.broker_load.model import broker_capacity, topology, windows
-from engine.broker_load.model.samples import Weights
 from engine.broker_load.model.topology import Broker
+from engine.broker_load.parameters import MinLeaders, Rules, Thresholds, Weights
 
 
 @st.composite
@@ -66,7 +65,7 @@ def test_broker_sums_are_the_sums_of_replicas(cluster: Cluster) -> None:
 @settings(max_examples=60, deadline=None)
 @given(clusters(), st.booleans())
 def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unclean: bool) -> None:
-    rules = failover.Rules(unclean, 2)
+    rules = Rules(unclean, 2)
     every = failover.singles(cluster, rules)
     for down in range(cluster.topology.brokers):
         if not cluster.topology.alive[down]:
@@ -90,7 +89,7 @@ def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> Non
     """A clean new leader is alive and in sync (or eligible), and stands before every other such replica."""
     made = cluster.topology
     failed = np.array(data.draw(st.lists(st.booleans(), min_size=made.brokers, max_size=made.brokers)), np.bool_)
-    found = failover.elect(made, failed, failover.Rules())
+    found = failover.elect(made, failed, Rules())
     for place, row in enumerate(found.rows.tolist()):
         new = int(found.new[place])
         living = [
@@ -113,7 +112,7 @@ def test_loads_after_a_failure_add_up(cluster: Cluster) -> None:
     """Leadership moves keep the cluster's CPU and network out; physically, network out never grows."""
     failed = np.zeros(cluster.topology.brokers, np.bool_)
     failed[0] = True
-    found = failover.after(cluster, failed, failover.Rules())
+    found = failover.after(cluster, failed, Rules())
     assert found.sums.cpu.sum() == pytest.approx(cluster.sums.cpu.sum())
     assert found.sums.nw_out.sum() == pytest.approx(cluster.sums.nw_out.sum())
     assert found.physical.sum() <= found.physical_before.sum() + 1e-6
@@ -140,9 +139,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_goals_are_decided_for_any_cluster(cluster: Cluster) -> None:
-    from engine.broker_load.cruise_control.balance import Thresholds
-
-    found = goals.verdicts(cluster, Thresholds(), goals.MinLeaders("t0", 1))
+    found = goals.verdicts(cluster, Thresholds(), MinLeaders("t0", 1))
     assert len(found) == 17
     assert all(isinstance(v.violated, bool) or v.violated is None for v in found)
     assert 0 <= goals.balancedness(found) <= 100
@@ -166,9 +163,7 @@ def test_extrapolation_states(minimum: int, counts: list[list[int]], allowed: in
     """Each state by its definition, cell by cell."""
     made = []
     for number, row in enumerate(counts):
-        window = windows.Window(number, 3, ())
-        window._count = np.array(row, np.int32)
-        made.append(window)
+        made.append(windows.Window(number, 3, (), None, {"count": np.array(row, np.int32)}))
     found = windows.aggregate(made, 1000, minimum, allowed, np.array([0, 1, 2], np.int32))
     half = max(1, minimum // 2)
     for place in range(len(found.windows)):
@@ -190,7 +185,7 @@ def test_headroom_of_all_failures_at_once_is_that_of_each(cluster: Cluster, cpu_
     limits = Thresholds(cpu_capacity=cpu_capacity, nw_out_capacity=0.05)
     apart = dataclasses.replace(cluster.topology, hosts=tuple(f"h{i}" for i in range(cluster.topology.brokers)))
     alone = dataclasses.replace(cluster, topology=apart)
-    found = failover.singles(alone, failover.Rules())
+    found = failover.singles(alone, Rules())
     every = failover.single_headroom(alone, found, limits)
     for down, got in enumerate(every):
         failed = np.zeros(apart.brokers, np.bool_)

@@ -12,6 +12,7 @@ import pytest
 from engine.broker_load.reading.scrape import instance
 from engine.broker_load.tables import INPUTS
 from engine.broker_load.view import VIEW
+from engine.incremental import Memo, Partials
 from engine.inputs import FILE
 from engine.live.session import LiveSettings, Session
 from engine.reading import Source
@@ -308,7 +309,7 @@ def test_hosts_share_cpu_and_network(tmp_path: Path) -> None:
 def test_shared_memo_gives_equal_results(tmp_path: Path) -> None:
     """Memo only makes it faster, whatever was asked before."""
     inputs = read(simple(tmp_path).write())
-    memo: dict[object, object] = {}
+    memo = Memo()
     for pairs in ((), (("a", "0.3"),), (("mode", "corrected"),), (("fail", "1"),), (("at", str(T0)),), ()):
         assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs))
 
@@ -324,7 +325,7 @@ def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
                 made.size(broker, topic, 0, step * MB, T0 + step * hour)
             made.totals(broker, 0.1 * step, T0 + step * hour)
     inputs = read(made.write())
-    memo: dict[object, object] = {}
+    memo = Memo()
     steps: tuple[tuple[tuple[str, str], ...], ...] = (
         (), (("a", "0.3"),), (("a", "0.3"), ("windows", "2")), (("a", "0.4"), ("windows", "2")), (("a", "0.5"),),
         (("a", "0.5"), ("max-extrapolations", "0")), (("a", "0.5"), ("at", str(T0 + 3 * hour + 1000))),
@@ -355,20 +356,21 @@ def test_replaced_descriptions_and_sizes_are_seen_at_once(tmp_path: Path) -> Non
     for step in (1, 2):
         made.rows += [(t + step * 120_000, *rest) for t, *rest in made.rows if t == T0]
     made.rows = [row for row in made.rows if row[1] != "PARTITION_SIZE"]
-    memo: dict[object, object] = {}
+    memo = Memo()
     text = (
         '{"version": 1, "brokers": [{"broker": %d, "logDirs": [{"logDir": "/d", "error": null, "partitions": [%s]}]}]}'
     )
     part = '{"partition": "%s-0", "size": %d, "offsetLag": 0, "isFuture": false}'
 
-    def look(number: int, size: float) -> tuple[Result, list[int]]:
+    def look(number: int, size: float) -> tuple[Result, list[object]]:
         folder = made.write()
         for broker, topic in ((1, "t"), (2, "u")):
             (folder / f"log-dirs-{broker}.txt").write_text(text % (broker, part % (topic, size * MB)) + "\n")
         inputs = read(folder, after=100 * number)
         found = compute(inputs, memo=memo)
         assert found.same_as(compute(inputs)), number
-        return found, [id(one) for _, one in memo["broker-load"].rounds.values()]  # type: ignore[attr-defined]
+        rounds: Partials[int, object] = memo.state("broker load rounds", Partials)
+        return found, list(rounds.values())
 
     first, rounds = look(0, 10)
     assert first.tables["replicas"]["disk_mb"].to_list() == [10.0] * 4
@@ -384,7 +386,7 @@ def test_replaced_descriptions_and_sizes_are_seen_at_once(tmp_path: Path) -> Non
 def test_a_description_that_says_the_same_keeps_the_rounds(tmp_path: Path) -> None:
     """Refreshing the topology every few minutes does not cost the whole history."""
     made = simple(tmp_path)
-    memo: dict[object, object] = {}
+    memo = Memo()
     seen = []
     for number in range(3):
         if number == 2:
@@ -398,7 +400,8 @@ def test_a_description_that_says_the_same_keeps_the_rounds(tmp_path: Path) -> No
         whole["metrics"] = whole["metrics"].with_columns(pl.lit(1, pl.UInt32).alias(FILE))
         inputs = dataclasses.replace(inputs, files=files, _load=whole.__getitem__)
         assert compute(inputs, memo=memo).same_as(compute(inputs))
-        seen.append([one for _, one in memo["broker-load"].rounds.values()])  # type: ignore[attr-defined]
+        rounds: Partials[int, object] = memo.state("broker load rounds", Partials)
+        seen.append(list(rounds.values()))
     assert all(a is b for a, b in zip(seen[0], seen[1], strict=True))
     assert not any(a is b for a, b in zip(seen[1], seen[2], strict=True))
 
@@ -460,7 +463,7 @@ def test_counters_of_a_broker_go_on_under_another_host_and_after_a_cut_scrape(tm
     """The tick before is the broker's, whatever its exporter was called then, and only that one: with a memo as without."""
     root = tmp_path / "data"
     shutil.copytree(Path(__file__).parents[3] / "sample_data" / "broker_load" / "files", root)
-    memo: dict[object, object] = {}
+    memo = Memo()
     old = root / "scrape" / "kafka-1.example.net_9100"
     last = (old / "1767240180.prom").read_text()
     session = Session([root], [VIEW], settings=LiveSettings(cache=False), strict=True)

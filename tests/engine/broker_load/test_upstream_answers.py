@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from engine.broker_load.view import VIEW
+from engine.incremental import Memo
 from engine.parameters import parse
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
@@ -24,7 +25,7 @@ def printed(request: pytest.FixtureRequest) -> tuple[Path, Any]:
     root = reference("broker-load") / "small"
     names = ("brokers.csv", "capacity.json", "metrics.csv", *SETS[request.param])
     native = (root / "native" / "log-dirs.txt", root / "native" / "topics-describe.txt")
-    inputs, memo = read(*(root / "input" / name for name in names), *native), {}
+    inputs, memo = read(*(root / "input" / name for name in names), *native), Memo()
 
     def answer(**options: str) -> str:
         pairs = list(options.items())
