@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,13 +89,18 @@ def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | Non
     split = _split(finished, settings.window_ms)
     chosen = windows.choose(sorted({*by_window, *split}), at_ms, settings.window_ms, settings.windows)
     members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in chosen}
-    made = _windows(context, final, members, split, revisions)
+    made, values = _windows(context, final, members, split, revisions)
     most = max((int(window.count.max(initial=0)) for window in made), default=0)
     minimum = settings.minimum if most >= settings.minimum or most == 0 else most
     total = windows.aggregate(made, settings.window_ms, minimum, settings.allowed, final.topic)
+    same = (
+        tuple(values.revisions[window.index] for window in total.windows),
+        tuple(None if state is None else state.tobytes() for state in total.states),
+    )
+    total = dataclasses.replace(total, shared=context.memo.value("broker load window statistics", same, dict))
     context.check()
-    values = leader_values(total, final.size)
-    upstream_loads = replica_loads.as_upstream(final, values, settings.weights)
+    leader = leader_values(total, final.size)
+    upstream_loads = replica_loads.as_upstream(final, leader, settings.weights)
     upstream = Cluster(final, capacities, upstream_loads, cluster.sums(final, upstream_loads, True))
     kept = {window.index for window in total.windows}
     inside = [p for p, one in enumerate(rounds) if one.time_ms // settings.window_ms + 1 in kept]
@@ -107,7 +113,7 @@ def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | Non
         sampled,
         finished,
         total,
-        values,
+        leader,
         measured,
         upstream,
         minimum,
@@ -161,8 +167,8 @@ def _windows(
     members: Mapping[int, list[tuple[Samples, Ints | None]]],
     finished: Mapping[int, Finished],
     revisions: Mapping[Samples, tuple[int, int]],
-) -> list[Window]:
-    """Return the window of each index of ``members``; one more scrape makes one of them again."""
+) -> tuple[list[Window], Partials[int, dict[str, Any]]]:
+    """Return the window of each index of ``members``, and by index its values that the CPU weights do not change."""
     shared: Partials[int, dict[str, Any]] = context.memo.state("broker load window values", Partials)
     shared.update(
         {n: (final, finished.get(n), tuple(revisions[one][0] for one, _ in rounds)) for n, rounds in members.items()},
@@ -173,7 +179,7 @@ def _windows(
         {n: (shared.revisions[n], tuple(revisions[one][1] for one, _ in rounds)) for n, rounds in members.items()},
         lambda indices: {n: Window(n, final.size, members[n], finished.get(n), shared[n]) for n in indices},
     )
-    return list(partials.values())
+    return list(partials.values()), shared
 
 
 def _finished(given: pl.DataFrame, final: Topology, covered: set[int], window_ms: int) -> Finished | None:

@@ -144,7 +144,9 @@ class Aggregate:
     enough: bool
     offered: int
     window_ms: int
-    _statistics: dict[str, Floats] = field(default_factory=dict)
+    shared: dict[str, Floats] = field(default_factory=dict)
+    """Statistics that do not depend on the CPU weights."""
+    _cpu: dict[str, Floats] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -183,7 +185,7 @@ class Aggregate:
 
     def mean(self, name: str) -> Floats:
         """[P] mean over the windows, gaps counting as 0."""
-        return self._statistic("mean " + name, lambda: self._sum(name) / max(len(self.windows), 1))
+        return self._statistic("mean", name, lambda: self._sum(name) / max(len(self.windows), 1))
 
     def _sum(self, name: str) -> Floats:
         first = self.windows[0]
@@ -212,16 +214,17 @@ class Aggregate:
                 np.maximum(best, value, out=best)
             return best.astype(np.float64)
 
-        return self._statistic("max " + name, largest)
+        return self._statistic("max", name, largest)
 
     def latest(self, name: str) -> Floats:
         """[P] value in the newest window."""
-        return self._statistic("latest " + name, lambda: self._value(0, name).astype(np.float64))
+        return self._statistic("latest", name, lambda: self._value(0, name).astype(np.float64))
 
-    def _statistic(self, key: str, make: Callable[[], Floats]) -> Floats:
-        if key not in self._statistics:
-            self._statistics[key] = make()
-        return self._statistics[key]
+    def _statistic(self, kind: str, name: str, make: Callable[[], Floats]) -> Floats:
+        statistics = self._cpu if name == CPU else self.shared
+        if (key := f"{kind} {name}") not in statistics:
+            statistics[key] = make()
+        return statistics[key]
 
 
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:
