@@ -14,8 +14,9 @@ import polars as pl
 
 from engine.broker_load.cruise_control import load_model
 from engine.broker_load.model import history
-from engine.broker_load.parameters import Settings
-from engine.broker_load.tables import CAPACITY, INPUTS, METRICS, TOPOLOGY, raw_metrics
+from engine.broker_load.parameters import ModelSettings
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.inputs import CAPACITY, INPUTS, METRICS, TOPOLOGY
 from engine.broker_load.view import VIEW
 from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
@@ -101,7 +102,7 @@ def run() -> list[Line]:
     """Upstream's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
     lines = []
     small = inputs_of(synthetic(50, 10_000, 20))
-    settings = Settings()
+    settings = ModelSettings()
     compute(small, Memo())
     known = Context(now_ms=0)
     load_model.build(small, settings, known, None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.broker_load.cruise_control.cluster import RESOURCES, Cluster
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.model.topology import Flags
 from engine.broker_load.parameters import Thresholds
 

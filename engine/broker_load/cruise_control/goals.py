@@ -11,9 +11,9 @@ import numpy as np
 
 from engine.broker_load.cruise_control import balance
 from engine.broker_load.cruise_control.balance import MARGIN
-from engine.broker_load.cruise_control.cluster import Cluster
+from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.model.topology import Flags, Floats
-from engine.broker_load.parameters import MinLeaders, Thresholds
+from engine.broker_load.parameters import MinTopicLeaders, Thresholds
 
 DEAD_NOTE = "dead brokers or offline replicas make every goal count as violated: their replicas must move"
 
@@ -128,7 +128,7 @@ def _rack_spread(cluster: Cluster) -> tuple[bool | None, str, int]:
         False, "", 0)  # fmt: skip
 
 
-def _min_leaders(cluster: Cluster, wanted: MinLeaders) -> tuple[bool | None, str, int]:
+def _min_leaders(cluster: Cluster, wanted: MinTopicLeaders) -> tuple[bool | None, str, int]:
     if not wanted.topics:
         return False, "off: no topic is named", 0
     try:
@@ -176,7 +176,7 @@ def _too_many(cluster: Cluster, thresholds: Thresholds) -> tuple[bool | None, st
     return bool(bad.any()), _words(cluster, bad, counts, limit, "", "broker"), int(bad.sum())
 
 
-def verdicts(cluster: Cluster, thresholds: Thresholds, min_leaders: MinLeaders) -> list[Verdict]:
+def verdicts(cluster: Cluster, thresholds: Thresholds, min_leaders: MinTopicLeaders) -> list[Verdict]:
     """All 17 goals in upstream's order of priority."""
     replicas, leaders = cluster.sums.replicas.astype(np.float64), cluster.sums.leaders.astype(np.float64)
     core = " % of a core"

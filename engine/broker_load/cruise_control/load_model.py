@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,18 +10,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control import cluster, replica_loads
-from engine.broker_load.cruise_control.cluster import Cluster
-from engine.broker_load.cruise_control.replica_loads import LeaderValues, Measured
-from engine.broker_load.model import broker_capacity, history, samples, topology, windows
+from engine.broker_load.cruise_control import cluster_model, replica_loads
+from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.replica_loads import LeaderValues
+from engine.broker_load.model import broker_capacity, history, measured, samples, topology, windows
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import History
 from engine.broker_load.model.identity import Identity
+from engine.broker_load.model.measured import Measured
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.samples import Samples, SkipRules
 from engine.broker_load.model.topology import Floats, Ints, Topology
 from engine.broker_load.model.windows import Aggregate, Finished, Window
-from engine.broker_load.parameters import Settings, Weights
+from engine.broker_load.parameters import CpuWeights, ModelSettings
 from engine.broker_load.tables import raw_metrics
 from engine.incremental import Partials
 from engine.inputs import Inputs
@@ -44,7 +44,7 @@ class Model:
     aggregate: Aggregate
     values: LeaderValues
     measured: Measured
-    upstream: Cluster
+    cluster: Cluster
     minimum_used: int
     synthetic: bool
     at_ms: int | None
@@ -60,7 +60,7 @@ class Model:
         ]  # fmt: skip
 
 
-def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | None) -> Model | None:
+def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int | None) -> Model | None:
     """The model as upstream computes it, and what the corrected one needs. None without topology and samples."""
     found = history.gather(inputs, context, at_ms, settings.interval_ms)
     given = inputs.table("finished_samples")
@@ -100,11 +100,11 @@ def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | Non
     total = dataclasses.replace(total, shared=context.memo.value("broker load window statistics", same, dict))
     context.check()
     leader = leader_values(total, final.size)
-    upstream_loads = replica_loads.as_upstream(final, leader, settings.weights)
-    upstream = Cluster(final, capacities, upstream_loads, cluster.sums(final, upstream_loads, True))
+    loads = replica_loads.as_cruise_control(final, leader, settings.weights)
+    cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
     kept = {window.index for window in total.windows}
     inside = [p for p, one in enumerate(rounds) if one.time_ms // settings.window_ms + 1 in kept]
-    measured = _measured([rounds[p] for p in inside], [maps[p] for p in inside], final, capacities)
+    means = measured.measure([rounds[p] for p in inside], [maps[p] for p in inside], final, capacities.cores)
     return Model(
         found,
         final,
@@ -114,8 +114,8 @@ def build(inputs: Inputs, settings: Settings, context: Context, at_ms: int | Non
         finished,
         total,
         leader,
-        measured,
-        upstream,
+        means,
+        cluster,
         minimum,
         synthetic,
         at_ms,
@@ -140,18 +140,18 @@ def leader_values(total: Aggregate, size: int) -> LeaderValues:
 
 
 def _samples(
-    context: Context, rounds: tuple[Round, ...], final: Topology, cores: Floats, weights: Weights
+    context: Context, rounds: tuple[Round, ...], final: Topology, cores: Floats, weights: CpuWeights
 ) -> tuple[tuple[Samples, ...], Mapping[Samples, tuple[int, int]]]:
     """Return the samples of each round, and of each the revisions of its skip rules and of itself."""
-    of_topology = {one: history.broker_cores(one, final, cores) for one in dict.fromkeys(one.topology for one in rounds)}
+    of_topology = {
+        one: history.broker_cores(one, final, cores) for one in dict.fromkeys(one.topology for one in rounds)
+    }
     cores_of = {one.interval: of_topology[one.topology] for one in rounds}
     by_interval = {one.interval: one for one in rounds}
     keys = {one: values.tobytes() for one, values in of_topology.items()}
     stamps = {one.interval: (one, keys[one.topology]) for one in rounds}
     rules: Partials[int, SkipRules] = context.memo.state("broker load skip rules", Partials)
-    rules.update(
-        stamps, lambda intervals: {n: samples.skip_rules(by_interval[n], cores_of[n]) for n in intervals}
-    )
+    rules.update(stamps, lambda intervals: {n: samples.skip_rules(by_interval[n], cores_of[n]) for n in intervals})
     partials: Partials[int, Samples] = context.memo.state("broker load samples", Partials)
     partials.update(
         stamps,
@@ -231,48 +231,3 @@ def _without_topology(given: pl.DataFrame) -> History:
         pl.lit(None, pl.Boolean).alias("unclean"),
     )
     return History((), topology.build(rows, {}), Identity({}, {}, (), ()), {})
-
-
-def _measured(rounds: list[Round], maps: list[Ints | None], final: Topology, capacities: Capacities) -> Measured:
-    """What brokers measured, mean over ``rounds``; replica sizes from the newest round that has them."""
-    total = final.brokers
-    parts: dict[str, tuple[Floats, Ints]] = {
-        name: (np.zeros(total), np.zeros(total, np.int32)) for name in ("cpu", "in", "out")
-    }
-    for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology)):
-        run = list(members)
-        topology = run[0].topology
-        cores = history.broker_cores(topology, final, capacities.cores)
-        where = final.index_of(topology.ids)
-        cpu = samples.broker_cpus(run, cores)
-        with np.errstate(invalid="ignore", over="ignore"):
-            cpu = cpu * cores * 100.0
-        samples.pour(*parts["cpu"], where, cpu)
-        samples.pour(*parts["in"], where, np.array([one.reported[raw_metrics.REPL_IN] for one in run]))
-        samples.pour(*parts["out"], where, np.array([one.reported[raw_metrics.REPL_OUT] for one in run]))
-    means = {}
-    for name, (sums, counts) in parts.items():
-        means[name] = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    sizes: Floats | None = None
-    for one, place in zip(reversed(rounds), reversed(maps), strict=True):
-        mine = one.size if one.topology is final else _match_sizes(one, place, final)
-        sizes = mine if sizes is None else np.where(np.isnan(sizes), mine, sizes)
-        if not np.isnan(sizes[final.held]).any():
-            break
-    return Measured(means["cpu"], means["in"], means["out"], sizes)
-
-
-def _match_sizes(one: Round, where: Ints | None, final: Topology) -> Floats:
-    """Replica sizes of a round in the positions of the final topology."""
-    out = np.full(final.replicas.shape, np.nan)
-    old = one.topology
-    index = np.arange(old.size, dtype=np.int32) if where is None else where
-    rows = np.flatnonzero(index >= 0)
-    target = index[rows]
-    theirs = old.ids_of(old.replicas[rows])
-    mine = final.ids_of(final.replicas[target])
-    for column in range(mine.shape[1]):
-        for other in range(theirs.shape[1]):
-            same = (mine[:, column] == theirs[:, other]) & (mine[:, column] >= 0)
-            out[target[same], column] = one.size[rows[same], other]
-    return out

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control.cluster import Cluster
+from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model.topology import Floats, Topology
 from engine.broker_load.parameters import BrokerLoadParameters

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.broker_load import tables
 from engine.broker_load.model import identity, readings
 from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.loads import BROKERS
 from engine.inputs import Inputs
 
 _ORDER = (
@@ -61,7 +61,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
     )
     held = {broker: (size, count) for broker, size, count in sizes.iter_rows()}
     names = {broker: identity.bare(host) for host, found in ids.items() for broker in found}
-    out: dict[str, list[object]] = {name: [] for name in tables.BROKERS.schema}
+    out: dict[str, list[object]] = {name: [] for name in BROKERS.schema}
     for broker in sorted(rows["broker"].unique().to_list()):
         values = {}
         for name, topic in zip(_ORDER, raw_metrics.TOPIC, strict=False):
@@ -87,4 +87,4 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         }
         for name, column in out.items():
             column.append(row.get(name))
-    return tables.BROKERS.sorted(tables.BROKERS.frame(out))
+    return BROKERS.sorted(BROKERS.frame(out))

@@ -11,7 +11,8 @@ import polars as pl
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model import samples
 from engine.broker_load.model.topology import Longs
-from engine.broker_load.tables import LEDGER, SKIPPED, raw_metrics
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
 from engine.inputs import Inputs
 
 STALE_INTERVALS = 3
@@ -55,7 +56,7 @@ def skipped(model: Model) -> pl.DataFrame:
     )
 
 
-def build(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
+def ledger(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
     """Rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.cruise_control.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
+from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
-from engine.broker_load.parameters import Rules, Thresholds
+from engine.broker_load.parameters import ElectionRules, Thresholds
 
 _AT_ONCE = 256
 """Failures compared at once: matrices of that many rows stay small."""
@@ -50,7 +50,7 @@ class Aftermath:
     physical: Floats
 
 
-def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
+def elect(topology: Topology, failed: Flags, rules: ElectionRules) -> Election:
     """Run the election for every partition with a replica on a ``failed`` [B] broker."""
     replicas = topology.replicas
     hit = topology.spread(failed)
@@ -98,7 +98,7 @@ def physical_out(cluster: Cluster) -> Floats:
     return np.maximum(out, 0.0)
 
 
-def after(cluster: Cluster, failed: Flags, rules: Rules) -> Aftermath:
+def after(cluster: Cluster, failed: Flags, rules: ElectionRules) -> Aftermath:
     """Loads after ``failed`` [B] brokers die: leadership moves as upstream moves it (the failed broker keeps its row
     and its replicas, as followers; leaderless partitions stay where they were)."""
     topology, loads, total = cluster.topology, cluster.loads, cluster.sums
@@ -174,7 +174,7 @@ def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
 
 
 @dataclass(frozen=True, eq=False)
-class Singles:
+class SingleFailures:
     """Every single-broker failure at once. ``moved``, ``leaderless``, ``unclean``, ``under`` [B] counts by the broker
     that fails; ``cpu``, ``out``, ``into`` [B, B] CPU, network out and leader network in that survivors (columns) gain
     when a broker (row) fails; ``gained`` [B, B] leaders."""
@@ -188,7 +188,7 @@ class Singles:
     gained: Ints
 
 
-def singles(cluster: Cluster, rules: Rules) -> Singles:
+def singles(cluster: Cluster, rules: ElectionRules) -> SingleFailures:
     """One pass over the partitions answers all single-broker failures: a partition's next leader depends only on who
     leads it now."""
     topology = cluster.topology
@@ -215,7 +215,7 @@ def singles(cluster: Cluster, rules: Rules) -> Singles:
     size = across(topology.isr[rows])
     falls = (size >= need) & (size - 1 < need)
     touched = topology.isr[rows] & falls[:, None]
-    return Singles(
+    return SingleFailures(
         moved=np.bincount(leader[takes], minlength=brokers).astype(np.int32),
         leaderless=np.bincount(leader[~takes], minlength=brokers).astype(np.int32),
         unclean=np.bincount(leader[~clean & some], minlength=brokers).astype(np.int32),
@@ -260,7 +260,7 @@ def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thr
     return Headroom(worst, percent, breaches)
 
 
-def single_headroom(cluster: Cluster, found: Singles, thresholds: Thresholds) -> list[Headroom]:
+def single_headroom(cluster: Cluster, found: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
     """[B] headroom of every single-broker failure, many at once where there is one broker per host."""
     topology = cluster.topology
     if len(topology.hosts_index[0]) == topology.brokers:
@@ -277,7 +277,7 @@ def single_headroom(cluster: Cluster, found: Singles, thresholds: Thresholds) ->
     return out
 
 
-def _headroom_of_each(cluster: Cluster, found: Singles, thresholds: Thresholds) -> list[Headroom]:
+def _headroom_of_each(cluster: Cluster, found: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
     """The same as ``headroom`` for every failure, with one broker per host: rows of matrices [failed, survivor]."""
     topology = cluster.topology
     brokers, alive = topology.brokers, topology.alive
@@ -307,6 +307,21 @@ def _headroom_of_each(cluster: Cluster, found: Singles, thresholds: Thresholds) 
                         percent[start + row] = value
                         worst[start + row] = f"{resource} of broker {topology.ids[place]}"
     return [Headroom(*of) for of in zip(worst, percent, breaches.tolist(), strict=True)]
+
+
+def over_while_down(cluster: Cluster, resource: str, change: Floats, thresholds: Thresholds) -> Flags:
+    """Return flags [B, B]: the host of each survivor (columns) is over its capacity threshold while each broker (rows) is
+    down. ``change`` [B, B] is what the survivors gain."""
+    topology = cluster.topology
+    names, index = topology.hosts_index
+    member = np.zeros((topology.brokers, len(names)))
+    member[np.arange(topology.brokers), index] = 1.0
+    up = topology.alive & ~np.eye(topology.brokers, dtype=np.bool_)
+    load = np.where(up, np.maximum(cluster.sums.of(resource) + change, 0.0), 0.0) @ member
+    room = np.where(up, cluster.capacity(resource), 0.0) @ member
+    with np.errstate(invalid="ignore"):
+        over = load > thresholds.capacity(resource) * room
+    return np.asarray(over[:, index] & up)
 
 
 def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]]:

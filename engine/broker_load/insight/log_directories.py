@@ -10,7 +10,7 @@ import polars as pl
 
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.topology import Topology
-from engine.broker_load.tables import DIRECTORIES
+from engine.broker_load.tables.loads import DIRECTORIES
 from engine.inputs import Inputs
 
 _MB = 1024.0 * 1024.0

@@ -63,7 +63,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
     sources = _sources(by_broker, interval_ms)
     if until_ms is not None:
         before = _sources(by_broker.filter(pl.col("time_ms") <= until_ms), interval_ms)
-        sources |= {until_ms: source for moment, source in before.items() if moment > until_ms}
+        sources.update((until_ms, source) for moment, source in before.items() if moment > until_ms)
     at = _topologies(inputs, context, placements, [*sources, until_ms], brokers, heard)
     sizes = inputs.table("log_dir_sizes")
     size_stamp = inputs.stamp(sizes[FILE].unique().to_list())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +11,9 @@ import polars as pl
 
 from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Floats
-from engine.broker_load.parameters import Weights
-from engine.broker_load.tables import SAMPLES, raw_metrics
+from engine.broker_load.parameters import CpuWeights
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.loads import SAMPLES
 
 RULES = (
     "",
@@ -98,30 +97,7 @@ def broker_cpu(found: Round, cores: Floats) -> tuple[Floats, npt.NDArray[np.bool
     return cpu, found.has_cpu | process
 
 
-def broker_cpus(found: Sequence[Round], cores: Floats) -> Floats:
-    """[N, B] ``broker_cpu`` of N rounds of one topology; NaN where there is none."""
-    has = np.array([one.has_cpu for one in found])
-    process = np.array([one.process for one in found])
-    cpu = np.array([one.cpu for one in found])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(has, cpu, process / cores)
-
-
-def pour(sums: Floats, counts: npt.NDArray[Any], where: npt.NDArray[np.int32], values: Floats) -> None:
-    """Add the rows of ``values`` [N, B] to ``sums`` at ``where`` [B] and count them; NaN and a place of -1 are left out.
-
-    One row after the other, so that the sums are those of a loop to the last bit.
-    """
-    keep = where >= 0
-    at, values = where[keep], values[:, keep]
-    known = ~np.isnan(values)
-    rows = np.concatenate([sums[at][None], np.where(known, values, 0.0)])
-    with np.errstate(invalid="ignore", over="ignore"):
-        sums[at] = np.add.accumulate(rows, axis=0)[-1]
-    counts[at] += known.sum(axis=0)
-
-
-def sample(found: Round, cores: Floats, weights: Weights, rule: npt.NDArray[np.int8]) -> Samples:
+def sample(found: Round, cores: Floats, weights: CpuWeights, rule: npt.NDArray[np.int8]) -> Samples:
     """Apply the static CPU model to one round. ``cores`` [B], NaN unknown; ``rule`` [P] as ``skip_rules`` returns it."""
     leader = found.topology.groups[1]
     cpu_fraction, _ = broker_cpu(found, cores)

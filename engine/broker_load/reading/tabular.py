@@ -11,8 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.common import file_time
-from engine.broker_load.tables import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY, raw_metrics
+from engine.broker_load.reading.fields import file_time
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
 from engine.formats import parquet
 from engine.problems import Problem
 from engine.reading import Reading, Source

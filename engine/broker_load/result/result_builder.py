@@ -12,7 +12,7 @@ from engine.result import Finding, Headline
 
 
 @dataclass
-class Draft:
+class ResultBuilder:
     """Tables by name, and the other parts of a ``Result``, not yet frozen."""
 
     frames: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -22,9 +22,9 @@ class Draft:
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
-    def copy(self) -> Draft:
-        """Another one to add to; frames are shared, they never change."""
-        return Draft(
+    def copy(self) -> ResultBuilder:
+        """Return another builder to add to; frames are shared, as they never change."""
+        return ResultBuilder(
             dict(self.frames),
             dict(self.summary),
             list(self.headline),
@@ -32,3 +32,8 @@ class Draft:
             list(self.notes),
             list(self.problems),
         )
+
+
+def plural(count: object, noun: str) -> str:
+    """Return ``1 partition``, ``2 partitions``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

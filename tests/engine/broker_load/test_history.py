@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from engine.broker_load.model import rounds
-from engine.broker_load.tables import INPUTS, METRICS, raw_metrics
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.inputs import INPUTS, METRICS
 from engine.incremental import Memo
 from engine.inputs import FileInfo, Inputs
 from engine.live.store import Store
@@ -109,7 +110,9 @@ def test_one_more_scrape_builds_only_its_own_interval(
     compute(made.inputs(), memo=memo)
     build = rounds.build
     intervals: list[int] = []
-    monkeypatch.setattr(rounds, "build", lambda interval, *rest: (intervals.append(interval), build(interval, *rest))[1])
+    monkeypatch.setattr(
+        rounds, "build", lambda interval, *rest: (intervals.append(interval), build(interval, *rest))[1]
+    )
     for number in range(20, 28):
         time = T0 + number // 2 * MINUTE
         made.scrape(100 + number, BROKERS[number % 2], time)

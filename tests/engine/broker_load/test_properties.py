@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from engine.broker_load.cruise_control import goals, regression, replica_loads
-from engine.broker_load.cruise_control.cluster import RESOURCES, Cluster, sums
-from engine.broker_load.cruise_control.replica_loads import LeaderValues, Measured
-from engine.broker_load.insight import failover
+from engine.broker_load.cruise_control import goals, replica_loads
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster, sums
+from engine.broker_load.cruise_control.replica_loads import LeaderValues
+from engine.broker_load.insight import corrected_loads, failover, fitted_weights
 from engine.broker_load.model import broker_capacity, topology, windows
+from engine.broker_load.model.measured import Measured
 from engine.broker_load.model.topology import Broker
-from engine.broker_load.parameters import MinLeaders, Rules, Thresholds, Weights
+from engine.broker_load.parameters import CpuWeights, ElectionRules, MinTopicLeaders, Thresholds
 
 
 @st.composite
@@ -48,7 +49,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
              "log_dirs": [None], "doc": [""]}  # fmt: skip
     capacities = broker_capacity.resolve(pl.DataFrame(entry), made, True)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
-    loads = replica_loads.as_upstream(made, values, Weights())
+    loads = replica_loads.as_cruise_control(made, values, CpuWeights())
     return Cluster(made, capacities, loads, sums(made, loads))
 
 
@@ -65,7 +66,7 @@ def test_broker_sums_are_the_sums_of_replicas(cluster: Cluster) -> None:
 @settings(max_examples=60, deadline=None)
 @given(clusters(), st.booleans())
 def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unclean: bool) -> None:
-    rules = Rules(unclean, 2)
+    rules = ElectionRules(unclean, 2)
     every = failover.singles(cluster, rules)
     for down in range(cluster.topology.brokers):
         if not cluster.topology.alive[down]:
@@ -89,7 +90,7 @@ def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> Non
     """A clean new leader is alive and in sync (or eligible), and stands before every other such replica."""
     made = cluster.topology
     failed = np.array(data.draw(st.lists(st.booleans(), min_size=made.brokers, max_size=made.brokers)), np.bool_)
-    found = failover.elect(made, failed, Rules())
+    found = failover.elect(made, failed, ElectionRules())
     for place, row in enumerate(found.rows.tolist()):
         new = int(found.new[place])
         living = [
@@ -112,7 +113,7 @@ def test_loads_after_a_failure_add_up(cluster: Cluster) -> None:
     """Leadership moves keep the cluster's CPU and network out; physically, network out never grows."""
     failed = np.zeros(cluster.topology.brokers, np.bool_)
     failed[0] = True
-    found = failover.after(cluster, failed, Rules())
+    found = failover.after(cluster, failed, ElectionRules())
     assert found.sums.cpu.sum() == pytest.approx(cluster.sums.cpu.sum())
     assert found.sums.nw_out.sum() == pytest.approx(cluster.sums.nw_out.sum())
     assert found.physical.sum() <= found.physical_before.sum() + 1e-6
@@ -128,7 +129,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = replica_loads.corrected(made, values, Weights(), measured)
+    loads = corrected_loads.corrected(made, values, CpuWeights(), measured)
     total = sums(made, loads)
     working = np.zeros(made.brokers, np.bool_)
     active = loads.held & (loads.leads | ~made.offline_replicas)
@@ -139,7 +140,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_goals_are_decided_for_any_cluster(cluster: Cluster) -> None:
-    found = goals.verdicts(cluster, Thresholds(), MinLeaders("t0", 1))
+    found = goals.verdicts(cluster, Thresholds(), MinTopicLeaders("t0", 1))
     assert len(found) == 17
     assert all(isinstance(v.violated, bool) or v.violated is None for v in found)
     assert 0 <= goals.balancedness(found) <= 100
@@ -185,7 +186,7 @@ def test_headroom_of_all_failures_at_once_is_that_of_each(cluster: Cluster, cpu_
     limits = Thresholds(cpu_capacity=cpu_capacity, nw_out_capacity=0.05)
     apart = dataclasses.replace(cluster.topology, hosts=tuple(f"h{i}" for i in range(cluster.topology.brokers)))
     alone = dataclasses.replace(cluster, topology=apart)
-    found = failover.singles(alone, Rules())
+    found = failover.singles(alone, ElectionRules())
     every = failover.single_headroom(alone, found, limits)
     for down, got in enumerate(every):
         failed = np.zeros(apart.brokers, np.bool_)
@@ -215,7 +216,7 @@ def test_non_negative_fit_is_the_best_there_is(columns: int, rows: int, seed: in
     rng = np.random.default_rng(seed)
     design = rng.random((rows, columns))
     target = design @ rng.normal(0.0, 1.0, columns) + rng.normal(0.0, 0.3, rows)
-    assert regression._non_negative(design, target) == pytest.approx(nnls(design, target)[0], abs=1e-9)
+    assert fitted_weights.non_negative(design, target) == pytest.approx(nnls(design, target)[0], abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
@@ -227,8 +228,8 @@ def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cl
     values = LeaderValues(*(rng.gamma(2.0, 50.0, made.size) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = replica_loads.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
-    got = replica_loads.removed(made, loads, measured.cpu)
+    loads = corrected_loads.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
+    got = corrected_loads.removed(made, loads, measured.cpu)
     for row, column in np.argwhere(loads.held)[:20].tolist():
         broker = made.replicas[row, column]
         on = loads.held & (made.replicas == broker)

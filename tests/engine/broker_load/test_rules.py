@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from engine.broker_load.reading.scrape import instance
-from engine.broker_load.tables import INPUTS
+from engine.broker_load.reading.metric_scrape import instance
+from engine.broker_load.tables.inputs import INPUTS
 from engine.broker_load.view import VIEW
 from engine.incremental import Memo, Partials
 from engine.inputs import FILE

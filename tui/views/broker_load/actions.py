@@ -15,7 +15,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("broker-load.demote", ("i",), "Demote", "Take the leadership from the broker under the cursor, or give it back.",
            SCOPE, bar=24),
     Action("broker-load.plan", ("v",), "Apply plan", "Apply the reassignment found among the files, or drop it.", SCOPE),
-    Action("broker-load.weights", ("w",), "Weights", "Split CPU by the static weights a, b, c or by the fitted ones.", SCOPE,
+    Action("broker-load.weights", ("w",), "CpuWeights", "Split CPU by the static weights a, b, c or by the fitted ones.", SCOPE,
            bar=26),
     Action("broker-load.add", ("a",), "Add broker", "Add one broker of the typical capacity (bounds only).", SCOPE),
     Action("broker-load.page", ("y",), "Next table", "Rolling restart by CPU, network out or leaders; in the what-if: the next "

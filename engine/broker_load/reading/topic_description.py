@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.common import file_time, text_of
-from engine.broker_load.tables import TOPOLOGY
+from engine.broker_load.reading.fields import file_time, text_of
+from engine.broker_load.tables.inputs import TOPOLOGY
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table

@@ -12,7 +12,7 @@ import re
 import struct
 from typing import Any
 
-from engine.broker_load.tables import OBSERVATIONS, SAMPLES_IN
+from engine.broker_load.tables.inputs import OBSERVATIONS, SAMPLES_IN
 from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.problems import Problem
 from engine.reading import Reading, Source

@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from engine.broker_load.reading.common import integer, load_json, not_json, number, text_of
-from engine.broker_load.tables import CAPACITY
+from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of
+from engine.broker_load.tables.inputs import CAPACITY
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table

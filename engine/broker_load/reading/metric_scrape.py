@@ -14,8 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.common import file_time, name_time, strip_time
-from engine.broker_load.tables import METRICS, raw_metrics
+from engine.broker_load.reading.fields import file_time, name_time, strip_time
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.inputs import METRICS
 from engine.formats import prometheus
 from engine.problems import Problem
 from engine.reading import Reading, Source

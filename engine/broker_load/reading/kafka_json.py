@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.broker_load.reading.common import file_time, id_list, integer, load_json, text_of
-from engine.broker_load.tables import LOG_DIRS, PLANS, SIZES
+from engine.broker_load.reading.fields import file_time, id_list, integer, load_json, text_of
+from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table
