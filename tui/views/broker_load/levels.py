@@ -113,6 +113,18 @@ def broker_facts(row: dict[str, Any]) -> list[Fact]:
     return facts
 
 
+def group_facts(row: dict[str, Any], grouping: str) -> list[Fact]:
+    """Return what is known about one host or rack; ``grouping`` is ``hosts`` or ``racks``."""
+    note = "percentages of CPU add up, as in Cruise Control" if grouping == "hosts" else "of the live capacity"
+    return [
+        (str(row.get("host") or row.get("rack") or ""), "", "title"),
+        ("CPU", percent(row["cpu_pct"]), ""),
+        ("disk", percent(row["disk_pct"]), ""),
+        ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""),
+        ("note", note, "dim"),
+    ]
+
+
 class TopicLevel(Level):
     """One topic: its partitions."""
 
