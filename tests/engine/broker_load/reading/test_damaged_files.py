@@ -15,9 +15,8 @@ from engine.broker_load.view import VIEW
 from engine.reading import HEAD, Source
 from engine.view import NoInput
 from sample_data.broker_load.cluster import Simulation, put_documents, put_scrapes
-from tests.engine.broker_load.clusters import T0, Cluster
+from tests.engine.broker_load.clusters import T0, Cluster, simple
 from tests.engine.broker_load.inputs import compute, read
-from tests.engine.broker_load.test_rules import simple
 
 HOSTILE = b"\x1b[2J\x1b]0;x\x07\xe2\x80\xae\x00\xff\xfe"
 
