@@ -13,7 +13,7 @@ from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tal
 
 RESOURCES = ("CPU", "NW_IN", "NW_OUT", "DISK")
 HOST_RESOURCES = frozenset({"CPU", "NW_IN", "NW_OUT"})
-"""Resources that brokers on one host share: upstream compares the host's load with the host's capacity."""
+"""Resources that brokers on one host share: Cruise Control compares the host's load with the host's capacity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +36,14 @@ class BrokerSums:
         return np.maximum(self.nw_in - self.leader_nw_in, 0.0)
 
     def of(self, resource: str) -> Floats:
-        """Sum of one of RESOURCES, not below 0 (NaN stays)."""
+        """Return the sum of one of RESOURCES, not below 0 (NaN stays)."""
         value = {"CPU": self.cpu, "NW_IN": self.nw_in, "NW_OUT": self.nw_out, "DISK": self.disk}[resource]
         return np.maximum(value, 0.0)
 
 
 def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
-    """Add up ``loads`` per broker. ``single``: disk in single precision in order of topic and partition, as upstream's
-    sums are made, with the rounding that goes with it."""
+    """Add up ``loads`` per broker. ``single``: disk in single precision in order of topic and partition, as Cruise
+    Control's sums are made, with the rounding that goes with it."""
     held, leads = loads.held, loads.leads
     index, total = topology.replicas[held], topology.brokers
     leader = leads[held]
@@ -93,12 +93,12 @@ class Cluster:
 
     @cached_property
     def has_offline(self) -> bool:
-        """Whether a broker is dead or a replica offline: upstream then counts every goal as violated."""
+        """Whether a broker is dead or a replica offline: Cruise Control then counts every goal as violated."""
         topology = self.topology
         return bool((~topology.alive).any() or (topology.offline & topology.held).any())
 
     def capacity(self, resource: str) -> Floats:
-        """[B] capacity of one of RESOURCES; NaN unknown, 0 on dead brokers."""
+        """Return the capacity [B] of one of RESOURCES; NaN unknown, 0 on dead brokers."""
         capacities = self.capacities
         value = {"CPU": capacities.cpu, "NW_IN": capacities.nw_in, "NW_OUT": capacities.nw_out, "DISK": capacities.disk}
         return np.where(self.topology.alive, value[resource], 0.0)
@@ -109,28 +109,28 @@ class Cluster:
         return tally(index, value, len(names))[index]
 
     def load(self, resource: str) -> Floats:
-        """[B] load as upstream compares it: the host's for CPU and network, the broker's for disk."""
+        """Return the load [B] as Cruise Control compares it: the host's for CPU and network, the broker's for disk."""
         value = self.sums.of(resource)
         return self.by_host(value) if resource in HOST_RESOURCES else value
 
     def room(self, resource: str) -> Floats:
-        """[B] capacity as upstream compares it: the host's for CPU and network, the broker's for disk."""
+        """Return the capacity [B] as Cruise Control compares it: the host's for CPU and network, the broker's for disk."""
         value = self.capacity(resource)
         return self.by_host(value) if resource in HOST_RESOURCES else value
 
     def total(self, resource: str) -> float:
-        """Load of the cluster, offline replicas included."""
+        """Return the load of the cluster, offline replicas included."""
         if resource == "DISK":
             return max(self.sums.disk_total, 0.0)
         value = {"CPU": self.sums.cpu, "NW_IN": self.sums.nw_in, "NW_OUT": self.sums.nw_out}[resource]
         return float(np.maximum(value.sum(), 0.0))
 
     def total_capacity(self, resource: str) -> float:
-        """Capacity of the alive brokers."""
+        """Return the capacity of the alive brokers."""
         return float(self.capacity(resource)[self.topology.alive].sum())
 
     def utilisation(self, resource: str) -> float:
-        """Cluster load over capacity of the alive brokers; NaN where unknown."""
+        """Return cluster load over capacity of the alive brokers; NaN where unknown."""
         whole = self.total_capacity(resource)
         return self.total(resource) / whole if whole > 0 else float("nan")
 
@@ -146,17 +146,18 @@ class Cluster:
     @cached_property
     def model_topics(self) -> Flags:
         """[T] topics with at least one partition in the model."""
-        found = np.zeros(len(self.topology.topics), np.bool_)
-        found[self.topology.topic[self.topology.leader >= 0]] = True
-        return found
+        present = np.zeros(len(self.topology.topics), np.bool_)
+        present[self.topology.topic[self.topology.leader >= 0]] = True
+        return present
 
     def with_loads(self, topology: Topology, loads: Loads) -> Cluster:
-        """The same capacities under another placement or other loads."""
+        """Return the same capacities under another placement or other loads."""
         return replace(self, topology=topology, loads=loads, sums=sums(topology, loads))
 
 
 def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
-    """Upstream's cluster statistics: AVG, MAX, MIN, STD of each resource, potential network out and counts.
+    """Return Cruise Control's cluster statistics (``ClusterModelStats``): AVG, MAX, MIN, STD of each resource,
+    potential network out and counts.
 
     MAX and MIN are host values for CPU and network; STD is the deviation from a capacity-proportional share.
     """

@@ -1,4 +1,8 @@
-"""Cruise Control's goals as predicates of a load snapshot (sheet, section 8)."""
+"""Cruise Control's goals as predicates of a load snapshot.
+
+See "Goals" and "Balancedness score" in docs/models/broker-load.md. Source: package ``analyzer.goals`` and
+``KafkaCruiseControlUtils.balancednessCostByGoal``.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,12 @@ from engine.broker_load.model.topology import Flags, Floats
 from engine.broker_load.parameters import MinTopicLeaders, Thresholds
 
 DEAD_NOTE = "dead brokers or offline replicas make every goal count as violated: their replicas must move"
+"""Why every goal is violated while a replica is offline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One goal: upstream's name, whether it is hard, violated (None: cannot be decided), the worst offender in words
+    """One goal: Cruise Control's name, whether it is hard, violated (None: cannot be decided), the worst offender in words
     and how many there are."""
 
     goal: str
@@ -177,7 +182,7 @@ def _too_many(cluster: Cluster, thresholds: Thresholds) -> tuple[bool | None, st
 
 
 def verdicts(cluster: Cluster, thresholds: Thresholds, min_leaders: MinTopicLeaders) -> list[Verdict]:
-    """All 17 goals in upstream's order of priority."""
+    """Decide all 17 goals, in Cruise Control's order of priority."""
     replicas, leaders = cluster.sums.replicas.astype(np.float64), cluster.sums.leaders.astype(np.float64)
     core = " % of a core"
     each: list[tuple[str, bool, Callable[[], tuple[bool | None, str, int]]]] = [
@@ -199,26 +204,26 @@ def verdicts(cluster: Cluster, thresholds: Thresholds, min_leaders: MinTopicLead
         ("LeaderReplicaDistributionGoal", False, lambda: _counts(cluster, leaders, thresholds.leader_balance)),
         ("LeaderBytesInDistributionGoal", False, lambda: _leader_in(cluster, thresholds)),
     ]
-    found = []
+    decided = []
     for goal, hard, decide in each:
         violated, detail, count = decide()
         if cluster.has_offline:
             violated, detail = True, DEAD_NOTE + (f"; {detail}" if detail else "")
-        found.append(Verdict(goal, hard, violated, detail, count))
-    return found
+        decided.append(Verdict(goal, hard, violated, detail, count))
+    return decided
 
 
 NOT_DEFAULT = frozenset({"RackAwareDistributionGoal"})
-"""Goals that are no part of upstream's default list, by which the balancedness score is made."""
+"""Goals that are no part of Cruise Control's default list, by which the balancedness score is made."""
 
 
-def balancedness(found: list[Verdict], priority: float = 1.1, strictness: float = 1.5) -> float:
-    """Upstream's score: 100 minus the costs of violated goals, -1 is the caller's business (offline replicas).
+def balancedness(verdicts: list[Verdict], priority: float = 1.1, strictness: float = 1.5) -> float:
+    """Return Cruise Control's score: 100 minus the costs of violated goals (with offline replicas it is -1, see the caller).
 
     A goal costs ``priority`` to the power of its rank from the lowest priority, times ``strictness`` if hard; all
     costs together make 100.
     """
-    listed = [verdict for verdict in found if verdict.goal not in NOT_DEFAULT]
+    listed = [verdict for verdict in verdicts if verdict.goal not in NOT_DEFAULT]
     costs = [
         priority ** (len(listed) - 1 - rank) * (strictness if verdict.hard else 1.0)
         for rank, verdict in enumerate(listed)

@@ -1,4 +1,7 @@
-"""One computation of the model: inputs and parameters to a cluster, with everything the tables are made from."""
+"""The workload model: inputs and parameters to a cluster, with everything the tables are made from.
+
+Source: Cruise Control's ``LoadMonitor`` and ``MonitorUtils``. See docs/models/broker-load.md.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from engine.view import Context
 @dataclass(frozen=True, eq=False)
 class Model:
     """What was computed on the way: rounds and samples in order of time, windows, values, and the three clusters'
-    common ground. ``finished``: samples that came ready-made, by partition of the topology; ``minimum_used``: minimum
+    common ground. ``finished``: samples among the inputs, by partition of the topology; ``minimum_used``: minimum
     samples per window after the fall-back."""
 
     history: History
@@ -52,7 +55,7 @@ class Model:
 
     @property
     def used(self) -> list[int]:
-        """Places in ``rounds`` of those inside the kept windows."""
+        """Places in ``rounds`` of those inside the windows used."""
         kept = {window.index for window in self.aggregate.windows}
         return [
             place for place, one in enumerate(self.rounds)
@@ -61,22 +64,22 @@ class Model:
 
 
 def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int | None) -> Model | None:
-    """The model as upstream computes it, and what the corrected one needs. None without topology and samples."""
-    found = history.gather(inputs, context, at_ms, settings.interval_ms)
-    given = inputs.table("finished_samples")
+    """Return the model as Cruise Control computes it, and what the corrected one needs; None without topology and samples."""
+    past = history.gather(inputs, context, at_ms, settings.interval_ms)
+    samples_given = inputs.table("finished_samples")
     if at_ms is not None:
-        given = given.filter(pl.col("time_ms") <= at_ms)
+        samples_given = samples_given.filter(pl.col("time_ms") <= at_ms)
     synthetic = False
-    if found is None:
-        if not given.height:
+    if past is None:
+        if not samples_given.height:
             return None
-        found, synthetic = _without_topology(given), True
-    final = found.topology
+        past, synthetic = _without_topology(samples_given), True
+    final = past.topology
     entries = inputs.table("capacity")
-    cpus = {int(final.index_of([broker])[0]): count for broker, count in found.node_cpus.items()}
+    cpus = {int(final.index_of([broker])[0]): count for broker, count in past.node_cpus.items()}
     capacities = broker_capacity.resolve(entries, final, settings.estimation, cpus)
     # An interval in which no broker has a CPU reading and none a rate is the first scrape of running totals: no round.
-    rounds = tuple(one for one in found.rounds if one.live)
+    rounds = tuple(one for one in past.rounds if one.live)
     sampled, revisions = _samples(context, rounds, final, capacities.cores, settings.weights)
     context.check()
     # Few topologies serve many rounds.
@@ -85,7 +88,7 @@ def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int 
     by_window: dict[int, list[int]] = {}
     for place, one in enumerate(rounds):
         by_window.setdefault(one.time_ms // settings.window_ms + 1, []).append(place)
-    finished = _finished(given, final, set(by_window), settings.window_ms)
+    finished = _finished(samples_given, final, set(by_window), settings.window_ms)
     split = _split(finished, settings.window_ms)
     chosen = windows.choose(sorted({*by_window, *split}), at_ms, settings.window_ms, settings.windows)
     members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in chosen}
@@ -106,7 +109,7 @@ def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int 
     inside = [p for p, one in enumerate(rounds) if one.time_ms // settings.window_ms + 1 in kept]
     means = measured.measure([rounds[p] for p in inside], [maps[p] for p in inside], final, capacities.cores)
     return Model(
-        found,
+        past,
         final,
         capacities,
         rounds,
@@ -124,7 +127,7 @@ def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int 
 
 
 def leader_values(total: Aggregate, size: int) -> LeaderValues:
-    """Means over the windows (disk: newest window) per partition; CPU in % of a core."""
+    """Return means over the windows (disk: newest window) per partition; CPU in % of a core."""
     if not total.windows:
         zero = np.zeros(size)
         return LeaderValues(zero, zero, zero, zero, zero, zero, zero)
@@ -182,14 +185,14 @@ def _windows(
     return list(partials.values()), shared
 
 
-def _finished(given: pl.DataFrame, final: Topology, covered: set[int], window_ms: int) -> Finished | None:
+def _finished(rows_given: pl.DataFrame, final: Topology, covered: set[int], window_ms: int) -> Finished | None:
     """Finished samples of the topology's partitions in windows that no raw metrics cover, in arrival order."""
-    if not given.height:
+    if not rows_given.height:
         return None
     names = pl.DataFrame(
         {"topic": final.topic_names, "partition": final.partition, "p": np.arange(final.size, dtype=np.int32)}
     )
-    rows = given.join(names, on=["topic", "partition"], how="inner", maintain_order="left")
+    rows = rows_given.join(names, on=["topic", "partition"], how="inner", maintain_order="left")
     window = rows["time_ms"] // window_ms + 1
     if covered:
         rows = rows.filter(~window.is_in(pl.Series(sorted(covered)).implode()))
@@ -213,9 +216,11 @@ def _split(finished: Finished | None, window_ms: int) -> dict[int, Finished]:
     return out
 
 
-def _without_topology(given: pl.DataFrame) -> History:
+def _without_topology(rows_given: pl.DataFrame) -> History:
     """A stand-in where only finished samples are known: each partition with its leader as the only replica."""
-    last = given.group_by("topic", "partition").agg(pl.col("leader").drop_nulls().last()).sort("topic", "partition")
+    last = (
+        rows_given.group_by("topic", "partition").agg(pl.col("leader").drop_nulls().last()).sort("topic", "partition")
+    )
     none = pl.lit([], pl.List(pl.Int32))
     alone = pl.when(pl.col("leader").is_not_null()).then(pl.concat_list("leader")).otherwise(none)
     rows = last.select(

@@ -1,4 +1,7 @@
-"""Replica loads: as upstream (sheet, 4.3), corrected so that they add up to what was measured, or from fitted weights."""
+"""Replica loads as Cruise Control computes them.
+
+See "Replica loads" in docs/models/broker-load.md. Source: ``MonitorUtils``, ``ModelUtils`` and ``ModelParameters``.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class LeaderValues:
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """Load of every replica, [P, R]: ``cpu`` % of a core (may be negative or NaN, as upstream's), ``disk`` MB,
+    """Load of every replica, [P, R]: ``cpu`` % of a core (may be negative or NaN, as in Cruise Control), ``disk`` MB,
     ``nw_in``, ``nw_out`` KB/s; 0 where ``held`` says there is no replica in the model. ``leads`` [P, R];
     ``potential`` [P] the leader's network out. ``follower_in`` [P] what each follower fetches, KB/s, for simulations.
     ``demoted`` [P]: CPU the leader keeps when it becomes a follower."""
@@ -42,14 +45,14 @@ class Loads:
 
 
 def follower_share(weights: CpuWeights, nw_in: Floats, nw_out: Floats) -> Floats:
-    """Upstream's ratio of a follower's CPU to its leader's: c·in / (a·in + b·out), 0 without traffic."""
+    """Return the ratio of a follower's CPU to its leader's: c·in / (a·in + b·out), 0 without traffic."""
     with np.errstate(divide="ignore", invalid="ignore"):
         share = weights.c * nw_in / (weights.a * nw_in + weights.b * nw_out)
     return np.where((nw_in == 0) & (nw_out == 0), 0.0, share)
 
 
 def as_cruise_control(topology: Topology, values: LeaderValues, weights: CpuWeights) -> Loads:
-    """Loads as upstream's model has them, with its order quirk: followers listed before the leader do not see the
+    """Return loads as Cruise Control's model has them, with its order quirk: followers listed before the leader do not see the
     replication part of the leader's network out."""
     led = topology.leader >= 0
     held = topology.held & led[:, None]

@@ -27,26 +27,26 @@ SHARED = (
 
 def find(inputs: Inputs, ours: pl.DataFrame | None) -> list[Difference]:
     """Return all differences, sorted; ``ours`` are the model's rows of result table ``brokers``, None without loads."""
-    given, records = inputs.table("answer_brokers"), inputs.table("answer_partitions")
+    answers, records = inputs.table("answer_brokers"), inputs.table("answer_partitions")
     out: list[Difference] = []
-    if given.height:
-        shown = one_per_broker(given)
-        _rederive(given, out)
-        _hosts(given, inputs.table("answer_hosts"), out)
+    if answers.height:
+        shown = one_per_broker(answers)
+        _rederive(answers, out)
+        _hosts(answers, inputs.table("answer_hosts"), out)
         _directories(shown, directories(inputs, shown), out)
         if ours is not None:
             _against_model(shown, ours, out)
         if records.height:
-            _against_records(given, records, out)
+            _against_records(answers, records, out)
     return sorted(out)
 
 
-def one_per_broker(given: pl.DataFrame) -> pl.DataFrame:
+def one_per_broker(answers: pl.DataFrame) -> pl.DataFrame:
     """Return one row per broker: of ``load`` if there is one, else of the state before, else after optimisation; the last
     file read wins."""
     rank = pl.col("answer").replace_strict(_ORDER, default=9, return_dtype=pl.Int32)
     return (
-        given.with_row_index("_row")
+        answers.with_row_index("_row")
         .with_columns(rank.alias("_rank"))
         .sort("broker", "_rank", "_row", descending=[False, False, True])
         .unique("broker", keep="first", maintain_order=True)
@@ -62,21 +62,21 @@ def directories(inputs: Inputs, shown: pl.DataFrame) -> pl.DataFrame:
 def _compare(
     out: list[Difference],
     place: tuple[str, str, str],
-    given: float | None,
+    stated: float | None,
     derived: float | None,
     basis: str,
     absolute: float = _PRINTED,
 ) -> None:
     """Add a difference to ``out`` unless the numbers agree within ``absolute`` and the relative tolerance."""
-    if given is None or derived is None or (math.isnan(given) and math.isnan(derived)):
+    if stated is None or derived is None or (math.isnan(stated) and math.isnan(derived)):
         return
-    if not abs(given - derived) <= absolute + _RELATIVE * max(abs(given), abs(derived)):
-        out.append((*place, float(given), float(derived), basis))
+    if not abs(stated - derived) <= absolute + _RELATIVE * max(abs(stated), abs(derived)):
+        out.append((*place, float(stated), float(derived), basis))
 
 
-def _rederive(given: pl.DataFrame, out: list[Difference]) -> None:
+def _rederive(answers: pl.DataFrame, out: list[Difference]) -> None:
     """Percentages from loads and capacities; potential network out is never below network out."""
-    for row in given.iter_rows(named=True):
+    for row in answers.iter_rows(named=True):
         subject = f"broker {row['broker']}"
         if row["disk_cap_mb"] and row["disk_mb"] is not None and row["state"] != "DEAD":
             derived = 100.0 * row["disk_mb"] / row["disk_cap_mb"]
@@ -94,12 +94,12 @@ def _rederive(given: pl.DataFrame, out: list[Difference]) -> None:
             _compare(out, (row["answer"], subject, "leaders"), row["leaders"], row["replicas"], "at most the replicas")
 
 
-def _hosts(given: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> None:
+def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> None:
     """A host's numbers are the sums of its brokers', also of the CPU percentage."""
     for (file, answer, name), part in hosts.partition_by(
         ["file", "answer", "host"], as_dict=True, maintain_order=True
     ).items():
-        brokers = given.filter((pl.col("file") == file) & (pl.col("answer") == answer) & (pl.col("host") == name))
+        brokers = answers.filter((pl.col("file") == file) & (pl.col("answer") == answer) & (pl.col("host") == name))
         if not brokers.height:
             continue
         row = part.row(0, named=True)
@@ -118,9 +118,9 @@ def _hosts(given: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> N
                 _compare(out, (str(answer), f"host {name}", value), row[value], total, "sum of its brokers", slack)
 
 
-def _against_records(given: pl.DataFrame, records: pl.DataFrame, out: list[Difference]) -> None:
+def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Difference]) -> None:
     """Leader counts of ``load`` against a full ``partition_load``: only where the records cover all leaders."""
-    load = one_per_broker(given.filter(pl.col("answer") == "load"))
+    load = one_per_broker(answers.filter(pl.col("answer") == "load"))
     if not load.height or load["leaders"].null_count() or records.height < int(load["leaders"].sum()):
         return
     counts = records.unique(["topic", "partition"]).group_by("leader").agg(pl.len(), pl.col("nw_in").sum())

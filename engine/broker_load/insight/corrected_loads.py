@@ -16,7 +16,7 @@ from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 
 
 def corrected(topology: Topology, values: LeaderValues, weights: CpuWeights, measured: Measured) -> Loads:
-    """Loads that respect what each broker measures.
+    """Return loads that add up to what each broker measures. See "Corrected loads" in docs/models/broker-load.md.
 
     Each follower takes its leader's bytes in and each leader sends them to its followers, scaled so that a broker's
     replicas sum to the replication rates it reports. CPU is split by a·in + b·out + c·follower-in over *all* replicas
@@ -69,13 +69,13 @@ def fitted(
     cores: Floats,
     measured: Measured,
 ) -> Loads:
-    """Loads with CPU from a regression in % of a broker per KB/s: leader a·in + b·out, follower c·in, times cores."""
+    """Return loads with CPU from a regression in % of a broker per KB/s: leader a·in + b·out, follower c·in, times cores."""
     a, b, c = coefficients
     plain = corrected(topology, values, CpuWeights(), measured)
     per_core = np.nan_to_num(cores, nan=1.0)[np.where(plain.held, topology.replicas, 0)]
     leader = a * plain.nw_in + b * np.where(plain.leads, values.bytes_out[:, None], 0.0)
     cpu = np.where(plain.leads, leader, c * plain.nw_in) * per_core
-    kept = c * values.bytes_in * np.nan_to_num(cores, nan=1.0)[np.maximum(topology.leader, 0)]
+    as_follower = c * values.bytes_in * np.nan_to_num(cores, nan=1.0)[np.maximum(topology.leader, 0)]
     return Loads(
         cpu=np.where(plain.held, cpu, 0.0),
         disk=plain.disk,
@@ -85,7 +85,7 @@ def fitted(
         leads=plain.leads,
         potential=plain.potential,
         follower_in=plain.follower_in,
-        demoted=np.where(topology.leader >= 0, kept, 0.0),
+        demoted=np.where(topology.leader >= 0, as_follower, 0.0),
     )
 
 
@@ -116,7 +116,7 @@ def _scale(reported: Floats, expected: Floats) -> Floats:
 def _demoted(
     topology: Topology, leads: Flags, cpu: Floats, weights: CpuWeights, values: LeaderValues, out: Floats
 ) -> Floats:
-    """CPU a leader keeps as a follower: its own CPU times c·in / (a·in + b·out), at most all of it."""
+    """Return the CPU a leader keeps as a follower: its own CPU times c·in / (a·in + b·out), at most all of it."""
     own = across(np.where(leads, cpu, 0.0))
     return np.asarray(own * np.minimum(follower_share(weights, values.bytes_in, out), 1.0), np.float64)
 

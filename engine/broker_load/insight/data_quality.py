@@ -1,4 +1,7 @@
-"""The data-quality ledger: what was odd in the inputs, said once each, and every partition without a sample."""
+"""The data-quality ledger: what was odd in the inputs, once each, and every partition without a sample.
+
+See "Data quality" in docs/models/broker-load.md.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +22,23 @@ STALE_INTERVALS = 3
 """A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
 
 
-_LOOK = 3
-"""Newest rounds that are asked whether there are sizes at all."""
+_SIZED_ROUNDS = 3
+"""Newest rounds that are searched for any size."""
 
 
 def skipped(model: Model) -> pl.DataFrame:
-    """Partitions without a sample: in no round and not among the finished ones. The rule is the newest round's."""
+    """Return the partitions without a sample: in no round and not among the finished ones. The rule is the newest round's."""
     topology = model.topology
     has = np.zeros(topology.size, np.bool_)
     rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
-    seen = np.zeros(topology.size, np.bool_)
+    covered = np.zeros(topology.size, np.bool_)
     for taken, where in zip(reversed(model.samples), reversed(model.maps), strict=True):
         index = np.arange(topology.size) if where is None else where
         keep = index >= 0
         has[index[keep]] |= taken.rule[keep] == 0
-        fresh = index[keep & ~seen[index]] if len(index) else index
-        rule[fresh] = taken.rule[keep & ~seen[index]] if len(index) else 0
-        seen[index[keep]] = True
+        fresh = index[keep & ~covered[index]] if len(index) else index
+        rule[fresh] = taken.rule[keep & ~covered[index]] if len(index) else 0
+        covered[index[keep]] = True
         if has.all():
             break
     if model.finished is not None:
@@ -57,7 +60,7 @@ def skipped(model: Model) -> pl.DataFrame:
 
 
 def ledger(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
-    """Rows of the ledger in a fixed order: by kind and subject."""
+    """Return the rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
     shared_names = np.flatnonzero(np.bincount(topology.norm, minlength=len(topology.norm_names)) > 1)
@@ -92,7 +95,7 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
     rows.extend(
         ("unmatched-host", host, 1, "no broker is known by this host; its metrics are unused") for host in who.unmatched
     )
-    text = "several brokers are listed on this host and the scrape does not say which it is"
+    text = "several brokers are listed on this host and the scrape does not name its id"
     rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
     listed = inputs.table("broker_list")
     if listed.height:
@@ -151,7 +154,7 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
                     "nan-cpu",
                     subject,
                     int(nan[index]),
-                    "CPU reading is NaN; upstream's load answer cannot be printed as JSON",
+                    "CPU reading is NaN; Cruise Control's load answer cannot be printed as JSON",
                 )
             )
         if negative[index]:
@@ -194,7 +197,7 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
 
 
 def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
-    """What other files would add."""
+    """Return rows on files that would add something."""
     rows: list[tuple[str, str, int, str]] = []
 
     def note(what: str, adds: str) -> None:
@@ -211,11 +214,14 @@ def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
         note("a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own")
     elif table.height and not (
         # The rounds know of nearly all sizes; only where they have none are all rows looked through.
-        any(not np.isnan(one.size).all() for one in model.rounds[-_LOOK:])
+        any(not np.isnan(one.size).all() for one in model.rounds[-_SIZED_ROUNDS:])
         or inputs.table("log_dir_sizes").height
         or (table["metric"] == raw_metrics.SIZE).any()
     ):
-        note("sizes", "no partition sizes: upstream skips every partition; kafka-log-dirs --describe would add them")
+        note(
+            "sizes",
+            "no partition sizes: Cruise Control skips every partition; kafka-log-dirs --describe would add them",
+        )
     if not inputs.table("broker_list").height:
         note("brokers.csv", "would add racks and which broker is on which host")
     return rows

@@ -1,8 +1,8 @@
-"""Who takes over when brokers die, and what that does to the survivors (sheet, section 9).
+"""Failover: who takes over when brokers die, and what that does to the survivors.
 
 New leaders follow Kafka's own rule: the current one if it lives; else the first living in-sync replica in assignment
 order (none in sync and ELR known: the first living eligible one); else, only where unclean election is on, the first
-living replica; else nobody.
+living replica; else the partition is leaderless. See "Failover" in docs/models/broker-load.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Election:
 
 @dataclass(frozen=True, eq=False)
 class Aftermath:
-    """Broker sums after the failure as upstream's leadership move gives them, and network out as it physically is,
+    """Broker sums after the failure as Cruise Control's leadership move gives them, and network out as it physically is,
     before and after [B]."""
 
     failed: Flags
@@ -64,8 +64,8 @@ def elect(topology: Topology, failed: Flags, rules: ElectionRules) -> Election:
     clean = in_sync & living
     eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
     has_clean, has_any = any_of(eligible), any_of(living)
-    said = topology.unclean[rows]
-    allowed = np.where(said >= 0, said == 1, rules.unclean)
+    topic_unclean = topology.unclean[rows]
+    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, rules.unclean)
     unclean = ~keeps & ~has_clean & has_any
     position = np.where(has_clean, first_of(eligible), first_of(living))
     chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
@@ -87,7 +87,7 @@ def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) 
 
 
 def physical_out(cluster: Cluster) -> Floats:
-    """[B] network out without what dead or offline followers would fetch."""
+    """Return network out [B] without what dead or offline followers would fetch."""
     topology = cluster.topology
     off = topology.offline_replicas & topology.held
     rows = np.flatnonzero(any_of(off) & (topology.leader >= 0))
@@ -99,7 +99,7 @@ def physical_out(cluster: Cluster) -> Floats:
 
 
 def after(cluster: Cluster, failed: Flags, rules: ElectionRules) -> Aftermath:
-    """Loads after ``failed`` [B] brokers die: leadership moves as upstream moves it (the failed broker keeps its row
+    """Return loads after ``failed`` [B] brokers die: leadership moves as Cruise Control moves it (the failed broker keeps its row
     and its replicas, as followers; leaderless partitions stay where they were)."""
     topology, loads, total = cluster.topology, cluster.loads, cluster.sums
     election = elect(topology, failed, rules)
@@ -109,7 +109,7 @@ def after(cluster: Cluster, failed: Flags, rules: ElectionRules) -> Aftermath:
     rows, old, new = election.rows[pick], election.old[pick], election.new[pick]
     moved = _moved(cluster, rows)
     sums = _shift(total, brokers, old, new, moved)
-    # Physically: nobody fetches for a dead replica, and a dead broker sends nothing.
+    # Physically: no follower fetches for a dead replica, and a dead broker sends nothing.
     dead = failed | ~topology.alive
     led = topology.leader[election.rows] >= 0
     rows, old, new = election.rows[led], topology.leader[election.rows[led]], election.new[led]
@@ -123,7 +123,7 @@ def after(cluster: Cluster, failed: Flags, rules: ElectionRules) -> Aftermath:
 
 
 def _moved(cluster: Cluster, rows: Longs) -> tuple[Floats, Floats, Floats]:
-    """CPU, network out and leader network in that move with the leadership of ``rows``."""
+    """Return CPU, network out and leader network in that move with the leadership of ``rows``."""
     loads = cluster.loads
     lead = loads.leads[rows]
     cpu = across(np.where(lead, loads.cpu[rows], 0.0)) - loads.demoted[rows]
@@ -158,7 +158,7 @@ def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[F
 
 
 def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
-    """Upstream's demotion: leadership goes to the first living, online replica that is not demoted, in list order.
+    """Demote brokers as Cruise Control does: the first living, online replica in list order that is not demoted leads.
 
     Returns the partitions that move, their new leader and the broker sums afterwards; partitions without another
     replica stay.
@@ -189,8 +189,7 @@ class SingleFailures:
 
 
 def singles(cluster: Cluster, rules: ElectionRules) -> SingleFailures:
-    """One pass over the partitions answers all single-broker failures: a partition's next leader depends only on who
-    leads it now."""
+    """Return the outcome of every single-broker failure in one pass: a partition's next leader depends only on its leader."""
     topology = cluster.topology
     brokers = topology.brokers
     rows = np.flatnonzero(topology.leader >= 0)
@@ -199,8 +198,8 @@ def singles(cluster: Cluster, rules: ElectionRules) -> SingleFailures:
     in_sync = topology.isr[rows] & (here != leader[:, None])
     eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
     clean, some = any_of(eligible), any_of(living)
-    said = topology.unclean[rows]
-    allowed = np.where(said >= 0, said == 1, rules.unclean)
+    topic_unclean = topology.unclean[rows]
+    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, rules.unclean)
     takes = clean | (some & allowed)
     position = np.where(clean, first_of(eligible), first_of(living))
     new = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
@@ -260,24 +259,24 @@ def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thr
     return Headroom(worst, percent, breaches)
 
 
-def single_headroom(cluster: Cluster, found: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
-    """[B] headroom of every single-broker failure, many at once where there is one broker per host."""
+def single_headroom(cluster: Cluster, failures: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
+    """Return the headroom [B] of every single-broker failure, many at once where there is one broker per host."""
     topology = cluster.topology
     if len(topology.hosts_index[0]) == topology.brokers:
-        return _headroom_of_each(cluster, found, thresholds)
+        return _headroom_of_each(cluster, failures, thresholds)
     out = []
     base = {name: cluster.sums.of(name) for name in RESOURCES}
     for down in range(topology.brokers):
         failed = np.zeros(topology.brokers, np.bool_)
         failed[down] = True
         sums = dict(base)
-        sums["CPU"] = np.maximum(base["CPU"] + found.cpu[down], 0.0)
-        sums["NW_OUT"] = base["NW_OUT"] + found.out[down]
+        sums["CPU"] = np.maximum(base["CPU"] + failures.cpu[down], 0.0)
+        sums["NW_OUT"] = base["NW_OUT"] + failures.out[down]
         out.append(headroom(cluster, failed, sums, thresholds))
     return out
 
 
-def _headroom_of_each(cluster: Cluster, found: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
+def _headroom_of_each(cluster: Cluster, failures: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
     """The same as ``headroom`` for every failure, with one broker per host: rows of matrices [failed, survivor]."""
     topology = cluster.topology
     brokers, alive = topology.brokers, topology.alive
@@ -292,9 +291,9 @@ def _headroom_of_each(cluster: Cluster, found: SingleFailures, thresholds: Thres
                 down = np.arange(start, min(start + _AT_ONCE, brokers))
                 load = np.broadcast_to(was, (len(down), brokers))
                 if resource == "CPU":
-                    load = np.maximum(was + found.cpu[down], 0.0)
+                    load = np.maximum(was + failures.cpu[down], 0.0)
                 elif resource == "NW_OUT":
-                    load = was + found.out[down]
+                    load = was + failures.out[down]
                 room = np.where(alive & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
                 room[np.arange(len(down)), down] = np.nan
                 over = fine & (load > limit * capacity)
@@ -325,7 +324,7 @@ def over_while_down(cluster: Cluster, resource: str, change: Floats, thresholds:
 
 
 def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]]:
-    """[B] brokers named by ``words``: ids, ``rack:NAME`` or ``host:NAME``; and words that name none.
+    """Return flags [B] of brokers named by ``words``: ids, ``rack:NAME`` or ``host:NAME``; and words that name none.
 
     A rack or host is found by its full name, else by the part after its last ``-``, ``_``, ``.`` or ``/``.
     """

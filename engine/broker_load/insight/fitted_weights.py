@@ -189,5 +189,5 @@ def _verdict(
 
 def predict(observations: Observations, coefficients: tuple[float | None, float | None, float | None]) -> Floats:
     """Return the CPU [N] in percent that the coefficients predict (a missing one counts 0)."""
-    known = np.array([0.0 if value is None or math.isnan(value) else value for value in coefficients])
-    return np.asarray(observations.design() @ known / observations.relative, np.float64)
+    weights = np.array([0.0 if value is None or math.isnan(value) else value for value in coefficients])
+    return np.asarray(observations.design() @ weights / observations.relative, np.float64)

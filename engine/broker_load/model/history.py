@@ -34,17 +34,17 @@ class History:
 
 def known_brokers(listed: pl.DataFrame, answers: pl.DataFrame, hosts: dict[int, str]) -> dict[int, Broker]:
     """Return brokers by id from broker lists or, where there is none, from load answers and the ``hosts`` scraped."""
-    known: dict[int, Broker] = {}
+    brokers: dict[int, Broker] = {}
     for row in listed.iter_rows(named=True):
-        known[row["broker"]] = Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
-    if known:
-        return known
+        brokers[row["broker"]] = Broker(row["host"] or "", row["rack"] or "", bool(row["alive"]), True)
+    if brokers:
+        return brokers
     for row in answers.iter_rows(named=True):
         if row["host"] and row["broker"] is not None:
-            known[row["broker"]] = Broker(row["host"], row["rack"] or "", row["state"] != "DEAD", False)
+            brokers[row["broker"]] = Broker(row["host"], row["rack"] or "", row["state"] != "DEAD", False)
     for broker, host in sorted(hosts.items()):
-        known.setdefault(broker, Broker(host, "", True, False))
-    return known
+        brokers.setdefault(broker, Broker(host, "", True, False))
+    return brokers
 
 
 def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: int) -> History | None:

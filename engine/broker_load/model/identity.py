@@ -1,4 +1,7 @@
-"""Which broker a scrape belongs to: files know hosts, the model knows ids."""
+"""Which broker a scrape belongs to: scrapes name hosts, the model needs ids.
+
+See "Which scrape belongs to which broker" in docs/models/broker-load.md.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def bare(host: str) -> str:
 class Identity:
     """``ids``: brokers of each scraped instance (a machine with several brokers has several for its node_exporter);
     ``guessed``: how, for those that no list names; ``unmatched``: instances without a broker; ``doubled``: hosts that
-    several listed brokers share and whose scrape cannot be told apart."""
+    several listed brokers share and whose scrape names no id."""
 
     ids: Mapping[str, tuple[int, ...]]
     guessed: Mapping[str, str]
@@ -111,17 +114,17 @@ def _by_partitions(sizes: pl.DataFrame, topology: pl.DataFrame) -> dict[str, int
         .explode("id", empty_as_null=False)
         .unique(maintain_order=True)
     )
-    seen = sizes.select("host", norm, "partition").unique(maintain_order=True)
-    both = seen.join(held, on=["topic", "partition"], how="inner").group_by("host", "id").len("both")
+    reported = sizes.select("host", norm, "partition").unique(maintain_order=True)
+    both = reported.join(held, on=["topic", "partition"], how="inner").group_by("host", "id").len("both")
     union = (
-        both.join(seen.group_by("host").len("seen"), on="host")
+        both.join(reported.group_by("host").len("seen"), on="host")
         .join(held.group_by("id").len("held"), on="id")
         .with_columns((pl.col("both") / (pl.col("seen") + pl.col("held") - pl.col("both"))).alias("fit"))
         .sort(["host", "fit", "id"], descending=[False, True, False])
     )
-    found: dict[str, int] = {}
+    matches: dict[str, int] = {}
     for (host,), part in union.partition_by("host", as_dict=True, maintain_order=True).items():
         best = part["fit"].to_list()
         if best[0] >= 0.5 and (len(best) == 1 or best[1] < best[0]):
-            found[str(host)] = int(part["id"][0])
-    return found
+            matches[str(host)] = int(part["id"][0])
+    return matches

@@ -87,11 +87,11 @@ def _pour(sums: Floats, counts: npt.NDArray[np.integer] | Floats, where: npt.NDA
     """
     keep = where >= 0
     at, values = where[keep], values[:, keep]
-    known: Flags = ~np.isnan(values)
-    rows = np.concatenate([sums[at][None], np.where(known, values, 0.0)])
+    measured: Flags = ~np.isnan(values)
+    rows = np.concatenate([sums[at][None], np.where(measured, values, 0.0)])
     with np.errstate(invalid="ignore", over="ignore"):
         sums[at] = np.add.accumulate(rows, axis=0)[-1]
-    counts[at] += known.sum(axis=0)
+    counts[at] += measured.sum(axis=0)
 
 
 def _means(sums: Floats, counts: npt.NDArray[np.integer] | Floats) -> Floats:

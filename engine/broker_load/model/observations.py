@@ -51,12 +51,12 @@ class Observations:
         return self.cpu * self.relative
 
 
-def read(given: pl.DataFrame, at_ms: int | None) -> Observations:
+def read(rows: pl.DataFrame, at_ms: int | None) -> Observations:
     """Return the rows of input table ``observations`` up to ``at_ms``."""
     if at_ms is not None:
-        given = given.filter(pl.col("time_ms").is_null() | (pl.col("time_ms") <= at_ms))
-    cpu, into, out, fetched = (given[name].to_numpy() for name in ("cpu", "bytes_in", "bytes_out", "follower_in"))
-    return Observations(cpu, into, out, fetched, np.ones(given.height))
+        rows = rows.filter(pl.col("time_ms").is_null() | (pl.col("time_ms") <= at_ms))
+    cpu, into, out, fetched = (rows[name].to_numpy() for name in ("cpu", "bytes_in", "bytes_out", "follower_in"))
+    return Observations(cpu, into, out, fetched, np.ones(rows.height))
 
 
 def observe(rounds: Sequence[Round], final: Topology, cores: Floats, context: Context) -> Observations:

@@ -1,4 +1,8 @@
-"""Windows: samples to one value per partition, metric and window, extrapolated as upstream does (sheet, 4.1)."""
+"""Windows: samples to one value per partition, metric and window, extrapolated as in Cruise Control.
+
+See "Windows", "Extrapolation" and "Valid partitions" in docs/models/broker-load.md. Source: ``RawMetricValues`` and
+``MetricSampleAggregator``.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,14 @@ from engine.broker_load.tables.raw_metrics import SAMPLE
 Singles = npt.NDArray[np.float32]
 
 EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT", "NO_VALID_EXTRAPOLATION")
-"""Upstream's names; the position is the code used in arrays."""
+"""Cruise Control's names (enum ``Extrapolation``); the position is the code used in arrays."""
 
 NONE, AVAILABLE, ADJACENT, FORCED, INVALID = range(5)
 LATEST = "disk_usage"
 """The metric of which the newest sample counts, not the mean."""
 CPU = "cpu_usage"
 TINY = float(np.float32(1.401298464324817e-45))
-"""Java's Float.MIN_VALUE: what upstream's maximum of an all-zero series starts from."""
+"""Java's Float.MIN_VALUE: what Cruise Control's maximum of an all-zero series starts from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +69,7 @@ class Window:
         return counts
 
     def value(self, name: str) -> Singles:
-        """[P] mean of the metric over the samples (0 without any); for the disk the sample that arrived last."""
+        """Return the mean [P] of the metric over the samples (0 without any); for the disk the sample that arrived last."""
         values: dict[str, Singles] = self._cpu if name == CPU else self.shared
         if name not in values:
             values[name] = self._latest() if name == LATEST else self._mean(name)
@@ -86,7 +90,7 @@ class Window:
         return bool(self.shared["uniform"])
 
     def by_group(self, name: str) -> Singles:
-        """[G] mean of the metric; only where ``uniform``, and not for the disk."""
+        """Return the mean [G] of the metric; only where ``uniform``, and not for the disk."""
         total = sum((samples.group_value(name) for samples, _ in self.rounds), np.zeros(1))
         return (np.asarray(total) / len(self.rounds)).astype(np.float32)
 
@@ -130,10 +134,10 @@ def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], where: Ints | None)
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """The kept windows, newest first, with the extrapolation code of every partition in each.
+    """The windows used, newest first, with the extrapolation code of every partition in each.
 
     ``states``: per window [P] codes of EXTRAPOLATIONS, or None where all are NONE. ``valid`` [P]: no window invalid
-    and not too many extrapolated. ``enough``: upstream would find enough valid windows. ``offered``: windows there
+    and not too many extrapolated. ``enough``: Cruise Control would find enough valid windows. ``offered``: windows there
     were before any was given up.
     """
 
@@ -154,11 +158,11 @@ class Aggregate:
         return len(self.valid)
 
     def ends_ms(self) -> list[int]:
-        """End of each window, newest first, epoch ms."""
+        """Return the end of each window, newest first, epoch ms."""
         return [window.index * self.window_ms for window in self.windows]
 
     def series(self, name: str) -> list[Singles]:
-        """Per window [P] the value of a metric after extrapolation."""
+        """Return per window the value [P] of a metric after extrapolation."""
         return [self._value(place, name) for place in range(len(self.windows))]
 
     def _value(self, place: int, name: str) -> Singles:
@@ -184,7 +188,7 @@ class Aggregate:
         return value
 
     def mean(self, name: str) -> Floats:
-        """[P] mean over the windows, gaps counting as 0."""
+        """Return the mean [P] over the windows, gaps counting as 0."""
         return self._statistic("mean", name, lambda: self._sum(name) / max(len(self.windows), 1))
 
     def _sum(self, name: str) -> Floats:
@@ -206,7 +210,7 @@ class Aggregate:
         return total
 
     def maximum(self, name: str) -> Floats:
-        """[P] maximum over the windows, as upstream: never below the smallest positive float."""
+        """Return the maximum [P] over the windows, as in Cruise Control never below the smallest positive float."""
 
         def largest() -> Floats:
             best = np.full(self.size, np.float32(TINY))
@@ -217,7 +221,7 @@ class Aggregate:
         return self._statistic("max", name, largest)
 
     def latest(self, name: str) -> Floats:
-        """[P] value in the newest window."""
+        """Return the value [P] in the newest window."""
         return self._statistic("latest", name, lambda: self._value(0, name).astype(np.float64))
 
     def _statistic(self, kind: str, name: str, make: Callable[[], Floats]) -> Floats:
@@ -228,10 +232,10 @@ class Aggregate:
 
 
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:
-    """Indices of the windows to use, newest first, of those that hold samples.
+    """Return the indices of the windows to use, newest first, of those that hold samples.
 
     The newest is open and left out, unless it is the only one or ``at_ms`` is at or past its end. Windows in between
-    without any sample belong to the range, as upstream counts windows by time.
+    without any sample belong to the range, as Cruise Control counts windows by time.
     """
     if not indices:
         return []
@@ -250,7 +254,7 @@ def aggregate(
     topic: Ints,
     ratio: float = 0.0,
 ) -> Aggregate:
-    """Extrapolate ``windows`` (newest first) and keep them newest first while enough partitions stay valid.
+    """Extrapolate ``windows`` (newest first) and use them, newest first, while enough partitions stay valid.
 
     ``minimum`` samples a full window needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule
     that at least one whole topic must stay valid; ``ratio`` of valid partitions asked for.
@@ -274,7 +278,7 @@ def aggregate(
         states.append(state)
     bad = np.zeros(size, np.bool_)
     stretched = np.zeros(size, np.int32)
-    kept, enough = 0, False
+    used, enough = 0, False
     topics = int(topic.max(initial=-1)) + 1
     members = np.bincount(topic, minlength=topics)
     for found in states:
@@ -286,21 +290,21 @@ def aggregate(
         whole = np.bincount(topic[valid], minlength=topics)
         if not (valid.sum() >= ratio * size and (whole[members > 0] == members[members > 0]).any()):
             break
-        bad, stretched, kept, enough = now_bad, now_stretched, kept + 1, True
-    if not kept:
-        # Upstream would refuse; the newest window is shown anyway, and said to be so.
-        kept = min(1, len(windows))
-        for found in states[:kept]:
+        bad, stretched, used, enough = now_bad, now_stretched, used + 1, True
+    if not used:
+        # Cruise Control would refuse; the newest window is shown anyway, with a note.
+        used = min(1, len(windows))
+        for found in states[:used]:
             if found is not None:
                 bad, stretched = found == INVALID, ((found > NONE) & (found < INVALID)).astype(np.int32)
-    edge = states[:kept]
-    if kept and kept < len(windows) and (last := edge[-1]) is not None and (last == ADJACENT).any():
+    edge = states[:used]
+    if used and used < len(windows) and (last := edge[-1]) is not None and (last == ADJACENT).any():
         # The oldest kept window lost its neighbour: extrapolate again without the windows given up.
-        return aggregate(windows[:kept], window_ms, minimum, allowed, topic, ratio)
+        return aggregate(windows[:used], window_ms, minimum, allowed, topic, ratio)
     return Aggregate(
-        tuple(windows[:kept]),
+        tuple(windows[:used]),
         tuple(edge),
-        ~bad & (stretched <= allowed) if kept else np.zeros(size, np.bool_),
+        ~bad & (stretched <= allowed) if used else np.zeros(size, np.bool_),
         minimum,
         enough,
         len(windows),

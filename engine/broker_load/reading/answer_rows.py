@@ -100,18 +100,21 @@ class AnswerRows:
                     row[ours] = value
         self.add(ANSWER_HOSTS if is_host else ANSWER_BROKERS, row)
         if not is_host:
-            for folder, found in as_map(item.get("DiskState")).items():
-                self.directory(answer, row["broker"], folder, found)
+            for folder, content in as_map(item.get("DiskState")).items():
+                self.directory(answer, row["broker"], folder, content)
         return None
 
-    def directory(self, answer: str, broker: int, folder: str, found: Any) -> None:
+    def directory(self, answer: str, broker: int, folder: str, content: Any) -> None:
         """One log directory of a broker: its load, or the word that says it is dead."""
         row: dict[str, Any] = {"answer": answer, "broker": broker, "log_dir": clean(folder)}
-        if isinstance(found, str):
-            row["error"] = clean(found)
-        elif isinstance(found, dict):
-            row |= {"disk_mb": number(found.get("DiskMB")), "disk_pct": number(found.get("DiskPct"))}
-            row |= {"leaders": integer(found.get("NumLeaderReplicas")), "replicas": integer(found.get("NumReplicas"))}
+        if isinstance(content, str):
+            row["error"] = clean(content)
+        elif isinstance(content, dict):
+            row |= {"disk_mb": number(content.get("DiskMB")), "disk_pct": number(content.get("DiskPct"))}
+            row |= {
+                "leaders": integer(content.get("NumLeaderReplicas")),
+                "replicas": integer(content.get("NumReplicas")),
+            }
             if row["disk_mb"] is None:
                 return self.wrong()
         else:

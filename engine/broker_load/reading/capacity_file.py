@@ -28,7 +28,7 @@ class CapacityFile:
         return head.lstrip()[:1] == b"{" and b'"brokerCapacities"' in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One capacity file to rows of ``capacity``; an entry that upstream would refuse is a problem."""
+        """Read one capacity file to rows of ``capacity``; an entry that Cruise Control would refuse is a problem."""
         try:
             content = load_json(text_of(data))
         except ValueError as error:
@@ -53,30 +53,30 @@ class CapacityFile:
             for name, value in row.items():
                 rows[name].append(value)
         if 0 < with_cores < len(rows["broker"]):
-            reason = "num.cores must be given for all brokers or for none; upstream refuses this file"
+            reason = "num.cores must be given for all brokers or for none; Cruise Control refuses this file"
             problems.append(Problem.at(source.path, "mixed-cores", reason))
         return Reading(rows={"capacity": rows}, problems=problems, consumed=len(data))
 
 
 def _amount(value: Any, what: str) -> float:
-    found = number(value)
-    if found is None or not math.isfinite(found) or found < 0:
+    amount = number(value)
+    if amount is None or not math.isfinite(amount) or amount < 0:
         raise ValueError(f"{what} is not a number: {value!r}"[:200])
-    return found
+    return amount
 
 
 def _entry(entry: Any) -> dict[str, Any]:
-    """One entry as a row. Raises ValueError saying what is wrong with it."""
+    """Return one entry as a row. Raises ValueError saying what is wrong with it."""
     if not isinstance(entry, dict) or not isinstance(entry.get("capacity"), dict):
         raise ValueError("no capacity")
     broker = integer(entry.get("brokerId"), low=-1)
     if broker is None:
         raise ValueError(f"brokerId {entry.get('brokerId')!r} is not a broker id"[:200])
-    given = entry["capacity"]
-    missing = [name for name in ("DISK", "CPU", "NW_IN", "NW_OUT") if name not in given]
+    capacity = entry["capacity"]
+    missing = [name for name in ("DISK", "CPU", "NW_IN", "NW_OUT") if name not in capacity]
     if missing:
         raise ValueError(f"broker {broker} lacks {', '.join(missing)}")
-    disk, dirs = given["DISK"], None
+    disk, dirs = capacity["DISK"], None
     if isinstance(disk, dict):
         amounts = {clean(str(path)): _amount(mb, f"DISK {path}") for path, mb in disk.items()}
         relative = [path for path in amounts if not path.startswith("/")]
@@ -85,7 +85,7 @@ def _entry(entry: Any) -> dict[str, Any]:
         dirs, total = json.dumps(amounts), sum(amounts.values())
     else:
         total = _amount(disk, "DISK")
-    cpu, cores, has_cores = given["CPU"], 1.0, False
+    cpu, cores, has_cores = capacity["CPU"], 1.0, False
     if isinstance(cpu, dict):
         if "num.cores" not in cpu:
             raise ValueError("CPU is a map without num.cores")
@@ -95,8 +95,8 @@ def _entry(entry: Any) -> dict[str, Any]:
         "disk_mb": total,
         "cpu": _amount(cpu, "CPU"),
         "cores": cores,
-        "nw_in_kbs": _amount(given["NW_IN"], "NW_IN"),
-        "nw_out_kbs": _amount(given["NW_OUT"], "NW_OUT"),
+        "nw_in_kbs": _amount(capacity["NW_IN"], "NW_IN"),
+        "nw_out_kbs": _amount(capacity["NW_OUT"], "NW_OUT"),
         "log_dirs": dirs,
         "doc": clean(str(entry.get("doc", ""))),
         "_cores": has_cores,

@@ -34,7 +34,7 @@ class CruiseControlJson:
         )  # fmt: skip
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One answer to rows of the answer tables; a verbose cluster state also gives topology."""
+        """Read one answer to rows of the answer tables; a verbose cluster state also gives topology."""
         text = text_of(data)
         try:
             content = load_json(text)
@@ -45,7 +45,9 @@ class CruiseControlJson:
             rows.wrong()
             return rows.reading(len(data), "an answer")
         if re.search(r"[:\[,]\s*-?(?:NaN|Infinity)\b", text):
-            reason = "NaN or Infinity in JSON, which upstream itself refuses to print outside of optimisation answers"
+            reason = (
+                "NaN or Infinity in JSON, which Cruise Control itself refuses to print outside of optimisation answers"
+            )
             rows.problems.append(Problem.at(source.path, "nan-in-json", reason))
         self._load(rows, "load", content)
         for part in ("loadBeforeOptimization", "loadAfterOptimization"):
@@ -86,19 +88,19 @@ def _cluster_state(rows: AnswerRows, content: dict[str, Any]) -> None:
     partitions = as_map(content.get("KafkaPartitionState"))
     if "other" in partitions:
         # Only a verbose answer lists every partition; a short one would look like a tiny cluster.
-        seen: set[tuple[str, int]] = set()
+        listed: set[tuple[str, int]] = set()
         for part in _PARTS:
             for item in as_list(partitions.get(part)):
                 named = as_map(item)
                 topic, partition = named.get("topic"), named.get("partition")
                 if isinstance(topic, str) and isinstance(partition, int):
-                    if (topic, partition) in seen:
+                    if (topic, partition) in listed:
                         continue
-                    seen.add((topic, partition))
+                    listed.add((topic, partition))
                 rows.placement(item)
     brokers = as_map(content.get("KafkaBrokerState"))
     leaders, replicas = as_map(brokers.get("LeaderCountByBrokerId")), as_map(brokers.get("ReplicaCountByBrokerId"))
-    for broker, held in replicas.items():
+    for broker, count in replicas.items():
         number_of = integer(broker)
         if number_of is None:
             rows.wrong()
@@ -109,7 +111,7 @@ def _cluster_state(rows: AnswerRows, content: dict[str, Any]) -> None:
                 "answer": "kafka_cluster_state",
                 "broker": number_of,
                 "leaders": integer(leaders.get(broker, 0)),
-                "replicas": integer(held),
+                "replicas": integer(count),
             },
         )
     for key, error in (("OnlineLogDirsByBrokerId", None), ("OfflineLogDirsByBrokerId", "offline")):

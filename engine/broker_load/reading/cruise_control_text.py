@@ -143,40 +143,40 @@ def _ids(text: str) -> list[Any]:
 
 def _server_partitions(rows: AnswerRows, lines: list[str], position: int) -> int:
     while position < len(lines) and lines[position].strip():
-        found = _PARTITION_ROW.match(lines[position])
+        match = _PARTITION_ROW.match(lines[position])
         position += 1
-        if not found:
+        if not match:
             rows.wrong(position)
             continue
         values = dict(
-            zip(("cpu", "disk", "networkInbound", "networkOutbound", "msg_in"), found.groups()[4:], strict=True)
+            zip(("cpu", "disk", "networkInbound", "networkOutbound", "msg_in"), match.groups()[4:], strict=True)
         )
         rows.partition(
-            {"topic": found[1], "partition": found[2], "leader": found[3], "followers": _ids(found[4])} | values,
+            {"topic": match[1], "partition": match[2], "leader": match[3], "followers": _ids(match[4])} | values,
             position,
         )
     return position
 
 
 def _server_state(rows: AnswerRows, lines: list[str], position: int) -> int:
-    seen = set()
+    listed = set()
     while position < len(lines) and lines[position].strip():
         line = lines[position]
         position += 1
-        found = _STATE_ROW.match(line)
-        if found:
-            key = (found[1], found[2])
-            if key not in seen:
-                seen.add(key)
+        match = _STATE_ROW.match(line)
+        if match:
+            key = (match[1], match[2])
+            if key not in listed:
+                listed.add(key)
                 rows.placement(
                     {
-                        "topic": found[1],
-                        "partition": found[2],
-                        "leader": found[3],
-                        "replicas": _ids(found[4]),
-                        "in-sync": _ids(found[5]),
-                        "offline": _ids(found[7]),
-                        "min-isr": found[8],
+                        "topic": match[1],
+                        "partition": match[2],
+                        "leader": match[3],
+                        "replicas": _ids(match[4]),
+                        "in-sync": _ids(match[5]),
+                        "offline": _ids(match[7]),
+                        "min-isr": match[8],
                     },
                     position,
                 )
@@ -221,8 +221,8 @@ def _client_table(rows: AnswerRows, title: str, lines: list[str], position: int)
     if position >= len(lines):
         return position
     names = lines[position].split()
-    known = set(FIELDS) | {"Host", "Rack", "BrokerState", "ReplicaCountByBrokerId", "LeaderCountByBrokerId"}
-    if not set(names) & known:
+    columns = set(FIELDS) | {"Host", "Rack", "BrokerState", "ReplicaCountByBrokerId", "LeaderCountByBrokerId"}
+    if not set(names) & columns:
         return position
     position += 1
     index = lines[position].strip() if position < len(lines) else ""

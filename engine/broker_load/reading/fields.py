@@ -1,4 +1,4 @@
-"""What the readers share: file times, JSON that upstream writes, checks of ids."""
+"""Fields of documents: times in file names, JSON as Cruise Control writes it, numbers and ids."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ from engine.text import decode
 _EPOCH = re.compile(r"(?<!\d)(1\d{12}|[1-9]\d{8,9})(?!\d)")
 _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d))?Z?(?!\d)")
 INT32 = 2**31
+"""First number above the range of 32-bit ids."""
 
 
 def file_time(source: Source) -> int:
-    """When the content was true: epoch seconds or milliseconds or an ISO-like UTC time in the file's name, else its
+    """Return when the content was true: epoch seconds or milliseconds or an ISO-like UTC time in the file's name, else its
     modification time (epoch ms)."""
     return name_time(source.name) or source.mtime_ms
 
 
 def name_time(name: str) -> int | None:
-    """Epoch ms found in a file name, None without one."""
-    found = _STAMP.search(name)
-    if found:
-        parts = [int(part or 0) for part in found.groups()]
+    """Return the time (epoch ms) in a file name, None without one."""
+    match = _STAMP.search(name)
+    if match:
+        parts = [int(part or 0) for part in match.groups()]
         try:
             return int(datetime.datetime(*parts, tzinfo=datetime.UTC).timestamp() * 1000)  # type: ignore[misc,arg-type]
         except ValueError:
             return None
-    found = _EPOCH.search(name)
-    if not found:
+    match = _EPOCH.search(name)
+    if not match:
         return None
-    number = int(found[1])
-    return number if len(found[1]) == 13 else number * 1000
+    number = int(match[1])
+    return number if len(match[1]) == 13 else number * 1000
 
 
 def strip_time(stem: str) -> str:
-    """A file name's stem without the time in it."""
+    """Return a file name's stem without the time in it."""
     return _EPOCH.sub("", _STAMP.sub("", stem)).strip("._- ")
 
 
 def load_json(text: str) -> Any:
-    """Decode JSON; NaN and Infinity, which upstream writes in some answers, become floats. Raises ValueError."""
+    """Decode JSON; NaN and Infinity, which Cruise Control writes in some answers, become floats. Raises ValueError."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -57,7 +58,7 @@ def load_json(text: str) -> Any:
 
 
 def not_json(source: Source, error: Exception, final: bool) -> Reading:
-    """The reading of a document that does not parse (yet)."""
+    """Return the reading of a document that does not parse (yet)."""
     return Reading(
         problems=[Problem.at(source.path, "bad-json", f"not valid JSON: {error}", line=_line(error))], complete=False
     )
@@ -68,7 +69,7 @@ def _line(error: Exception) -> int | None:
 
 
 def number(value: Any) -> float | None:
-    """A JSON number or a text with thousands separators as a float; None if it is neither."""
+    """Return a JSON number or a text with thousands separators as a float; None if it is neither."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -85,15 +86,15 @@ def number(value: Any) -> float | None:
 
 
 def integer(value: Any, low: int = 0) -> int | None:
-    """A 32-bit whole number not below ``low``, from a JSON number or text; None otherwise."""
-    found = number(value)
-    if found is None or found != found or not low <= found < INT32 or found != int(found):
+    """Return a 32-bit whole number not below ``low``, from a JSON number or text; None otherwise."""
+    parsed = number(value)
+    if parsed is None or parsed != parsed or not low <= parsed < INT32 or parsed != int(parsed):
         return None
-    return int(found)
+    return int(parsed)
 
 
 def id_list(value: Any) -> list[int] | None:
-    """A JSON list of broker ids without doubles; None if it is not one."""
+    """Return a JSON list of broker ids without doubles; None if it is not one."""
     if not isinstance(value, list) or len(value) > 10_000:
         return None
     ids = [integer(item) for item in value]
@@ -103,5 +104,5 @@ def id_list(value: Any) -> list[int] | None:
 
 
 def text_of(data: bytes) -> str:
-    """The file as text with plain line ends."""
+    """Return the file as text with plain line ends."""
     return decode(data).replace("\r\n", "\n")

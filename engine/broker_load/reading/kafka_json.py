@@ -27,7 +27,7 @@ class LogDirectories:
         return b'"logDirs"' in head or b'"logDir"' in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One answer to rows of ``log_dirs`` and ``log_dir_sizes``."""
+        """Read one answer to rows of ``log_dirs`` and ``log_dir_sizes``."""
         content: Any = None
         failure: ValueError | None = None
         number = 1
@@ -65,8 +65,8 @@ class LogDirectories:
                 dirs["broker"].append(broker_id)
                 dirs["log_dir"].append(path)
                 dirs["error"].append(None if error_name is None else clean(str(error_name)))
-                held = folder.get("partitions")
-                bad += _sizes(sizes, broker_id, path, held if isinstance(held, list) else [])
+                replicas = folder.get("partitions")
+                bad += _sizes(sizes, broker_id, path, replicas if isinstance(replicas, list) else [])
         time = file_time(source)
         dirs["time_ms"] = [time] * len(dirs["broker"])
         sizes["time_ms"] = [time] * len(sizes["broker"])
@@ -79,10 +79,10 @@ class LogDirectories:
         return Reading(rows={"log_dirs": dirs, "log_dir_sizes": sizes}, problems=problems, consumed=len(data))
 
 
-def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, held: list[Any]) -> int:
-    """Append the replicas ``held`` in one directory; returns how many could not be read."""
+def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, replicas: list[Any]) -> int:
+    """Append the replicas ``replicas`` in one directory; returns how many could not be read."""
     bad = 0
-    for replica in held:
+    for replica in replicas:
         try:
             topic, _, partition = replica["partition"].rpartition("-")
             size, lag, future = replica["size"], replica.get("offsetLag", 0), replica.get("isFuture", False)
@@ -123,13 +123,13 @@ class Reassignment:
         return _PLAN.search(head) is not None and b'"logDirs"' not in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One file to rows of ``plans``; the caption above a JSON line tells current from proposed."""
+        """Read one file to rows of ``plans``; the caption above a JSON line tells current from proposed."""
         rows, problems = read_plan(source.path, text_of(data))
         return Reading(rows={"plans": rows}, problems=problems, consumed=len(data), complete=bool(rows["plan"]))
 
 
 def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]]:
-    """Rows of ``plans`` and problems of the reassignment JSON in ``text`` (also with captions around it)."""
+    """Return the rows of ``plans`` and the problems of the reassignment JSON in ``text`` (also with captions around it)."""
     rows: dict[str, list[Any]] = {column.name: [] for column in PLANS.columns}
     problems: list[Problem] = []
     documents: list[tuple[str, Any]] = []

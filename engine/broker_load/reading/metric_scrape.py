@@ -2,7 +2,7 @@
 
 Two rule sets are understood: one-minute rates under the names that Cruise Control's Prometheus sampler asks for (any
 letter case), and counters (``…_total``, ``…persec_count``), whose rates are made from consecutive scrapes later.
-Whose scrape it is comes from the ``instance`` label, the file's name or its folder (``host_port``); when, from the
+Which host it is of comes from the ``instance`` label, the file's name or its folder (``host_port``); when, from the
 file's name or its modification time.
 """
 
@@ -50,8 +50,8 @@ PROCESS_LOAD = 102
 
 
 def _known() -> pl.DataFrame:
-    """What (series, name label, request label), all in lower case, means: metric id in broker scope, in topic scope
-    (or 255) and whether it is a counter."""
+    """Return, by series, name label and request label (all in lower case), the metric id in broker scope and in topic scope
+    (255: none) and whether it is a running total."""
     rows: list[tuple[str, str, str, int, int, bool]] = []
     for position, stem in enumerate(_STEMS):
         broker, topic = raw_metrics.TOTALS[position], raw_metrics.TOPIC[position]
@@ -110,11 +110,11 @@ _PLAIN = re.compile(
     r"^(?:(?:metrics?|scrape|sample|tick|jmx|exporter|prom)?[-_.]?\d{0,9}|node|kafka|broker|node_exporter|jmx_exporter)$",
     re.I,
 )
-"""File names that say nothing about the host."""
+"""File names without a host in them."""
 
 
 def instance(source: Source) -> str:
-    """Host, or ``host:port``, a scrape came from, judged by the file's name and then its folder's."""
+    """Return the host, or ``host:port``, a scrape came from, by the file's name and then its folder's."""
     stem = PurePath(source.name).stem if name_time(source.name) is None else source.name.rsplit(".", 1)[0]
     if "." in source.name and not source.name.rsplit(".", 1)[1].isalpha():
         stem = source.name
@@ -123,8 +123,8 @@ def instance(source: Source) -> str:
     if _PLAIN.match(candidate) or (_PORT.match(folder) and not _PORT.match(candidate)):
         # A folder called host_port is plainer than any file name in it.
         candidate = folder
-    found = _PORT.match(candidate)
-    return f"{found[1]}:{found[2]}" if found else candidate
+    match = _PORT.match(candidate)
+    return f"{match[1]}:{match[2]}" if match else candidate
 
 
 class MetricScrape:
@@ -141,7 +141,7 @@ class MetricScrape:
         return prometheus.looks_like(head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One scrape to rows of ``metrics``; a file without any series of interest gives none, without a problem."""
+        """Read one scrape to rows of ``metrics``; a file without any series of interest gives none, without a problem."""
         if not _ANY.search(data):
             return Reading(consumed=len(data))
         labels = ("name", "topic", "partition", "request", "mode", "cpu", "instance", "id")
@@ -155,7 +155,7 @@ class MetricScrape:
         # Exporters name the node's CPU number "cpu"; a JMX rule set may carry labels that mean nothing here.
         idle = rows.filter(pl.col("series").is_in(["node_cpu_seconds_total", "node_cpu"]) & (pl.col("mode") == "idle"))
         broker = _broker_id(rows)
-        known = rows.join(
+        named = rows.join(
             _KNOWN,
             left_on=["series", "kind", "asked"],
             right_on=["series", "kind", "request"],
@@ -163,16 +163,16 @@ class MetricScrape:
             maintain_order="left",
         )
         has_topic = pl.col("topic").fill_null("") != ""
-        known = known.with_columns(
+        named = named.with_columns(
             pl.when(has_topic).then("topic_metric").otherwise("broker_metric").alias("id_of"),
             pl.col("partition").cast(pl.Int32, strict=False).alias("number"),
         )
         size = pl.col("topic_metric") == raw_metrics.SIZE
-        lost = known.filter(size & (~has_topic | pl.col("number").is_null() | (pl.col("number") < 0)))
+        lost = named.filter(size & (~has_topic | pl.col("number").is_null() | (pl.col("number") < 0)))
         if lost.height:
             problems.append(self._problem(source, "missing-label", "a size without topic or partition", lost))
-        known = known.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
-        known = known.with_columns(pl.when(size).then("number").alias("number"))
+        named = named.filter((pl.col("id_of") != 255) & (~size | (pl.col("number") >= 0)))
+        named = named.with_columns(pl.when(size).then("number").alias("number"))
         idle = idle.with_columns(
             pl.lit(raw_metrics.NODE_IDLE_SECONDS, pl.UInt8).alias("id_of"),
             pl.col("cpu").str.extract(r"(\d+)$").cast(pl.Int32, strict=False).alias("number"),
@@ -180,18 +180,22 @@ class MetricScrape:
             pl.lit(None, pl.String).alias("topic"),
         )
         columns = ["id_of", "topic", "number", "value", "counter", "time_ms", "instance", "line", "metric"]
-        found = pl.concat([known.select(columns), idle.select(columns)])
-        odd = found.filter(~pl.col("value").is_finite())
+        rows_of_interest = pl.concat([named.select(columns), idle.select(columns)])
+        odd = rows_of_interest.filter(~pl.col("value").is_finite())
         if odd.height:
             problems.append(self._problem(source, "not-finite", "NaN or infinite sample left out", odd))
-        found = found.filter(pl.col("value").is_finite())
+        rows_of_interest = rows_of_interest.filter(pl.col("value").is_finite())
         # A rate given both as one-minute rate and as counter counts once, as the rate.
         place = ["instance", "id_of", "topic", "number"]
-        found = found.sort("counter", maintain_order=True).unique(place, keep="first", maintain_order=True).sort("line")
-        twice = odd.height + found.height < known.height + idle.height
+        rows_of_interest = (
+            rows_of_interest.sort("counter", maintain_order=True)
+            .unique(place, keep="first", maintain_order=True)
+            .sort("line")
+        )
+        twice = odd.height + rows_of_interest.height < named.height + idle.height
         if twice:
-            counted = known.height + idle.height - odd.height - found.height
-            double = known.filter(~pl.col("counter")).select(
+            counted = named.height + idle.height - odd.height - rows_of_interest.height
+            double = named.filter(~pl.col("counter")).select(
                 pl.struct("instance", "id_of", "topic", "number").is_duplicated().sum()
             )
             if double.item():
@@ -199,7 +203,7 @@ class MetricScrape:
                     Problem.at(source.path, "duplicate-series", "series given twice; the first counts", count=counted)
                 )
         host = instance(source)
-        frame = found.select(
+        frame = rows_of_interest.select(
             pl.col("time_ms").fill_null(file_time(source)),
             pl.col("instance").fill_null(host).alias("host"),
             pl.lit(broker, pl.Int32).alias("broker"),
@@ -223,7 +227,7 @@ class MetricScrape:
 
 
 def _broker_id(rows: pl.DataFrame) -> int | None:
-    """The broker's id where the scrape says it (``kafka_server_app_info…{id="3"}``)."""
-    said = rows.filter(pl.col("series").str.starts_with("kafka_server_app_info"))["id"].drop_nulls().unique()
-    numbers = said.cast(pl.Int32, strict=False).drop_nulls().to_list()
+    """Return the broker's id where the scrape has it (``kafka_server_app_info…{id="3"}``)."""
+    ids = rows.filter(pl.col("series").str.starts_with("kafka_server_app_info"))["id"].drop_nulls().unique()
+    numbers = ids.cast(pl.Int32, strict=False).drop_nulls().to_list()
     return numbers[0] if len(numbers) == 1 and numbers[0] >= 0 else None

@@ -28,7 +28,7 @@ _CSV = b"kind,key,base64"
 
 
 def partition_sample(record: bytes) -> dict[str, Any]:
-    """One partition sample: topic, partition, leader, time_ms and the nine values (absent ones 0). Raises ValueError."""
+    """Decode one partition sample: topic, partition, leader, time_ms and the nine values (absent ones 0). Raises ValueError."""
     if not record:
         raise ValueError("empty record")
     if record[0] == 1 and len(record) > _V1.size:
@@ -48,7 +48,7 @@ def partition_sample(record: bytes) -> dict[str, Any]:
 
 
 def broker_sample(record: bytes) -> dict[str, Any]:
-    """One broker sample: broker, host, time_ms, version and its thirteen values by name. Raises ValueError."""
+    """Decode one broker sample: broker, host, time_ms, version and its thirteen values by name. Raises ValueError."""
     if len(record) < _BROKER.size or record[0] not in (4, 5):
         raise ValueError("not a broker sample of version 4 or 5")
     version, broker, length = _BROKER.unpack_from(record)
@@ -85,14 +85,14 @@ class SampleRecords:
         first = head.split(b"\n", 1)[0].rstrip(b"\r")
         if first.strip().lower() == _CSV:
             return True
-        found = _BASE64.match(first)
-        return found is not None and found[1][:2] in (b"AA", b"AQ", b"BA", b"BQ")
+        match = _BASE64.match(first)
+        return match is not None and match[1][:2] in (b"AA", b"AQ", b"BA", b"BQ")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """New complete lines to rows of ``finished_samples`` and ``observations``."""
+        """Read new complete lines to rows of ``finished_samples`` and ``observations``."""
         end = len(data) if final else data.rfind(b"\n") + 1
         samples: dict[str, list[Any]] = {column.name: [] for column in SAMPLES_IN.columns}
-        seen: dict[str, list[Any]] = {column.name: [] for column in OBSERVATIONS.columns}
+        observations: dict[str, list[Any]] = {column.name: [] for column in OBSERVATIONS.columns}
         problems: list[Problem] = []
         done = int((state or {}).get("lines", 0))
         lines = data[:end].split(b"\n")
@@ -109,13 +109,13 @@ class SampleRecords:
                 else:
                     row = broker_sample(record)
                     row["cpu"] = row["cpu"] * 100
-                    for name, values in seen.items():
+                    for name, values in observations.items():
                         values.append(row[name])
             except (ValueError, binascii.Error, struct.error) as error:
                 reason = f"not a sample record: {error}; {decode(text[:40])}"
                 problems.append(Problem.at(source.path, "bad-record", reason, line=number))
         return Reading(
-            rows={"finished_samples": samples, "observations": seen},
+            rows={"finished_samples": samples, "observations": observations},
             problems=problems,
             consumed=end,
             state={"lines": done + len(lines) - 1},

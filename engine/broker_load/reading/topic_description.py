@@ -46,7 +46,7 @@ class TopicDescription:
         return _SEEN.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One description to rows of ``topology``."""
+        """Read one description to rows of ``topology``."""
         text = text_of(data)
         raw = text.split("\n")
         problems: list[Problem] = []

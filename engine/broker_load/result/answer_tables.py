@@ -20,10 +20,10 @@ def add(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWei
 
     ``has_loads``: the model has loads to compare the answers with.
     """
-    given, records, frames = inputs.table("answer_brokers"), inputs.table("answer_partitions"), builder.frames
+    answers, records, frames = inputs.table("answer_brokers"), inputs.table("answer_partitions"), builder.frames
     ours = frames.get("brokers", BROKERS.empty())
-    if given.height:
-        shown = answer_differences.one_per_broker(given)
+    if answers.height:
+        shown = answer_differences.one_per_broker(answers)
         capacities = ("nw_in_cap_kbs", "nw_out_cap_kbs", "disk_cap_mb")
         source = pl.lit("upstream").alias("source")
         rows = BROKERS.frame(shown.select("broker", "host", "rack", "state", *SHARED, *capacities, source))
@@ -35,7 +35,7 @@ def add(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWei
             frames["directories"] = DIRECTORIES.sorted(pl.concat(every))
     if records.height:
         frames["replicas"] = pl.concat([frames.get("replicas", REPLICAS.empty()), _replicas(records, weights)])
-    if given.height or records.height:
+    if answers.height or records.height:
         differences = answer_differences.find(inputs, ours if has_loads else None)
         frames["answer_differences"] = DIFFERENCES.frame(
             pl.DataFrame(differences, schema=DIFFERENCES.schema, orient="row")

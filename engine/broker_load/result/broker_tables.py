@@ -15,7 +15,7 @@ from engine.broker_load.tables import loads as tables
 
 
 def known(name: str, value: Floats) -> pl.Series:
-    """A series where NaN means unknown: null."""
+    """Return a series where NaN means unknown: null."""
     return pl.Series(name, value, dtype=pl.Float64).fill_nan(None)
 
 
@@ -27,13 +27,13 @@ def _percent(value: Floats, of: Floats, alive: Flags) -> Floats:
 
 
 def _nulls(name: str, value: Floats) -> pl.Series:
-    """A series where infinities mean null (NaN is a value here: a NaN load is shown as such)."""
+    """Return a series where infinities mean null (NaN is a value here: a NaN load is shown as such)."""
     series = pl.Series(name, value, dtype=pl.Float64)
     return series.set(pl.Series(np.isinf(value)), None)
 
 
 def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
-    """The load columns of one row per broker; percentages null on dead brokers."""
+    """Return the load columns of one row per broker; percentages null on dead brokers."""
     alive = cluster.topology.alive
     cpu, disk = sums.of("CPU"), sums.of("DISK")
     cores = np.where(alive, cluster.capacity("CPU") / 100.0, 0.0)
@@ -91,7 +91,7 @@ def brokers(model: Model, cluster: Cluster, thresholds: Thresholds) -> pl.DataFr
 
 
 def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[str]:
-    """Why the modelled CPU differs from the measured one, per broker."""
+    """Return why the modelled CPU differs from the measured one, per broker."""
     topology = cluster.topology
     out = []
     last = model.rounds[-1] if model.rounds else None
@@ -128,7 +128,7 @@ def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[s
 
 
 def flags(model: Model, cluster: Cluster, thresholds: Thresholds) -> list[str]:
-    """What to look at, per broker."""
+    """Return what to look at, per broker."""
     topology = cluster.topology
     words: list[list[str]] = [[] for _ in range(topology.brokers)]
     for resource in RESOURCES:
@@ -143,11 +143,11 @@ def flags(model: Model, cluster: Cluster, thresholds: Thresholds) -> list[str]:
         words[index].append("silent")
     for index in np.flatnonzero(cluster.capacities.estimated & topology.alive).tolist():
         words[index].append("cap est.")
-    return [", ".join(found) for found in words]
+    return [", ".join(each) for each in words]
 
 
 def hosts(cluster: Cluster) -> pl.DataFrame:
-    """Result table ``hosts``: sums of the brokers; CPU percentages add up, the disk percentage is made again."""
+    """Return result table ``hosts``: sums of the brokers; CPU percentages add up, the disk percentage is made again."""
     topology = cluster.topology
     columns = load_columns(cluster, cluster.sums)
     frame = pl.DataFrame({"host": list(topology.hosts), "rack": list(topology.racks)} | columns)
@@ -161,7 +161,7 @@ def hosts(cluster: Cluster) -> pl.DataFrame:
 
 
 def racks(cluster: Cluster) -> pl.DataFrame:
-    """Result table ``racks``: sums, with percentages of the rack's live capacity."""
+    """Return result table ``racks``: sums, with percentages of the rack's live capacity."""
     topology = cluster.topology
     columns = load_columns(cluster, cluster.sums)
     summed = [name for name in columns if name not in ("disk_pct", "cpu_pct")]
@@ -185,7 +185,7 @@ def racks(cluster: Cluster) -> pl.DataFrame:
 
 
 def topics(cluster: Cluster) -> pl.DataFrame:
-    """Result table ``topics``."""
+    """Return result table ``topics``."""
     topology, loads = cluster.topology, cluster.loads
     count = len(topology.topics)
 

@@ -25,9 +25,9 @@ MATRIX_LIMIT = 250
 def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
     """Add tables ``failures`` (worst first) and ``rolling_restart``, and whether one failure cannot be survived."""
     topology, rules, thresholds = cluster.topology, parameters.rules(), parameters.thresholds()
-    found = failover.singles(cluster, rules)
-    room = failover.single_headroom(cluster, found, thresholds)
-    rows = _single(cluster, found, room)
+    failures = failover.singles(cluster, rules)
+    room = failover.single_headroom(cluster, failures, thresholds)
+    rows = _single(cluster, failures, room)
     names, index = topology.racks_index
     sizes = np.bincount(index[topology.alive], minlength=len(names)) if topology.brokers else np.empty(0, np.int64)
     if len(names) < topology.brokers and len(names) <= 64:
@@ -39,7 +39,7 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
         {c.name: [r[c.name] for r in rows] for c in whatif.FAILURES.columns}
     )
     if topology.brokers <= MATRIX_LIMIT:
-        builder.frames["rolling_restart"] = _rolling(cluster, found, thresholds)
+        builder.frames["rolling_restart"] = _rolling(cluster, failures, thresholds)
     single = [row for row in rows if str(row["failure"]).startswith("broker ")]
     lost = [row for row in single if row["leaderless"] or row["breaches"]]
     for row in lost:
@@ -74,10 +74,10 @@ def _badness(row: dict[str, object]) -> tuple[float, ...]:
 def _rack(
     cluster: Cluster, failed: np.ndarray, name: str, rules: ElectionRules, thresholds: Thresholds
 ) -> dict[str, object]:
-    found = failover.after(cluster, failed, rules)
-    election = found.election
+    aftermath = failover.after(cluster, failed, rules)
+    election = aftermath.election
     led = election.moved
-    room = failover.headroom(cluster, failed, {r: found.sums.of(r) for r in RESOURCES}, thresholds)
+    room = failover.headroom(cluster, failed, {r: aftermath.sums.of(r) for r in RESOURCES}, thresholds)
     return {
         "failure": f"rack {name}",
         "moved": int((led & (election.new >= 0)).sum()),
@@ -90,16 +90,16 @@ def _rack(
     }
 
 
-def _rolling(cluster: Cluster, found: failover.SingleFailures, thresholds: Thresholds) -> pl.DataFrame:
+def _rolling(cluster: Cluster, failures: failover.SingleFailures, thresholds: Thresholds) -> pl.DataFrame:
     topology = cluster.topology
     live = np.flatnonzero(topology.alive)
     down, other = np.meshgrid(live, live, indexing="ij")
     keep = down != other
     down, other = down[keep], other[keep]
     room = cluster.capacity("CPU")
-    cpu = np.maximum(cluster.sums.of("CPU")[other] + found.cpu[down, other], 0.0)
+    cpu = np.maximum(cluster.sums.of("CPU")[other] + failures.cpu[down, other], 0.0)
     over = {name: failover.over_while_down(cluster, name, change, thresholds)[down, other] for name, change in (
-        ("CPU", found.cpu), ("NW_OUT", found.out))}  # fmt: skip
+        ("CPU", failures.cpu), ("NW_OUT", failures.out))}  # fmt: skip
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(room[other] > 0, 100.0 * cpu / room[other], np.nan)
     return whatif.ROLLING.frame(
@@ -108,8 +108,8 @@ def _rolling(cluster: Cluster, found: failover.SingleFailures, thresholds: Thres
                 "down": topology.ids[down],
                 "broker": topology.ids[other],
                 "cpu_pct": pl.Series("c", share).fill_nan(None),
-                "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + found.out[down, other],
-                "leaders": cluster.sums.leaders[other] + found.gained[down, other],
+                "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
+                "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
                 "cpu_over": over["CPU"],
                 "nw_out_over": over["NW_OUT"],
             }
@@ -125,15 +125,17 @@ def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: Res
         builder.problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
         builder.findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host is called so"))
     rules, thresholds = parameters.rules(), parameters.thresholds()
-    found = failover.after(cluster, failed, rules)
-    builder.frames["failover_leaders"] = _leaders(cluster.topology, found)
-    builder.frames["failover_brokers"] = _brokers(cluster, found, thresholds)
-    builder.frames["failover_min_isr"] = _min_isr(cluster.topology, found, cluster.topology.min_in_sync(rules.min_isr))
-    election = found.election
+    aftermath = failover.after(cluster, failed, rules)
+    builder.frames["failover_leaders"] = _leaders(cluster.topology, aftermath)
+    builder.frames["failover_brokers"] = _brokers(cluster, aftermath, thresholds)
+    builder.frames["failover_min_isr"] = _min_isr(
+        cluster.topology, aftermath, cluster.topology.min_in_sync(rules.min_isr)
+    )
+    election = aftermath.election
     leaderless = int((election.moved & (election.new < 0)).sum())
     moved = int((election.moved & (election.new >= 0)).sum())
     under = int((election.under & ~election.under_before).sum())
-    room = failover.headroom(cluster, failed, {r: found.sums.of(r) for r in RESOURCES}, thresholds)
+    room = failover.headroom(cluster, failed, {r: aftermath.sums.of(r) for r in RESOURCES}, thresholds)
     builder.summary |= {
         "failed_brokers": [int(i) for i in cluster.topology.ids[failed].tolist()],
         "failover_moved": moved,
@@ -152,10 +154,10 @@ def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: Res
         builder.findings.append(Finding("severe", f"failure of {names}", detail))
 
 
-def _leaders(topology: Topology, found: Aftermath) -> pl.DataFrame:
+def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:
     """Return result table ``failover_leaders``: every partition a failed broker led."""
-    election = found.election
-    led = election.moved & np.append(found.failed, False)[election.old]
+    election = aftermath.election
+    led = election.moved & np.append(aftermath.failed, False)[election.old]
     rows = election.rows[led]
     new = topology.ids_of(election.new[led])
     return whatif.FAILOVER_LEADERS.frame(
@@ -172,9 +174,9 @@ def _leaders(topology: Topology, found: Aftermath) -> pl.DataFrame:
     )
 
 
-def _min_isr(topology: Topology, found: Aftermath, need: Ints) -> pl.DataFrame:
+def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFrame:
     """Return result table ``failover_min_isr``."""
-    election = found.election
+    election = aftermath.election
     rows = election.rows[election.under]
     new = topology.ids_of(election.new[election.under])
     return whatif.FAILOVER_MIN_ISR.frame(
@@ -191,35 +193,37 @@ def _min_isr(topology: Topology, found: Aftermath, need: Ints) -> pl.DataFrame:
     )
 
 
-def _brokers(cluster: Cluster, found: Aftermath, thresholds: Thresholds) -> pl.DataFrame:
+def _brokers(cluster: Cluster, aftermath: Aftermath, thresholds: Thresholds) -> pl.DataFrame:
     """Return result table ``failover_brokers``: every broker, the failed ones too, after and before."""
-    after, before = load_columns(cluster, found.sums), load_columns(cluster, cluster.sums)
+    after, before = load_columns(cluster, aftermath.sums), load_columns(cluster, cluster.sums)
     columns = who(cluster) | after
     columns["state"] = [
-        "FAILED" if gone else state for gone, state in zip(found.failed.tolist(), cluster.states, strict=True)
+        "FAILED" if gone else state for gone, state in zip(aftermath.failed.tolist(), cluster.states, strict=True)
     ]
-    columns["nw_out_physical_kbs"] = found.physical
-    columns["nw_out_physical_kbs_before"] = found.physical_before
+    columns["nw_out_physical_kbs"] = aftermath.physical
+    columns["nw_out_physical_kbs_before"] = aftermath.physical_before
     columns |= {
         name + "_before": series
         for name, series in before.items()
         if name + "_before" in whatif.FAILOVER_BROKERS.schema
     }
-    survivors = cluster.topology.alive & ~found.failed
-    columns["breaches"] = breaches(cluster, found.sums, survivors, survivors, thresholds)
+    survivors = cluster.topology.alive & ~aftermath.failed
+    columns["breaches"] = breaches(cluster, aftermath.sums, survivors, survivors, thresholds)
     return whatif.FAILOVER_BROKERS.frame(pl.DataFrame(columns))
 
 
-def _single(cluster: Cluster, found: failover.SingleFailures, room: list[failover.Headroom]) -> list[dict[str, object]]:
+def _single(
+    cluster: Cluster, failures: failover.SingleFailures, room: list[failover.Headroom]
+) -> list[dict[str, object]]:
     """Return the rows of result table ``failures`` for single brokers."""
     topology = cluster.topology
     return [
         {
             "failure": f"broker {topology.ids[index]}",
-            "moved": int(found.moved[index]),
-            "leaderless": int(found.leaderless[index]),
-            "unclean": int(found.unclean[index]),
-            "under_min_isr": int(found.under[index]),
+            "moved": int(failures.moved[index]),
+            "leaderless": int(failures.leaderless[index]),
+            "unclean": int(failures.unclean[index]),
+            "under_min_isr": int(failures.under[index]),
             "breaches": room[index].breaches,
             "worst": room[index].worst,
             "headroom_pct": room[index].percent,

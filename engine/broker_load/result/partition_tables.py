@@ -22,7 +22,7 @@ def _shared(topology: Topology) -> Ints:
 
 
 def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataFrame:
-    """Result table ``replicas``: by topic, partition, position."""
+    """Return result table ``replicas``: by topic, partition, position."""
     topology, loads = cluster.topology, cluster.loads
     rows, position = np.nonzero(loads.held)
     held = loads.held
@@ -63,7 +63,7 @@ def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataF
 
 
 def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
-    """Result table ``partitions``: by topic and partition. One of which only samples are known, neither leader nor
+    """Return result table ``partitions``: by topic and partition. One of which only samples are known, neither leader nor
     replicas, shows what they say."""
     topology, loads, values = model.topology, cluster.loads, model.values
     led = any_of(loads.leads)
@@ -104,7 +104,7 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
 
 
 def samples(model: Model, limit: int) -> pl.DataFrame:
-    """Result table ``samples``: newest sampling intervals first dropped last; at most ``limit`` rows."""
+    """Return result table ``samples``: newest sampling intervals first dropped last; at most ``limit`` rows."""
     parts: list[pl.DataFrame] = []
     left = limit
     for taken in reversed(model.samples):
@@ -114,14 +114,14 @@ def samples(model: Model, limit: int) -> pl.DataFrame:
         parts.append(taken.frame)
     parts.reverse()
     if model.finished is not None and len(model.finished.partition) <= left:
-        topology, given = model.topology, model.finished
+        topology, finished = model.topology, model.finished
         columns: dict[str, object] = {
-            "topic": topology.topic_names.gather(given.partition),
-            "partition": topology.partition[given.partition],
-            "leader": topology.ids_of(topology.leader[given.partition]),
-            "time_ms": given.time_ms,
+            "topic": topology.topic_names.gather(finished.partition),
+            "partition": topology.partition[finished.partition],
+            "leader": topology.ids_of(topology.leader[finished.partition]),
+            "time_ms": finished.time_ms,
         }
-        columns |= {name: given.values[place] for place, name in enumerate(SAMPLE)}
+        columns |= {name: finished.values[place] for place, name in enumerate(SAMPLE)}
         parts.append(tables.SAMPLES.frame(pl.DataFrame(columns)))
         return pl.concat(parts).sort("time_ms", "topic", "partition", maintain_order=True)
     # Rounds come in order of time and partitions in order of topic and number: nothing has to be sorted.
@@ -129,7 +129,7 @@ def samples(model: Model, limit: int) -> pl.DataFrame:
 
 
 def windows(model: Model, limit: int) -> pl.DataFrame | None:
-    """Result table ``windows``; None where it would have more than ``limit`` rows."""
+    """Return result table ``windows``; None where it would have more than ``limit`` rows."""
     total, topology = model.aggregate, model.topology
     if topology.size * len(total.windows) > limit:
         return None

@@ -14,7 +14,7 @@ METRICS = Table(
         TIME,
         text("host", "Host the scrape came from; null where the broker id is known."),
         BROKER,
-        Column("metric", pl.UInt8, "Id of the raw metric (see metrics.py).", kind="id"),
+        Column("metric", pl.UInt8, "Id of the raw metric (see raw_metrics.py).", kind="id"),
         text("topic", "Topic as reported; null in broker scope."),
         PARTITION,
         number("value", "Value as reported."),
@@ -33,9 +33,9 @@ TOPOLOGY = Table(
         Column("isr", IDS, "Broker ids in sync."),
         Column("offline", IDS, "Broker ids whose replica is offline."),
         Column("elr", IDS, "Eligible leader replicas; null where the cluster does not know them."),
-        Column("min_isr", pl.Int32, "min.insync.replicas of the topic, null where not said."),
-        Column("unclean", pl.Boolean, "unclean.leader.election.enable of the topic, null where not said."),
-        text("topic_id", "Id of the topic, null where not said."),
+        Column("min_isr", pl.Int32, "min.insync.replicas of the topic, null where unknown."),
+        Column("unclean", pl.Boolean, "unclean.leader.election.enable of the topic, null where unknown."),
+        text("topic_id", "Id of the topic, null where unknown."),
     ),
 )
 BROKERS_IN = Table(

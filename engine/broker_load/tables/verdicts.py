@@ -9,7 +9,7 @@ GOALS = Table(
     "goals",
     "Cruise Control's goals that a load snapshot can decide.",
     (
-        text("goal", "Goal, upstream's name.", width=32, priority=0, grow=36),
+        text("goal", "Goal, Cruise Control's name.", width=32, priority=0, grow=36),
         flag("hard", "Hard goals may not be given up.", width=4, priority=1),
         flag("violated", "Whether the load breaks it.", title="viol", width=4, priority=0),
         text("detail", "Limit, offender and by how much.", width=30, priority=0, grow=90),
@@ -45,7 +45,7 @@ BALANCE = Table(
 
 STATS = Table(
     "cluster_stats",
-    "Cluster statistics as upstream computes them; host values for CPU and network.",
+    "Cluster statistics as Cruise Control computes them; host values for CPU and network.",
     (
         text("statistic", "AVG, MAX, MIN, STD.", priority=0),
         number("cpu", "", "% of a core"),
@@ -68,11 +68,11 @@ REGRESSION = Table(
         number("coefficient", "Fitted weight; null where the data do not give one.", "% per KB/s", priority=0),
         number("low", "Lower end of the 95 % confidence interval.", width=10),
         number("high", "Upper end of the 95 % confidence interval.", width=10),
-        number("completeness", "Share of the training data upstream asks for.", priority=4),
-        flag("trained", "Whether upstream's own training would be complete.", priority=4),
+        number("completeness", "Share of the training data Cruise Control asks for.", priority=4),
+        flag("trained", "Whether Cruise Control's own training would be complete.", priority=4),
         text("verdict", "What the data allow to say.", width=60, priority=6),
-        text("name", "Upstream's name of the coefficient.", priority=4),
-        number("upstream", "Coefficient of upstream's own regression.", priority=2),
+        text("name", "Cruise Control's name of the coefficient.", priority=4),
+        number("upstream", "Coefficient of Cruise Control's own regression.", priority=2),
         number("fitted", "Non-negative fit on evenly chosen samples.", priority=0),
         number("condition", "Condition number of the scaled design.", priority=3),
         number("held_out_error", "Root mean square error on samples not used for the fit.", "%", priority=3),
@@ -87,7 +87,7 @@ COVERAGE = Table(
         number("bucket_low", "Lower end of the bucket.", "%", "percent", priority=0),
         integer("observed", "Observations in it.", priority=0),
         integer("used", "Observations chosen for the fit.", priority=0),
-        number("fill", "Share of upstream's required samples.", priority=0),
+        number("fill", "Share of the samples Cruise Control requires.", priority=0),
     ),
     key=("bucket_low",),
 )
@@ -118,7 +118,7 @@ DIFFERENCES = Table(
         text("answer", "Which answer.", priority=0),
         text("subject", "Broker, host or partition.", priority=0),
         text("value", "Which number.", priority=0),
-        number("given", "As the answer says."),
+        number("given", "As the answer gives it."),
         number("derived", "As derived."),
         text("basis", "What it was derived from.", width=30),
     ),
