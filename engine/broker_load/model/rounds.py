@@ -1,7 +1,7 @@
 """Sampling rounds: raw metrics of one sampling interval combined and matched with the topology.
 
 Everything here is independent of the CPU weights. See "Sampling rounds" and "Totals of a broker" in
-docs/models/broker-load.md. Source: Cruise Control's ``HolderStats``, ``BrokerLoad`` and ``CruiseControlMetricsProcessor``.
+docs/models/broker-load.md. Source: Cruise Control's ``RawMetricsHolder``, ``BrokerLoad`` and ``CruiseControlMetricsProcessor``.
 """
 
 from __future__ import annotations
