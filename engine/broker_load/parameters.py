@@ -170,8 +170,7 @@ class BrokerLoadParameters(Parameters, frozen=True):
     ] = "load"
     as_: Annotated[str, option("How --format upstream prints it.", choices=("json", "text"))] = "text"
     resource: Annotated[
-        str,
-        option("Resource that partition_load is sorted by.", choices=("DISK", "CPU", "NW_IN", "NW_OUT")),
+        str, option("Resource that partition_load is sorted by.", choices=("DISK", "CPU", "NW_IN", "NW_OUT"))
     ] = "DISK"
     entries: Annotated[int, option("Most records of partition_load; 0 for all.", low=0, high=2**31 - 1)] = 0
     topic: Annotated[str, option("Regular expression of topics in partition_load; empty: all.")] = ""

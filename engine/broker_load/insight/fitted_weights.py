@@ -154,12 +154,7 @@ _NAMES = {0: "a (leader in)", 1: "b (leader out)", 2: "c (follower in)"}
 
 
 def _verdict(
-    design: Floats,
-    columns: npt.NDArray[np.int64],
-    weights: Floats,
-    half: Floats | None,
-    condition: float,
-    cpu: Floats,
+    design: Floats, columns: npt.NDArray[np.int64], weights: Floats, half: Floats | None, condition: float, cpu: Floats
 ) -> str:
     """What the data cannot tell; "" if all is well."""
     absent = [_NAMES[i] for i in range(3) if i not in columns.tolist()]

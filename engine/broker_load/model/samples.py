@@ -162,11 +162,7 @@ def broker_samples(one: Round, cores: Floats) -> list[dict[str, object]]:
     needed = sorted(raw_metrics.VERSION_4 - raw_metrics.MAY_MISS)
     whole = one.complete & ~np.asarray(absent[needed].any(axis=0))
     newer = ~np.asarray(absent[43:].any(axis=0))
-    values = {
-        "cpu_usage": cpu,
-        "disk_usage": one.disk,
-        **{name: one.totals[row] for name, row in _ROW.items()},
-    }
+    values = {"cpu_usage": cpu, "disk_usage": one.disk, **{name: one.totals[row] for name, row in _ROW.items()}}
     return [
         {
             "broker": int(topology.ids[index]),

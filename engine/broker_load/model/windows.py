@@ -247,12 +247,7 @@ def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: in
 
 
 def aggregate(
-    windows: Sequence[Window],
-    window_ms: int,
-    minimum: int,
-    allowed: int,
-    topic: Ints,
-    ratio: float = 0.0,
+    windows: Sequence[Window], window_ms: int, minimum: int, allowed: int, topic: Ints, ratio: float = 0.0
 ) -> Aggregate:
     """Extrapolate ``windows`` (newest first) and use them, newest first, while enough partitions stay valid.
 

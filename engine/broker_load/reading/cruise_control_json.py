@@ -120,6 +120,5 @@ def _cluster_state(rows: AnswerRows, content: dict[str, Any]) -> None:
             for folder in as_list(folders):
                 if number_of is not None and isinstance(folder, str):
                     rows.add(
-                        LOG_DIRS,
-                        {"time_ms": rows.time, "broker": number_of, "log_dir": clean(folder), "error": error},
+                        LOG_DIRS, {"time_ms": rows.time, "broker": number_of, "log_dir": clean(folder), "error": error}
                     )

@@ -39,11 +39,7 @@ _NAMES = (
 )
 _ANY = re.compile(_NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
 _REQUESTS = {"produce": "PRODUCE", "fetchconsumer": "CONSUMER_FETCH", "fetchfollower": "FOLLOWER_FETCH"}
-_WAITS = {
-    "requestqueuetimems": "REQUEST_QUEUE_TIME_MS",
-    "localtimems": "LOCAL_TIME_MS",
-    "totaltimems": "TOTAL_TIME_MS",
-}
+_WAITS = {"requestqueuetimems": "REQUEST_QUEUE_TIME_MS", "localtimems": "LOCAL_TIME_MS", "totaltimems": "TOTAL_TIME_MS"}
 _HOW = {"max": "MAX", "mean": "MEAN", "50thpercentile": "50TH", "999thpercentile": "999TH"}
 PROCESS_LOAD = 102
 """Id for the JVM's own ProcessCpuLoad (0-1)."""
@@ -213,12 +209,7 @@ class MetricScrape:
             pl.col("value"),
             pl.col("counter"),
         )
-        return Reading(
-            rows={"metrics": frame},
-            problems=problems,
-            consumed=len(data),
-            complete=final or not scrape.cut,
-        )
+        return Reading(rows={"metrics": frame}, problems=problems, consumed=len(data), complete=final or not scrape.cut)
 
     @staticmethod
     def _problem(source: Source, kind: str, reason: str, rows: pl.DataFrame) -> Problem:

@@ -153,11 +153,7 @@ class PartitionLevel(Level):
     def compose(self) -> ComposeResult:
         """Replicas with facts beside, windows below."""
         with Horizontal():
-            yield LiveTable(
-                name=f"{NAME}/partition-replicas",
-                id="partition-replicas",
-                renderers=COST_CELLS,
-            )
+            yield LiveTable(name=f"{NAME}/partition-replicas", id="partition-replicas", renderers=COST_CELLS)
             with DetailPanel(id="partition-detail"):
                 yield Facts(id="partition-facts")
         yield LiveTable(name=f"{NAME}/windows", id="partition-windows")

@@ -15,10 +15,7 @@ from engine.result import Result
 from tests.engine.broker_load.inputs import compute, read
 from tests.reference import reference
 
-SETS = {
-    "kafka": ("metrics.csv",),
-    "topicrepl": ("metrics.csv", "metrics_topic_replication.csv"),
-}
+SETS = {"kafka": ("metrics.csv",), "topicrepl": ("metrics.csv", "metrics_topic_replication.csv")}
 BASIC = ("brokers.csv", "topology.csv", "capacity.json")
 
 
