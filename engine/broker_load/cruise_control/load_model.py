@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,33 +35,39 @@ from engine.view import Context
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What was computed on the way: rounds and samples in order of time, windows, values, and the three clusters'
-    common ground. ``finished``: samples among the inputs, by partition of the topology; ``minimum_used``: minimum
-    samples per window after the fall-back."""
+    """Everything computed from the inputs: rounds and samples in order of time with the ``maps`` of their partitions to
+    those of ``topology``, windows, leader values, and the ``cluster`` as Cruise Control models it.
+
+    ``finished``: samples among the inputs, by partition of the topology; ``minimum_used``: samples a full window needs after
+    the fall-back; ``synthetic``: no topology is known, only leaders.
+    """
 
     history: History
     topology: Topology
     capacities: Capacities
     rounds: tuple[Round, ...]
     samples: tuple[Samples, ...]
+    maps: tuple[Ints | None, ...]
     finished: Finished | None
     aggregate: Aggregate
     values: LeaderValues
-    measured: Measured
     cluster: Cluster
     minimum_used: int
     synthetic: bool
     at_ms: int | None
-    maps: tuple[Ints | None, ...] = field(default=())
 
-    @property
+    @cached_property
     def used(self) -> list[int]:
         """Places in ``rounds`` of those inside the windows used."""
-        kept = {window.index for window in self.aggregate.windows}
-        return [
-            place for place, one in enumerate(self.rounds)
-            if one.time_ms // self.aggregate.window_ms + 1 in kept
-        ]  # fmt: skip
+        inside = {window.index for window in self.aggregate.windows}
+        window_ms = self.aggregate.window_ms
+        return [place for place, one in enumerate(self.rounds) if one.time_ms // window_ms + 1 in inside]
+
+    @cached_property
+    def measured(self) -> Measured:
+        """What brokers measured over the windows used."""
+        rounds, maps = [self.rounds[place] for place in self.used], [self.maps[place] for place in self.used]
+        return measured.measure(rounds, maps, self.topology, self.capacities.cores)
 
 
 def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int | None) -> Model | None:
@@ -105,25 +112,9 @@ def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int 
     leader = leader_values(total, final.size)
     loads = replica_loads.as_cruise_control(final, leader, settings.weights)
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
-    kept = {window.index for window in total.windows}
-    inside = [p for p, one in enumerate(rounds) if one.time_ms // settings.window_ms + 1 in kept]
-    means = measured.measure([rounds[p] for p in inside], [maps[p] for p in inside], final, capacities.cores)
     return Model(
-        past,
-        final,
-        capacities,
-        rounds,
-        sampled,
-        finished,
-        total,
-        leader,
-        means,
-        cluster,
-        minimum,
-        synthetic,
-        at_ms,
-        maps,
-    )
+        past, final, capacities, rounds, sampled, maps, finished, total, leader, cluster, minimum, synthetic, at_ms
+    )  # fmt: skip
 
 
 def leader_values(total: Aggregate, size: int) -> LeaderValues:

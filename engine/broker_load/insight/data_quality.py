@@ -98,26 +98,19 @@ def ledger(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
     text = "several brokers are listed on this host and the scrape does not name its id"
     rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
     listed = inputs.table("broker_list")
-    if listed.height:
-        shared_hosts = (
-            listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1).sort("host")
+    hosts = listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1)
+    rows.extend(
+        (
+            "shared-host",
+            host or "(no name)",
+            count,
+            f"{count} brokers on one host: CPU and network limits are the host's",
         )
-        for host, count in shared_hosts.iter_rows():
-            rows.append(
-                (
-                    "shared-host",
-                    host or "(no name)",
-                    count,
-                    f"{count} brokers on one host: CPU and network limits are the host's",
-                )
-            )
+        for host, count in hosts.iter_rows()
+    )
     rows.extend(_missing(inputs, model))
     rows.sort()
-    return (
-        LEDGER.frame(pl.DataFrame(rows, schema=["kind", "subject", "count", "detail"], orient="row"))
-        if rows
-        else LEDGER.empty()
-    )
+    return LEDGER.frame(pl.DataFrame(rows, schema=LEDGER.schema, orient="row"))
 
 
 def _count_readings(model: Model) -> Longs:
@@ -146,30 +139,14 @@ def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, st
     topology = model.topology
     newest = model.rounds[-1].time_ms
     last, nan, negative, odd = _count_readings(model)
-    for index in range(topology.brokers):
-        subject = f"broker {topology.ids[index]}"
-        if nan[index]:
-            rows.append(
-                (
-                    "nan-cpu",
-                    subject,
-                    int(nan[index]),
-                    "CPU reading is NaN; Cruise Control's load answer cannot be printed as JSON",
-                )
-            )
-        if negative[index]:
-            rows.append(
-                ("negative-cpu", subject, int(negative[index]), "CPU reading is negative; its replicas lower the sums")
-            )
-        if odd[index]:
-            rows.append(
-                (
-                    "cpu-over-100",
-                    subject,
-                    int(odd[index]),
-                    "CPU reading above 100 %: a container measured against the wrong quota?",
-                )
-            )
+    kinds = (
+        ("nan-cpu", nan, "CPU reading is NaN; Cruise Control's load answer cannot be printed as JSON"),
+        ("negative-cpu", negative, "CPU reading is negative; its replicas lower the sums"),
+        ("cpu-over-100", odd, "CPU reading above 100 %: a container measured against the wrong quota?"),
+    )
+    for index, broker in enumerate(topology.ids.tolist()):
+        subject = f"broker {broker}"
+        rows.extend((kind, subject, int(counts[index]), text) for kind, counts, text in kinds if counts[index])
         if topology.alive[index] and 0 <= last[index] < newest - STALE_INTERVALS * interval_ms:
             late = (newest - int(last[index])) // 1000
             rows.append(("stale-scrape", subject, 1, f"last heard {late} s before the newest reading"))

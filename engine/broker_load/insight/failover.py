@@ -7,7 +7,6 @@ living replica; else the partition is leaderless. See "Failover" in docs/models/
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +15,6 @@ import numpy.typing as npt
 from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
 from engine.broker_load.parameters import ElectionRules, Thresholds
-
-_AT_ONCE = 256
-"""Failures compared at once: matrices of that many rows stay small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,52 +256,15 @@ def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thr
 
 
 def single_headroom(cluster: Cluster, failures: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
-    """Return the headroom [B] of every single-broker failure, many at once where there is one broker per host."""
-    topology = cluster.topology
-    if len(topology.hosts_index[0]) == topology.brokers:
-        return _headroom_of_each(cluster, failures, thresholds)
+    """Return the headroom [B] of every single-broker failure."""
+    before = {name: cluster.sums.of(name) for name in RESOURCES}
     out = []
-    base = {name: cluster.sums.of(name) for name in RESOURCES}
-    for down in range(topology.brokers):
-        failed = np.zeros(topology.brokers, np.bool_)
+    for down in range(cluster.topology.brokers):
+        failed = np.zeros(cluster.topology.brokers, np.bool_)
         failed[down] = True
-        sums = dict(base)
-        sums["CPU"] = np.maximum(base["CPU"] + failures.cpu[down], 0.0)
-        sums["NW_OUT"] = base["NW_OUT"] + failures.out[down]
-        out.append(headroom(cluster, failed, sums, thresholds))
+        cpu, nw_out = np.maximum(before["CPU"] + failures.cpu[down], 0.0), before["NW_OUT"] + failures.out[down]
+        out.append(headroom(cluster, failed, before | {"CPU": cpu, "NW_OUT": nw_out}, thresholds))
     return out
-
-
-def _headroom_of_each(cluster: Cluster, failures: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
-    """The same as ``headroom`` for every failure, with one broker per host: rows of matrices [failed, survivor]."""
-    topology = cluster.topology
-    brokers, alive = topology.brokers, topology.alive
-    breaches = np.zeros(brokers, np.int64)
-    worst: list[str] = [""] * brokers
-    percent: list[float | None] = [None] * brokers
-    for resource in RESOURCES:
-        capacity, was, limit = cluster.capacity(resource), cluster.sums.of(resource), thresholds.capacity(resource)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fine = alive & ~(was > limit * capacity)
-            for start in range(0, brokers, _AT_ONCE):
-                down = np.arange(start, min(start + _AT_ONCE, brokers))
-                load = np.broadcast_to(was, (len(down), brokers))
-                if resource == "CPU":
-                    load = np.maximum(was + failures.cpu[down], 0.0)
-                elif resource == "NW_OUT":
-                    load = was + failures.out[down]
-                room = np.where(alive & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
-                room[np.arange(len(down)), down] = np.nan
-                over = fine & (load > limit * capacity)
-                over[np.arange(len(down)), down] = False
-                breaches[down] += over.sum(axis=1)
-                places = np.where(np.isnan(room), np.inf, room).argmin(axis=1)
-                for row, place in enumerate(places.tolist()):
-                    value, best = float(room[row, place]), percent[start + row]
-                    if not math.isnan(value) and (best is None or value < best):
-                        percent[start + row] = value
-                        worst[start + row] = f"{resource} of broker {topology.ids[place]}"
-    return [Headroom(*of) for of in zip(worst, percent, breaches.tolist(), strict=True)]
 
 
 def over_while_down(cluster: Cluster, resource: str, change: Floats, thresholds: Thresholds) -> Flags:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -87,7 +87,6 @@ class Topology:
     alive: Flags
     norm: Ints
     norm_names: tuple[str, ...]
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def size(self) -> int:

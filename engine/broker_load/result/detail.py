@@ -20,15 +20,12 @@ from engine.view import Context
 @dataclass(frozen=True, eq=False)
 class Detail:
     """Observed and predicted CPU [N] in %, whether each was used for the fit, the ends (epoch ms) of all windows that could
-    be looked at, the fitted weights, and the model for Cruise Control's answers."""
+    be looked at, and the model for Cruise Control's answers."""
 
     observed: tuple[float, ...]
     predicted: tuple[float, ...]
     used: tuple[bool, ...]
     window_ends: tuple[int, ...]
-    fitted: tuple[float | None, float | None, float | None]
-    racks: tuple[str, ...]
-    brokers: tuple[int, ...]
     model: Model | None
     cluster: Cluster | None
     log_dirs: pl.DataFrame
@@ -43,7 +40,7 @@ class Detail:
 
     def __hash__(self) -> int:
         """By the parts that change most."""
-        return hash((self.window_ends, self.brokers, len(self.observed)))
+        return hash((self.window_ends, len(self.observed)))
 
 
 def detail_of(
@@ -61,9 +58,6 @@ def detail_of(
         tuple(fitted_weights.predict(observations, fit.coefficients).tolist()),
         tuple(bool(used) for used in fit.chosen.tolist()),
         _window_ends(inputs, context, settings) if model is not None else (),
-        fit.coefficients,
-        tuple(sorted(set(model.topology.racks))) if model is not None else (),
-        tuple(model.topology.ids.tolist()) if model is not None else (),
         model,
         cluster,
         inputs.table("log_dirs"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import polars as pl
@@ -24,14 +25,7 @@ class ResultBuilder:
 
     def copy(self) -> ResultBuilder:
         """Return another builder to add to; frames are shared, as they never change."""
-        return ResultBuilder(
-            dict(self.frames),
-            dict(self.summary),
-            list(self.headline),
-            list(self.findings),
-            list(self.notes),
-            list(self.problems),
-        )
+        return ResultBuilder(*(copy.copy(getattr(self, part.name)) for part in fields(self)))
 
 
 def plural(count: object, noun: str) -> str:

@@ -112,20 +112,13 @@ ANSWER_BROKERS = Table(
         text("rack", ""),
         text("state", ""),
         number("cores", ""),
-        number("cpu_pct", "", "%"),
-        number("disk_mb", "", "MB"),
-        number("disk_pct", "", "%"),
-        number("disk_cap_mb", "", "MB"),
-        number("nw_in_cap_kbs", "", "KB/s"),
-        number("nw_out_cap_kbs", "", "KB/s"),
-        number("leader_nw_in_kbs", "", "KB/s"),
-        number("follower_nw_in_kbs", "", "KB/s"),
-        number("nw_out_kbs", "", "KB/s"),
-        number("pnw_out_kbs", "", "KB/s"),
+        *(number(name, "", "%" if name.endswith("pct") else "MB" if name.startswith("disk") else "KB/s") for name in (
+            "cpu_pct", "disk_mb", "disk_pct", "disk_cap_mb", "nw_in_cap_kbs", "nw_out_cap_kbs", "leader_nw_in_kbs",
+            "follower_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs")),
         integer("leaders", ""),
         integer("replicas", ""),
     ),
-)
+)  # fmt: skip
 ANSWER_PARTITIONS = Table(
     "answer_partitions",
     "Leader rows of partition_load answers.",

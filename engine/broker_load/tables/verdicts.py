@@ -49,13 +49,10 @@ STATS = Table(
     (
         text("statistic", "AVG, MAX, MIN, STD.", priority=0),
         number("cpu", "", "% of a core"),
-        number("nw_in_kbs", "", KBS),
-        number("nw_out_kbs", "", KBS),
+        *(number(name, "", KBS) for name in ("nw_in_kbs", "nw_out_kbs")),
         number("disk_mb", "", "MB"),
         number("pnw_out_kbs", "", KBS),
-        number("replicas", ""),
-        number("leaders", ""),
-        number("topic_replicas", ""),
+        *(number(name, "") for name in ("replicas", "leaders", "topic_replicas")),
     ),
     key=("statistic",),
 )

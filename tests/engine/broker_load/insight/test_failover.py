@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
+from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.insight import failover
-from engine.broker_load.parameters import ElectionRules, Thresholds
+from engine.broker_load.parameters import ElectionRules
 from tests.engine.broker_load.random_clusters import clusters
 
 
@@ -70,20 +68,3 @@ def test_loads_after_a_failure_add_up(cluster: Cluster) -> None:
     assert found.sums.nw_out.sum() == pytest.approx(cluster.sums.nw_out.sum())
     assert found.physical.sum() <= found.physical_before.sum() + 1e-6
     assert (found.physical[failed] == 0).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(clusters(), st.floats(0.0, 0.2))
-def test_headroom_of_all_failures_at_once_is_that_of_each(cluster: Cluster, cpu_capacity: float) -> None:
-    limits = Thresholds(cpu_capacity=cpu_capacity, nw_out_capacity=0.05)
-    apart = dataclasses.replace(cluster.topology, hosts=tuple(f"h{i}" for i in range(cluster.topology.brokers)))
-    alone = dataclasses.replace(cluster, topology=apart)
-    found = failover.singles(alone, ElectionRules())
-    every = failover.single_headroom(alone, found, limits)
-    for down, got in enumerate(every):
-        failed = np.zeros(apart.brokers, np.bool_)
-        failed[down] = True
-        loads = {name: alone.sums.of(name) for name in RESOURCES}
-        loads["CPU"] = np.maximum(loads["CPU"] + found.cpu[down], 0.0)
-        loads["NW_OUT"] = loads["NW_OUT"] + found.out[down]
-        assert got == failover.headroom(alone, failed, loads, limits)
