@@ -1,4 +1,4 @@
-"""The broker load view: upstream's own size, and the size the view must stay quick at."""
+"""The broker load view: the size Cruise Control's own benchmark has, and the size the view must stay quick at."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from engine.view import Context
 from tests.bench.line import Line, best
 
 START_MS = 1_700_000_040_000
-UPSTREAM_LOW, UPSTREAM_HIGH = 0.16, 0.42
+CRUISE_CONTROL_LOW, CRUISE_CONTROL_HIGH = 0.16, 0.42
 
 
 def synthetic(brokers: int, partitions: int, per_topic: int, ticks: int = 1, seed: int = 1) -> dict[str, pl.DataFrame]:
@@ -99,7 +99,7 @@ def compute(inputs: Inputs, memo: Memo, *pairs: tuple[str, str]) -> Any:
 
 
 def run() -> list[Line]:
-    """Upstream's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
+    """Measure Cruise Control's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
     lines = []
     small = inputs_of(synthetic(50, 10_000, 20))
     settings = ModelSettings()
@@ -108,7 +108,7 @@ def run() -> list[Line]:
     load_model.build(small, settings, known, None)
 
     def round_again() -> None:
-        # The topology stays, as upstream's metadata does; the metrics are processed again.
+        # The topology stays, as Cruise Control's metadata does; the metrics are processed again.
         memo = Memo()
         for name in ("ticks", "topologies"):
             kept = known.memo.state(f"broker load {name}", dict)
@@ -116,10 +116,10 @@ def run() -> list[Line]:
         load_model.build(small, settings, Context(now_ms=0, memo=memo), None)
 
     took = best(round_again, 5)
-    note = f"upstream {UPSTREAM_LOW}-{UPSTREAM_HIGH} s, warm; at least 5 times faster asked"
-    lines.append(Line("samples to broker loads, 50 × 10,000 × RF 3", took, "s", UPSTREAM_LOW, note=note))
+    note = f"Cruise Control {CRUISE_CONTROL_LOW}-{CRUISE_CONTROL_HIGH} s, warm; at least 5 times faster asked"
+    lines.append(Line("samples to broker loads, 50 × 10,000 × RF 3", took, "s", CRUISE_CONTROL_LOW, note=note))
     took = best(lambda: compute(small, Memo()), 3)
-    lines.append(Line("the same with every table, goal and failure", took, "s", UPSTREAM_LOW, note=note))
+    lines.append(Line("the same with every table, goal and failure", took, "s", CRUISE_CONTROL_LOW, note=note))
 
     tables = synthetic(200, 200_000, 100)
     big = inputs_of(tables)

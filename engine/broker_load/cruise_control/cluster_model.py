@@ -104,7 +104,7 @@ class Cluster:
         return np.where(self.topology.alive, value[resource], 0.0)
 
     def by_host(self, value: Floats) -> Floats:
-        """[B] ``value`` [B] summed over the brokers of each broker's host."""
+        """Return ``value`` [B] summed over the brokers of each broker's host."""
         names, index = self.topology.hosts_index
         return tally(index, value, len(names))[index]
 

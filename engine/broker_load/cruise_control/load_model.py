@@ -177,7 +177,7 @@ def _windows(
 
 
 def _finished(rows_given: pl.DataFrame, final: Topology, covered: set[int], window_ms: int) -> Finished | None:
-    """Finished samples of the topology's partitions in windows that no raw metrics cover, in arrival order."""
+    """Return the finished samples of the topology's partitions in windows that no raw metrics cover, in arrival order."""
     if not rows_given.height:
         return None
     names = pl.DataFrame(
@@ -208,7 +208,7 @@ def _split(finished: Finished | None, window_ms: int) -> dict[int, Finished]:
 
 
 def _without_topology(rows_given: pl.DataFrame) -> History:
-    """A stand-in where only finished samples are known: each partition with its leader as the only replica."""
+    """Return a stand-in where only finished samples are known: each partition with its leader as the only replica."""
     last = (
         rows_given.group_by("topic", "partition").agg(pl.col("leader").drop_nulls().last()).sort("topic", "partition")
     )

@@ -75,7 +75,7 @@ def _compare(
 
 
 def _rederive(answers: pl.DataFrame, out: list[Difference]) -> None:
-    """Percentages from loads and capacities; potential network out is never below network out."""
+    """Check percentages against loads and capacities, and that potential network out is never below network out."""
     for row in answers.iter_rows(named=True):
         subject = f"broker {row['broker']}"
         if row["disk_cap_mb"] and row["disk_mb"] is not None and row["state"] != "DEAD":
@@ -95,7 +95,7 @@ def _rederive(answers: pl.DataFrame, out: list[Difference]) -> None:
 
 
 def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> None:
-    """A host's numbers are the sums of its brokers', also of the CPU percentage."""
+    """Check that a host's numbers are the sums of its brokers', also of the CPU percentage."""
     for (file, answer, name), part in hosts.partition_by(
         ["file", "answer", "host"], as_dict=True, maintain_order=True
     ).items():
@@ -119,7 +119,7 @@ def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) ->
 
 
 def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Difference]) -> None:
-    """Leader counts of ``load`` against a full ``partition_load``: only where the records cover all leaders."""
+    """Compare leader counts of ``load`` with a full ``partition_load``: only where the records cover all leaders."""
     load = one_per_broker(answers.filter(pl.col("answer") == "load"))
     if not load.height or load["leaders"].null_count() or records.height < int(load["leaders"].sum()):
         return
@@ -133,7 +133,7 @@ def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Dif
 
 
 def _against_model(shown: pl.DataFrame, ours: pl.DataFrame, out: list[Difference]) -> None:
-    """Every shared number of a broker against the model's."""
+    """Compare every shared number of a broker with the model's."""
     model = {row["broker"]: row for row in ours.iter_rows(named=True)}
     for row in shown.iter_rows(named=True):
         mine = model.get(row["broker"])
@@ -145,7 +145,7 @@ def _against_model(shown: pl.DataFrame, ours: pl.DataFrame, out: list[Difference
 
 
 def _directories(shown: pl.DataFrame, rows: pl.DataFrame, out: list[Difference]) -> None:
-    """A broker's disk is the sum of its directories', unless one of them is dead."""
+    """Check that a broker's disk is the sum of its directories', unless one of them is dead."""
     sums = rows.group_by("broker").agg(pl.col("disk_mb").sum(), pl.col("error").is_not_null().any().alias("dead"))
     total = {broker: disk for broker, disk, dead in sums.iter_rows() if not dead}
     for row in shown.iter_rows(named=True):

@@ -76,7 +76,7 @@ def elect(topology: Topology, failed: Flags, rules: ElectionRules) -> Election:
 
 
 def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) -> Ints:
-    """[K] replicas of ``rows`` that no longer fetch from ``leader``."""
+    """Return the number [K] of replicas of ``rows`` that no longer fetch from ``leader``."""
     here, held = topology.replicas[rows], topology.held[rows]
     gone = held & (dead[here] | topology.offline[rows]) & (here != leader[:, None])
     return across(gone)

@@ -132,7 +132,7 @@ def fit(observations: Observations) -> Fit:
 def _held_out(
     clean: Observations, picked: Flags, scale: Floats, columns: npt.NDArray[np.int64], weights: Floats
 ) -> float | None:
-    """Error on samples that were not chosen; with few of them, five-fold cross-validation over the chosen ones."""
+    """Return the error on samples that were not chosen; with few of them, five-fold cross-validation over the chosen ones."""
     rest = clean.take(~picked)
     if rest.size >= 20:
         error = rest.typical_cpu() - (rest.design()[:, columns] / scale[columns]) @ weights
@@ -156,7 +156,7 @@ _NAMES = {0: "a (leader in)", 1: "b (leader out)", 2: "c (follower in)"}
 def _verdict(
     design: Floats, columns: npt.NDArray[np.int64], weights: Floats, half: Floats | None, condition: float, cpu: Floats
 ) -> str:
-    """What the data cannot tell; "" if all is well."""
+    """Return what the data cannot tell; "" if all is well."""
     absent = [_NAMES[i] for i in range(3) if i not in columns.tolist()]
     if absent:
         return f"no traffic for {', '.join(absent)}: the data say nothing about it"

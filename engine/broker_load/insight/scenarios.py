@@ -74,7 +74,7 @@ def reassign(
 
 
 def _placements(topology: Topology, leaders: list[int], lists: list[list[int]]) -> pl.DataFrame:
-    """Rows of input table ``topology`` with other leaders and replicas, all of them in sync."""
+    """Return rows of input table ``topology`` with other leaders and replicas, all of them in sync."""
     return pl.DataFrame(
         {
             "topic": topology.topic_names,

@@ -66,7 +66,7 @@ class Round:
 
     @cached_property
     def live(self) -> bool:
-        """Whether anything but sizes was measured: the first scrape of counters alone gives neither CPU nor rates."""
+        """Whether anything but sizes was measured: the first scrape of running totals alone gives neither CPU nor rates."""
         measured = (self.has_cpu | ~np.isnan(self.process)).any() or (~np.isnan(self.reported)).any()
         return bool(measured or self.rates.any())
 
@@ -187,7 +187,7 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
 
 
 def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Means [63, B] of broker-scope metrics, and [B] of process cores, the process' own load, the node's load."""
+    """Return means [63, B] of broker-scope metrics, and [B] of process cores, the process' own load, the node's load."""
     wide = np.full((128, brokers), np.nan)
     if rows.height:
         means = rows.group_by("metric", "b").agg(pl.col("value").mean())
@@ -204,6 +204,7 @@ class _Index:
     """The sorted distinct ``keys`` and the position of each: a table where keys are dense enough, else a search."""
 
     LIMIT = 50_000_000
+    """Largest table, in entries."""
 
     def __init__(self, keys: Longs, bound: int) -> None:
         self._table: npt.NDArray[np.int32] | None = None
@@ -218,11 +219,11 @@ class _Index:
         self.size = len(self.keys)
 
     def of(self, wanted: Longs) -> npt.NDArray[Any]:
-        """Position of keys that are there."""
+        """Return the position of keys that are there."""
         return self._table[wanted] if self._table is not None else np.searchsorted(self.keys, wanted)
 
     def find(self, wanted: Longs) -> tuple[npt.NDArray[Any], Flags]:
-        """Position of each key, 0 where it is not there, and whether it is."""
+        """Return the position of each key, 0 where it is not there, and whether it is."""
         if not self.size:
             return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
         if self._table is not None:
@@ -233,7 +234,7 @@ class _Index:
 
 
 def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.int64], int]:
-    """Code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
+    """Return the code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
     how many codes there are."""
     # Few distinct names in many rows: only the distinct ones are compared with the topology's.
     distinct = names.unique(maintain_order=True)
@@ -262,11 +263,11 @@ class _Sizes:
     pair: npt.NDArray[Any]
 
     def take(self, order: npt.NDArray[Any]) -> _Sizes:
-        """In another order."""
+        """Return the sizes in another order."""
         return _Sizes(self.broker[order], self.code[order], self.partition[order], self.value[order], self.pair[order])
 
     def matrix(self, topology: Topology) -> Floats:
-        """[P, R] MB of each replica as its broker reported it, NaN where it did not."""
+        """Return the MB [P, R] of each replica as its broker reported it, NaN where it did not."""
         out = np.full(topology.replicas.shape, np.nan)
         if not len(self.value) or not topology.size:
             return out
@@ -281,7 +282,7 @@ class _Sizes:
         return out
 
     def totals(self, brokers: int) -> Floats:
-        """[B] MB of all sizes each broker reported, also of partitions the topology does not know."""
+        """Return the MB [B] of all sizes each broker reported, also of partitions the topology does not know."""
         if not len(self.value):
             return np.zeros(brokers)
         biggest = int(self.partition.max()) + 1

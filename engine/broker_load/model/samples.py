@@ -65,11 +65,11 @@ class Samples:
         return SAMPLES.frame(pl.DataFrame(columns))
 
     def group_value(self, name: str) -> Floats:
-        """[G] one of the rates or the CPU by group."""
+        """Return one of the rates or the CPU [G] by group."""
         return self.cpu if name == "cpu_usage" else self.round.rates[_ROW[name]]
 
     def value(self, name: str) -> Floats:
-        """[P] one of the nine values by its name in Cruise Control; meaningless where ``rule`` is not 0."""
+        """Return one of the nine values [P] by its name in Cruise Control; meaningless where ``rule`` is not 0."""
         group = np.maximum(self.round.topology.groups[0], 0)
         if name == "cpu_usage":
             return _take(self.cpu, group)

@@ -43,20 +43,20 @@ def _read(inputs: Inputs, files: Collection[int]) -> pl.DataFrame:
 
 
 def _starts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """The rows at which a value of ``columns`` changes: a scrape is one long run of equal ticks, so these are few."""
+    """Return the rows at which a value of ``columns`` changes: a scrape is one long run of equal ticks, so these are few."""
     changes = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in columns)
     return rows.select(columns).filter(changes | (pl.int_range(pl.len()) == 0))
 
 
 def newest_files(ticks: pl.DataFrame) -> set[int]:
-    """The files with the newest tick of each host."""
+    """Return the files with the newest tick of each host."""
     named = ticks.filter(pl.col("host").is_not_null())
     newest = named.filter(pl.col("time_ms") == pl.col("time_ms").max().over("host"))
     return set(newest[FILE].unique().to_list())
 
 
 def cpu_counts(ticks: pl.DataFrame, ids: Mapping[str, tuple[int, ...]]) -> dict[int, int]:
-    """Number of CPUs that node_exporter names on the machine of each broker id."""
+    """Return the number of CPUs that node_exporter names on the machine of each broker id."""
     named = ticks.filter(pl.col("host").is_not_null()).select("host", "cpus").explode("cpus", empty_as_null=False)
     counts = named.drop_nulls().group_by("host", maintain_order=True).agg(pl.col("cpus").n_unique())
     return {broker: count for host, count in counts.iter_rows() for broker in ids.get(host, ())}

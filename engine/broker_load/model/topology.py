@@ -161,7 +161,7 @@ class Topology:
         return layers
 
     def rows_of(self, code: npt.NDArray[Any], partition: npt.NDArray[Any], known: Flags) -> list[Ints]:
-        """Partition index of each (topic code, partition), -1 for unknown ones; one array per topic sharing the code."""
+        """Return the index of each (topic code, partition), -1 for unknown ones; one array per topic sharing the code."""
         width = int(self.partition.max(initial=0)) + 1
         inside = known & (partition >= 0) & (partition < width)
         wanted = np.where(inside, code.astype(np.int64) * width + partition, -1)

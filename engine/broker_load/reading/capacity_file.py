@@ -24,7 +24,7 @@ class CapacityFile:
     tables: tuple[Table, ...] = (CAPACITY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its only key."""
+        """Recognise by its only key."""
         return head.lstrip()[:1] == b"{" and b'"brokerCapacities"' in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

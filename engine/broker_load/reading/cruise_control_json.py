@@ -24,7 +24,7 @@ class CruiseControlJson:
     tables: tuple[Table, ...] = TABLES
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By keys that only these answers have."""
+        """Recognise by keys that only these answers have."""
         return head.lstrip()[:1] == b"{" and any(
             key in head
             for key in (

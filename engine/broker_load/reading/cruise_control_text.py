@@ -34,7 +34,7 @@ _SEEN = (
 
 
 class CruiseControlText:
-    """The same answers as plain text, or as the Python client prints them (pandas-like, thousands separators)."""
+    """Answers as plain text, or as the Python client prints them (pandas-like, thousands separators)."""
 
     id = "cruise-control-text"
     title = "Cruise Control answers as text, from the server or its Python client"
@@ -43,7 +43,7 @@ class CruiseControlText:
     tables: tuple[Table, ...] = TABLES
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the titles of the tables."""
+        """Recognise by the titles of the tables."""
         return any(pattern.search(head) for pattern in _SEEN)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
@@ -115,7 +115,7 @@ _COLUMNS = {
 
 
 def _server_load(rows: AnswerRows, header: str, lines: list[str], position: int, answer: str) -> int:
-    """Rows under a ``HOST BROKER …`` title; indented log-directory rows (no comma after the first word) are passed."""
+    """Read the rows under a ``HOST BROKER …`` title; indented log-directory rows (no comma after the first word) are skipped."""
     names = [_COLUMNS.get(word) for word in header.split()]
     while position < len(lines) and lines[position].strip():
         fields = [field.strip() for field in lines[position].split(",")]
@@ -214,7 +214,7 @@ _CLIENT = {
 
 
 def _client_table(rows: AnswerRows, title: str, lines: list[str], position: int) -> int:
-    """A table of the Python client: column names, the index's name on its own line, then rows."""
+    """Read a table of the Python client: column names, the index's name on its own line, then rows."""
     answer = _CLIENT[title]
     while position < len(lines) and not lines[position].strip():
         position += 1

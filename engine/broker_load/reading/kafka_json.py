@@ -23,7 +23,7 @@ class LogDirectories:
     tables: tuple[Table, ...] = (LOG_DIRS, SIZES)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its keys, wherever the JSON line starts."""
+        """Recognise by its keys, wherever the JSON line starts."""
         return b'"logDirs"' in head or b'"logDir"' in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
@@ -119,7 +119,7 @@ class Reassignment:
     tables: tuple[Table, ...] = (PLANS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its keys."""
+        """Recognise by its keys."""
         return _PLAN.search(head) is not None and b'"logDirs"' not in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

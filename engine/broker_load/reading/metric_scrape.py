@@ -133,7 +133,7 @@ class MetricScrape:
     tables: tuple[Table, ...] = (METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By content: a text exposition. Whether it holds broker series is seen when it is read."""
+        """Recognise by content: a text exposition. Whether it holds broker series is seen when it is read."""
         return prometheus.looks_like(head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

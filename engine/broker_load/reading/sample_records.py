@@ -81,7 +81,7 @@ class SampleRecords:
     tables: tuple[Table, ...] = (SAMPLES_IN, OBSERVATIONS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the CSV header, or lines of base64 whose first byte is a record version."""
+        """Recognise by the CSV header, or lines of base64 whose first byte is a record version."""
         first = head.split(b"\n", 1)[0].rstrip(b"\r")
         if first.strip().lower() == _CSV:
             return True

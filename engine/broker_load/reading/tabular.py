@@ -236,7 +236,7 @@ class CsvRows:
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the column names in the first line."""
+        """Recognise by the column names in the first line."""
         first = head.split(b"\n", 1)[0]
         return b"," in first and len(first) < 4096 and _shape(_header(first)) is not None
 
@@ -320,7 +320,7 @@ class ParquetRows:
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the magic bytes; whether the columns are ours is seen when it is read."""
+        """Recognise by the magic bytes; whether the columns are ours is seen when it is read."""
         return head[:4] == b"PAR1" and name != "block.bin"  # Pyroscope's blocks only begin like Parquet
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

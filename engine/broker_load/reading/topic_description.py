@@ -42,7 +42,7 @@ class TopicDescription:
     tables: tuple[Table, ...] = (TOPOLOGY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By a line that begins with ``Topic:`` and goes on as a description does."""
+        """Recognise by a line that begins with ``Topic:`` and goes on as a description does."""
         return _SEEN.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

@@ -15,7 +15,7 @@ from engine.broker_load.tables.raw_metrics import SAMPLE
 
 
 def _shared(topology: Topology) -> Ints:
-    """[P] over how many partitions the rates of a partition's leader are split evenly: what one of them takes may be
+    """Return over how many partitions [P] the rates of a partition's leader are split evenly: what one of them takes may be
     anything from nothing to all of it."""
     group, _, _, count = topology.groups
     return np.where(group >= 0, count[np.maximum(group, 0)] if len(count) else 1, 1).astype(np.int32)

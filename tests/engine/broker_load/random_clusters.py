@@ -16,7 +16,7 @@ from engine.broker_load.parameters import CpuWeights
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    """A random cluster with loads as upstream has them; leaderless partitions, short ISRs, dead brokers, ELR."""
+    """A random cluster with loads as in Cruise Control; leaderless partitions, short ISRs, dead brokers, ELR."""
     brokers = draw(st.integers(1, 6))
     count = draw(st.integers(1, 12))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

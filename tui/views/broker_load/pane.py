@@ -69,7 +69,7 @@ class Pane(ViewPane):
         self.page = 0
 
     def compose_view(self) -> ComposeResult:
-        """One section per question."""
+        """Compose one section per question."""
         sections = Sections(id="bl-sections")
         sections.add(
             "brokers",
@@ -248,7 +248,7 @@ class Pane(ViewPane):
             self.show_table("#bl-what-leaders", result, second)
 
     def steps(self) -> Sequence[int]:
-        """The ends of the windows there are."""
+        """Return the ends of all windows (epoch ms)."""
         detail = self.result.detail if self.result is not None else None
         return detail.window_ends if detail is not None else ()
 
@@ -293,7 +293,7 @@ class Pane(ViewPane):
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def _under_cursor(self) -> str | None:
-        """The broker or rack under the cursor, as the parameter ``fail`` names it."""
+        """Return the broker or rack under the cursor, as the parameter ``fail`` names it."""
         top = self.levels[-1] if self.levels else None
         if isinstance(top, BrokerLevel):
             return str(top.broker)
@@ -334,12 +334,12 @@ class Pane(ViewPane):
         self._toggle("demote")
 
     def action_mode(self) -> None:
-        """The next of upstream, corrected, regression."""
+        """Go on to the next of upstream (as Cruise Control), corrected, regression."""
         if self.parameters is not None:
             self.change(mode=MODES[(MODES.index(self.parameters.mode) + 1) % len(MODES)])
 
     def action_weights(self) -> None:
-        """Static or fitted weights."""
+        """Switch between static and fitted weights."""
         if self.parameters is not None:
             self.change(weights="static" if self.parameters.weights == "fitted" else "fitted")
 
@@ -349,7 +349,7 @@ class Pane(ViewPane):
             self.change(apply_plan=not self.parameters.apply_plan)
 
     def action_add(self) -> None:
-        """One more broker."""
+        """Add one more broker."""
         if self.parameters is not None:
             self.change(add_brokers=self.parameters.add_brokers + 1)
 
@@ -359,7 +359,7 @@ class Pane(ViewPane):
             self.change(**what_if.NEUTRAL)
 
     def action_page(self) -> None:
-        """The next measure of the rolling restart, or the next table of the what-if."""
+        """Show the next measure of the rolling restart, or the next table of the what-if."""
         if self.result is None or not self.query("#bl-sections"):
             return
         section = self.query_one("#bl-sections", Sections).chosen
@@ -372,7 +372,7 @@ class Pane(ViewPane):
         self._draw(section)
 
     def action_group(self) -> None:
-        """Brokers, hosts or racks."""
+        """Group by brokers, hosts or racks."""
         self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
         if self.result is not None and self.query("#bl-sections"):
             self.query_one("#bl-sections", Sections).choose(BROKERS)

@@ -55,7 +55,7 @@ def test_hosts_share_cpu_and_network(tmp_path: Path) -> None:
 
 
 def test_a_wide_balance_band_ends_at_zero(tmp_path: Path) -> None:
-    """A threshold above 2.1 makes the margin more than the average: upstream's lower limit is then 0, not negative."""
+    """A threshold above 2.1 makes the margin more than the average: Cruise Control's lower limit is then 0, not negative."""
     given = read(simple(tmp_path).write())
     rows = compute(given, ("cpu-balance-threshold", "3.0")).tables["balance"].filter(pl.col("resource") == "CPU")
     row = rows.row(0, named=True)

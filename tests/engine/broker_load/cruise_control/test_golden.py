@@ -1,4 +1,4 @@
-"""Every file of upstream's own results for the small cluster and the windows, within the tolerances of its README."""
+"""Every file of Cruise Control's own results for the small cluster and the windows, within the tolerances of its README."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_brokers_and_hosts(small: tuple[Path, Result, tuple[Path, ...]]) -> None
 
 
 def test_goals(small: tuple[Path, Result, tuple[Path, ...]]) -> None:
-    """Hard flags and violations of all 17, in upstream's order."""
+    """Hard flags and violations of all 17, in Cruise Control's order."""
     theirs = pl.read_csv(small[0] / "goals.csv")
     ours = small[1].tables["goals"]
     assert ours.select("goal", "hard", "violated").rows() == theirs.select("goal", "hard", "violated").rows()
@@ -239,7 +239,7 @@ def test_windows() -> None:
 
 
 def test_windows_averages() -> None:
-    """Mean, maximum and latest per resource over the windows, upstream's smallest float included."""
+    """Mean, maximum and latest per resource over the windows, Cruise Control's smallest float included."""
     from engine.broker_load.cruise_control import load_model
     from engine.broker_load.parameters import ModelSettings
     from engine.view import Context

@@ -109,7 +109,7 @@ def test_partition_load_filters(printed: tuple[Path, Any]) -> None:
 
 
 def test_nan_load_is_refused_as_json_and_printed_as_text(tmp_path: Path) -> None:
-    """As upstream: the JSON writer refuses NaN."""
+    """As in Cruise Control: the JSON writer refuses NaN."""
     root = reference("broker-load") / "small" / "input"
     text = (root / "metrics.csv").read_text()
     text = re.sub(r"(BROKER_CPU_UTIL,1,,),[\d.]+", r"\1,NaN", text)

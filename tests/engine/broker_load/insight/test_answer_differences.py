@@ -32,7 +32,7 @@ def test_load_answers_are_read_back(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["partition_load_disk.json", "partition_load_disk.txt"])
 def test_partition_answers_are_read_back_with_their_followers(name: str) -> None:
-    """Leaders as given; followers behind their leader by upstream's own rule."""
+    """Leaders as given; followers behind their leader by Cruise Control's rule."""
     root = reference("broker-load") / "small" / "expected_kafka"
     rows = compute(read(root / name)).tables["replicas"]
     golden = pl.read_csv(root / "replica_loads.csv")
@@ -41,7 +41,9 @@ def test_partition_answers_are_read_back_with_their_followers(name: str) -> None
     leaders = {(r["topic"], r["partition"]): r["position"] for r in golden.iter_rows(named=True) if r["is_leader"]}
     for row in rows.iter_rows(named=True):
         other = theirs[row["topic"], row["partition"], row["broker"]]
-        if other["position"] >= leaders[row["topic"], row["partition"]]:  # before it, upstream's order quirk applies
+        if (
+            other["position"] >= leaders[row["topic"], row["partition"]]
+        ):  # before it, Cruise Control's order quirk applies
             assert row["cpu_pct_cores"] == pytest.approx(other["cpu_pct_cores"], rel=1e-3, abs=1e-3)
         assert row["disk_mb"] == pytest.approx(other["disk_mb"], abs=1e-3)
 

@@ -1,4 +1,4 @@
-"""Two clusters below one root are said to be two; one cluster over time is not."""
+"""Two clusters below one root are reported; one cluster over time is not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def signs(result: Result) -> list[str]:
     [
         (describe({"t": "A", "u": "B"}, 1), describe({"t": "C", "u": "D"}, 1), True),
         (describe({"t": "A", "u": "B"}, 1), describe({"t": "A", "u": "B"}, 5), False),  # a reassignment
-        (describe({"t": "A", "u": "B"}, 1), describe({"t": "A", "u": "C"}, 1), False),  # one topic made anew
+        (describe({"t": "A", "u": "B"}, 1), describe({"t": "A", "u": "C"}, 1), False),  # one topic created again
         (describe({"t": "A"}, 1), describe({"u": "B"}, 1), False),  # one topic at a time
         (describe({"t": "", "u": ""}, 1, PLAIN), describe({"t": "", "u": ""}, 5, PLAIN), True),
         (describe({"t": "", "u": ""}, 1, PLAIN), describe({"t": "", "u": ""}, 2, PLAIN), False),

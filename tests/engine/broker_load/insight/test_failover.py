@@ -28,7 +28,7 @@ def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unc
         assert every.moved[down] == (led & (alone.election.new >= 0)).sum()
         assert every.leaderless[down] == (led & (alone.election.new < 0)).sum()
         for other in range(cluster.topology.brokers):
-            # Partitions led from a broker that is dead already are elected anew only when each is looked at alone.
+            # Partitions led from a broker that is dead already elect again only when each is looked at alone.
             if other != down and cluster.topology.alive[cluster.topology.leader[cluster.topology.leader >= 0]].all():
                 assert cluster.sums.cpu[other] + every.cpu[down, other] == pytest.approx(alone.sums.cpu[other])
                 assert cluster.sums.nw_out[other] + every.out[down, other] == pytest.approx(alone.sums.nw_out[other])

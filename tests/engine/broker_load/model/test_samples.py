@@ -174,7 +174,7 @@ def test_colliding_topic_names_each_get_the_full_rate(tmp_path: Path) -> None:
 
 
 def test_negative_cpu_shows_zero_but_lowers_the_sums(tmp_path: Path) -> None:
-    """As upstream."""
+    """As in Cruise Control."""
     made = simple(tmp_path)
     made.rows = [(t, m, b, n, p, -0.25 if m == "BROKER_CPU_UTIL" and b == 1 else v) for t, m, b, n, p, v in made.rows]
     result = compute(read(made.write()))

@@ -229,7 +229,7 @@ def test_duplicated_hosts_count_once(tmp_path: Path) -> None:
     assert compute(read(tmp_path)).tables["brokers"].equals(before)
 
 
-def test_nan_in_upstream_json_is_read_and_said(tmp_path: Path) -> None:
+def test_nan_in_cruise_control_json_is_read_with_a_problem(tmp_path: Path) -> None:
     (tmp_path / "load.json").write_text(
         '{"brokers":[{"Broker":1,"Host":"h","CpuPct":NaN,"DiskMB":"1,024.5","Leaders":1,"Replicas":2,"PnwOutRate":1}],"version":1}'
     )
@@ -298,7 +298,7 @@ def test_nothing_usable(tmp_path: Path) -> None:
         compute(read(tmp_path))
 
 
-def test_options_that_name_nothing_are_said(tmp_path: Path) -> None:
+def test_options_that_name_nothing_give_notes(tmp_path: Path) -> None:
     result = compute(read(simple(tmp_path).write()), ("fail", "99,rack:none"))
     assert sum("is called" in note for note in result.notes) == 2
     with pytest.raises(NoInput):
