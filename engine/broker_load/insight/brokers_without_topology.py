@@ -16,6 +16,9 @@ _ORDER = (
     "ALL_TOPIC_REPLICATION_BYTES_IN",
     "ALL_TOPIC_REPLICATION_BYTES_OUT",
 )
+"""Totals in the order of ``raw_metrics.TOPIC``."""
+_CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD)
+"""Metrics that give a broker's CPU, the preferred one first."""
 
 
 def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame | None:
@@ -68,10 +71,7 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
             value = means.get((broker, raw_metrics.ID[name]), summed.get((broker, topic)))
             values[name] = None if value is None else value / 1024
         sent = [v for v in (values[_ORDER[1]], values[_ORDER[3]]) if v is not None]
-        cpu = next(
-            (means[broker, m] for m in (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, 102) if (broker, m) in means),
-            None,
-        )
+        cpu = next((means[broker, metric] for metric in _CPU if (broker, metric) in means), None)
         size, count = disk.get(broker, (None, None))
         row = {
             "broker": broker,

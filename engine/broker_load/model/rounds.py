@@ -195,7 +195,7 @@ def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Flo
     return (
         wide[: len(raw_metrics.NAMES)],
         wide[raw_metrics.PROCESS_CPU_SECONDS],
-        wide[102],
+        wide[raw_metrics.PROCESS_LOAD],
         wide[raw_metrics.NODE_IDLE_SECONDS],
     )
 

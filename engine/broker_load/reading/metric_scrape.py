@@ -41,8 +41,6 @@ _ANY = re.compile(_NAMES.replace(r"(?i)^", "").encode(), re.IGNORECASE)
 _REQUESTS = {"produce": "PRODUCE", "fetchconsumer": "CONSUMER_FETCH", "fetchfollower": "FOLLOWER_FETCH"}
 _WAITS = {"requestqueuetimems": "REQUEST_QUEUE_TIME_MS", "localtimems": "LOCAL_TIME_MS", "totaltimems": "TOTAL_TIME_MS"}
 _HOW = {"max": "MAX", "mean": "MEAN", "50thpercentile": "50TH", "999thpercentile": "999TH"}
-PROCESS_LOAD = 102
-"""Id for the JVM's own ProcessCpuLoad (0-1)."""
 
 
 def _known() -> pl.DataFrame:
@@ -65,7 +63,7 @@ def _known() -> pl.DataFrame:
     rows.append(("kafka_log_log_value", "size", "", none, raw_metrics.SIZE, False))
     rows.append(("kafka_log_log_size", "", "", none, raw_metrics.SIZE, False))
     rows.append(("process_cpu_seconds_total", "", "", raw_metrics.PROCESS_CPU_SECONDS, none, True))
-    rows.append(("java_lang_operatingsystem_processcpuload", "", "", PROCESS_LOAD, none, False))
+    rows.append(("java_lang_operatingsystem_processcpuload", "", "", raw_metrics.PROCESS_LOAD, none, False))
     for request, who in _REQUESTS.items():
         rate = raw_metrics.ID[f"BROKER_{who}_REQUEST_RATE"]
         rows.append(("kafka_network_requestmetrics_oneminuterate", "requestspersec", request, rate, none, False))

@@ -47,6 +47,9 @@ NODE_IDLE_SECONDS = 100
 PROCESS_CPU_SECONDS = 101
 """Not Cruise Control's: CPU seconds of the broker process (a counter)."""
 
+PROCESS_LOAD = 102
+"""Not Cruise Control's: the JVM's own ProcessCpuLoad, 0-1."""
+
 SIZE = ID["PARTITION_SIZE"]
 CPU = ID["BROKER_CPU_UTIL"]
 
