@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.query_profile.estimators import attribution, estimate, posterior, shrinkage
 from engine.query_profile.estimators.attribution import Attribution, attribute
-from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.reading import Source
 from tests.bench._query_scenarios import (
@@ -59,12 +59,12 @@ def judged(found: Attribution, truth: np.ndarray) -> tuple[float, float, float]:
 
 def of(case: Scenario, calls: np.ndarray | None = None) -> Attribution:
     """The default attribution of a case."""
-    return attribute(case.x, calls, case.y, np.full(len(case.y), np.nan), Recipe())
+    return attribute(case.x, calls, case.y, np.full(len(case.y), np.nan), FitOptions())
 
 
 def remedied(found: Attribution) -> bool:
     """Whether an elbow, a break or a lag was found."""
-    return bool((found.elbow and found.elbow.found) or (found.broken and found.broken.row > 0) or found.shift.share)
+    return bool((found.elbow and found.elbow.found) or (found.changed) or found.shift.share)
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def load(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def missed(train: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    costs = estimate.best(train[0], None, train[1], np.full(len(train[1]), np.nan), Recipe(sampled=False))
+    costs = estimate.fit(train[0], None, train[1], np.full(len(train[1]), np.nan), FitOptions(sample=False))
     return np.abs(costs.predict(other[0], None, np.ones(len(other[1]))) / other[1] - 1)
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import nnls
 
 from engine.query_profile.estimators import residuals
 from engine.query_profile.estimators.attribution import attribute
-from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.insight.fits import Fits
 from engine.query_profile.workloads.workload import ClassInfo, Workload
 from engine.stats import nonnegative
@@ -94,7 +94,7 @@ def test_costs_are_found_again() -> None:
     calls = rng.poisson(200, (300, 6)).astype(float)
     b, c = np.array([0.9, 0.0, 0.5, 1.2, 0.1, 0.7]), np.array([0, 900.0, 100, 0, 2000, 50])
     y = (x @ b + calls @ c + 3e4) * rng.normal(1, 0.01, 300)
-    found = attribute(x, calls, y, np.full(300, 5.0), Recipe())
+    found = attribute(x, calls, y, np.full(300, 5.0), FitOptions())
     truth = x.sum(axis=0) * b + calls.sum(axis=0) * c
     assert np.abs(found.total - truth).sum() / truth.sum() < 0.06
     assert (found.low <= found.total).all()
@@ -106,7 +106,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     rng = np.random.default_rng(4)
     x = rng.gamma(2, 1e5, (60, 5))
     y = x.sum(axis=1) * rng.normal(1, 0.05, 60)
-    first, again = (attribute(x, None, y, np.full(60, np.nan), Recipe(draws=30)) for _ in range(2))
+    first, again = (attribute(x, None, y, np.full(60, np.nan), FitOptions(draws=30)) for _ in range(2))
     assert np.array_equal(first.low, again.low)
     assert np.array_equal(first.total, again.total)
 
@@ -115,9 +115,9 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 def test_few_rows_do_not_break_anything(rows: int) -> None:
     rng = np.random.default_rng(1)
     x = rng.random((rows, 4)) * 1e6
-    found = attribute(x, None, x.sum(axis=1) * 0.5, np.full(rows, np.nan), Recipe(draws=20))
+    found = attribute(x, None, x.sum(axis=1) * 0.5, np.full(rows, np.nan), FitOptions(draws=20))
     assert np.isfinite(found.total).all()
-    called = attribute(x, np.ones((rows, 4)), x.sum(axis=1) * 0.5, np.full(rows, 5.0), Recipe(draws=20))
+    called = attribute(x, np.ones((rows, 4)), x.sum(axis=1) * 0.5, np.full(rows, 5.0), FitOptions(draws=20))
     assert np.isfinite(called.total).all()
 
 
@@ -138,7 +138,7 @@ def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:
         "made", "made", tuple(ClassInfo(f"c{j}") for j in range(classes)), {"time_us": x, "calls": calls}, y, unknown,
         unknown, np.full(rows, np.nan), ("",) * rows,
     )  # fmt: skip
-    fits = Fits(work, np.ones(rows, bool), "safe", Recipe(draws=24), 0.9, Context(now_ms=0))
+    fits = Fits(work, np.ones(rows, bool), "safe", FitOptions(draws=24), 0.9, Context(now_ms=0))
     found = fits.attribution()
     truth = (0.5 * x + 100 * calls).sum(axis=0)
     assert len(found.total) == classes
@@ -152,7 +152,7 @@ def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:
 
 
 def test_equal_intervals_give_a_result() -> None:
-    found = attribute(np.ones((4, 2)), None, np.ones(4), np.full(4, np.nan), Recipe())
+    found = attribute(np.ones((4, 2)), None, np.ones(4), np.full(4, np.nan), FitOptions())
     assert np.isfinite(found.total).all()
     assert found.total.sum() + found.background == pytest.approx(4, rel=0.01)
 
@@ -162,6 +162,6 @@ def test_with_few_intervals_wild_fits_do_not_lift_the_sum() -> None:
     shares = []
     for seed in range(4):
         case, calls = with_calls(600 + seed)
-        found = attribute(case.x[:33], calls[:33], case.y[:33], np.full(33, np.nan), Recipe())
+        found = attribute(case.x[:33], calls[:33], case.y[:33], np.full(33, np.nan), FitOptions())
         shares.append((found.total.sum() + found.background) / case.y[:33].sum())
     assert shares == pytest.approx([1, 1, 1, 1], abs=0.04)

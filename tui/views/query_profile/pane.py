@@ -155,7 +155,7 @@ class Pane(ViewPane):
     def action_resource(self) -> None:
         """The next resource series."""
         detail = self.result.detail if self.result is not None else None
-        series = detail.work.resources if detail is not None else ()
+        series = detail.profile.work.resources if detail is not None else ()
         words = [name for name in CPU_SERIES if name == "" or name in series]
         words += [name for name in series if name not in words and name not in ("cpu_us", "idle_us")]
         if len(words) < 2:

@@ -1,0 +1,61 @@
+"""The summary of a result: one number or word per key, in a fixed order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from engine.query_profile.insight.prediction import Predictions
+from engine.query_profile.insight.profile import Profile
+from engine.query_profile.insight.trust import UNTESTED
+
+FIRST = (
+    "rows_trained", "rows_predicted", "slope", "intercept", "r2", "mape", "background", "unattributed",
+)  # fmt: skip
+"""Keys that a summary always has, also one without a workload."""
+
+
+def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
+    """Summarise a profile and its predictions; numbers that are not finite become None, as JSON has none."""
+    work, trust, fitted = profile.work, profile.trust, profile.attribution
+    known, measured, attributed = profile.known, profile.measured, profile.attributed
+    values = {
+        "rows_trained": profile.rows_trained,
+        "rows_predicted": predictions.frame.height,
+        "slope": predictions.quality.slope,
+        "intercept": predictions.quality.intercept,
+        "r2": predictions.quality.r2,
+        "mape": predictions.quality.mape,
+        "background": profile.background,
+        "unattributed": profile.unattributed(profile.method) if known else math.nan,
+        "y_measured": measured,
+        "attributed": attributed,
+        "unattributed_share": (measured - attributed) / measured if known and measured > 0 else math.nan,
+        "method": profile.method,
+        "rules": profile.fits.rules,
+        "target": work.y_name,
+        "source": work.label,
+        "y_source": work.y_source,
+        "classes": len(work.classes),
+        "intervals": len(work.y),
+        "intervals_used": int(profile.used.sum()),
+        "seconds": profile.seconds,
+        "cores": work.cores,
+        "utilisation": measured / (work.cores * profile.seconds * 1e6) if known else math.nan,
+        "trust": trust.score if known and trust is not UNTESTED else math.nan,
+        "trust_grade": trust.grade,
+        "blocked_mape": trust.blocked_mape,
+        "correlation": trust.correlation,
+        "disagreement": trust.disagreement,
+        "elbow": bool(fitted and fitted.elbow and fitted.elbow.found),
+        "break_row": fitted.change_point.row + 1 if fitted and fitted.changed else None,
+    }
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
