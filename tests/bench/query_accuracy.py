@@ -33,7 +33,7 @@ from tests.bench._query_scenarios import (
     with_calls,
 )
 from tests.bench.line import Line
-from tests.engine.query_profile.made import compute, folder
+from tests.engine.query_profile.builders import compute, folder
 
 SEEDS, OTHER_SEEDS = range(100, 148), range(700, 724)
 """The estimator was tuned on other draws (0-35 and 200-329) of the same generators."""
@@ -64,7 +64,7 @@ def of(case: Scenario, calls: np.ndarray | None = None) -> Attribution:
 
 def remedied(found: Attribution) -> bool:
     """Whether an elbow, a break or a lag was found."""
-    return bool((found.elbow and found.elbow.found) or (found.changed) or found.shift.share)
+    return bool((found.elbow and found.elbow.found) or (found.changed) or found.lag.share)
 
 
 @dataclass(frozen=True)

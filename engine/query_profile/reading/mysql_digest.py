@@ -1,4 +1,7 @@
-"""Reader of MySQL and MariaDB digest dumps (events_statements_summary_by_digest), tab-separated or CSV."""
+"""Read MySQL and MariaDB digest dumps (events_statements_summary_by_digest), tab-separated or CSV.
+
+Source: the MySQL documentation, "Statement Summary Tables" (columns, timers in picoseconds, the row of NULL).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from engine.reading import Reading, Source
 from engine.tables import Table
 
 PICO = 1e-6
-"""Microseconds in a picosecond, the unit of every timer column."""
+"""Microseconds per picosecond, the unit of every timer column."""
 
 CATCH_ALL = "(digest table full)"
-"""Class of the row without a digest: all statements that found no room in the table."""
+"""Text of the row without a digest: all statements that found no room in the table."""
 
 COUNTERS = (
     "count_star", "sum_timer_wait", "sum_lock_time", "sum_errors", "sum_warnings", "sum_rows_affected",
@@ -27,6 +30,7 @@ COUNTERS = (
     "sum_select_scan", "sum_sort_merge_passes", "sum_sort_range", "sum_sort_rows", "sum_sort_scan",
     "sum_no_index_used", "sum_no_good_index_used", "sum_cpu_time", "count_secondary",
 )  # fmt: skip
+"""Columns that can only grow."""
 
 
 class MysqlDigest:
@@ -39,11 +43,11 @@ class MysqlDigest:
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its column names."""
+        """Recognise its column names."""
         return {"digest", "count_star", "sum_timer_wait"} <= set(header_fields(head))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Rows of cumulative counters; picoseconds become microseconds."""
+        """Read rows of cumulative counters; picoseconds become microseconds."""
         rows = SnapshotRows(source, "mysql")
         timed: str | None = None
         for line, row in records(source, data, rows.problems, final):

@@ -1,4 +1,7 @@
-"""Readers of pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, and its info view."""
+"""Read pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, and its info view.
+
+Source: the PostgreSQL documentation, "pg_stat_statements" (columns and what they count).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ TIME_COLUMNS = (
     "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
     "snapshot", "now", "ts", "timestamp", "time",
 )  # fmt: skip
+"""Names of the column that says when a snapshot was taken, preferred ones first."""
+
 HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
+"""Names of columns that say which server a row is of."""
 
 COUNTERS = (
     "plans", "total_plan_time", "calls", "total_time", "total_exec_time", "rows",
@@ -33,6 +39,8 @@ COUNTERS = (
     "jit_emission_count", "jit_emission_time", "jit_deform_count", "jit_deform_time",
     "parallel_workers_to_launch", "parallel_workers_launched",
 )  # fmt: skip
+"""Columns that can only grow, of all versions; times in milliseconds."""
+
 _IO = (
     "blk_read_time", "blk_write_time", "shared_blk_read_time", "shared_blk_write_time", "local_blk_read_time",
     "local_blk_write_time", "temp_blk_read_time", "temp_blk_write_time",
@@ -41,7 +49,7 @@ _ROUNDED_TEXT = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d+|-?\d+\.0*")
 
 
 def is_pgss(fields: set[str]) -> bool:
-    """Whether these column names are those of a pg_stat_statements dump."""
+    """Tell whether these column names are those of a pg_stat_statements dump."""
     return (
         "calls" in fields and bool(fields & {"total_time", "total_exec_time"}) and bool(fields & {"queryid", "query"})
     )
@@ -118,17 +126,17 @@ class PgssCsv(_Pgss):
     title = "pg_stat_statements snapshots (CSV)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the column names of any extension version."""
+        """Recognise the column names of any extension version."""
         return is_pgss(set(header_fields(head)))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Rows of cumulative counters."""
+        """Read rows of cumulative counters."""
         rows = SnapshotRows(source, "postgresql")
-        listed = list(records(source, data, rows.problems, final))
-        rounded = _rounded(rows, [row.get("queryid", "") for _, row in listed if row is not None])
-        first = next((row for _, row in listed if row is not None), {})
+        parsed = list(records(source, data, rows.problems, final))
+        rounded = _rounded(rows, [row.get("queryid", "") for _, row in parsed if row is not None])
+        first = next((row for _, row in parsed if row is not None), {})
         timed = next((name for name in TIME_COLUMNS if name in first), None)
-        for line, row in listed:
+        for line, row in parsed:
             if row is None:
                 rows.next_part()
             else:
@@ -154,7 +162,7 @@ class PgssJson(_Pgss):
     title = "pg_stat_statements snapshots (JSON)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """JSON whose beginning shows the view's columns."""
+        """Recognise JSON whose beginning has the view's columns."""
         start = head.lstrip()[:1]
         return (
             start in (b"{", b"[")
@@ -164,45 +172,51 @@ class PgssJson(_Pgss):
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Rows of cumulative counters; ids that a JSON tool rounded are not used to join."""
+        """Read rows of cumulative counters; ids that a JSON tool rounded do not identify classes."""
         rows = SnapshotRows(source, "postgresql")
-        moment: int | None = None
-        found: list[dict[str, Any]] = []
         try:
-            document = msgspec.json.decode(data)
+            items, moment = _items(msgspec.json.decode(data))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            document = None
-            for line, raw in enumerate(data.split(b"\n"), 1):
-                if not raw.strip():
-                    continue
-                try:
-                    item = msgspec.json.decode(raw)
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    rows.problems.append(Problem.at(source.path, "bad-record", "no JSON object", line=line))
-                    continue
-                if isinstance(item, dict):
-                    found.append(item)
-            if not found:
+            items, moment = _json_lines(rows, data), None
+            if not items:
                 problem = Problem.at(source.path, "bad-json", f"not JSON (yet): {error}")
                 return Reading(problems=[problem], complete=False)
-        if isinstance(document, dict):
-            for name in ("snapshot_timestamptz", *TIME_COLUMNS):
-                if isinstance(document.get(name), str):
-                    moment = instant_ms(document[name])
-                    break
-            inner = document.get("queries", document.get("rows", document))
-            document = list(inner.values()) if isinstance(inner, dict) else inner
-        if isinstance(document, list):
-            found = [item for item in document if isinstance(item, dict)]
-        found = [{str(k).lower(): v for k, v in item.items()} for item in found]
-        rounded = _rounded(rows, [str(item.get("queryid", "")) for item in found])
-        timed = next((n for n in TIME_COLUMNS if found and n in found[0]), None)
-        for item in found:
+        items = [{str(k).lower(): v for k, v in item.items()} for item in items]
+        rounded = _rounded(rows, [str(item.get("queryid", "")) for item in items])
+        timed = next((name for name in TIME_COLUMNS if items and name in items[0]), None)
+        for item in items:
             self._add(rows, None, item, rounded, timed)
         if moment is None:
             moment = name_instant_ms(source.name)
-        reading = rows.reading(moment if moment is not None else source.mtime_ms)
-        return reading
+        return rows.reading(moment if moment is not None else source.mtime_ms)
+
+
+def _items(document: Any) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the row objects of a JSON document and its own moment, where it has one."""
+    moment: int | None = None
+    if isinstance(document, dict):
+        times = ("snapshot_timestamptz", *TIME_COLUMNS)
+        stamp = next((document[name] for name in times if isinstance(document.get(name), str)), None)
+        moment = instant_ms(stamp) if stamp is not None else None
+        rows = document.get("queries", document.get("rows", document))
+        document = list(rows.values()) if isinstance(rows, dict) else rows
+    return [item for item in document if isinstance(item, dict)] if isinstance(document, list) else [], moment
+
+
+def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
+    """Return the row objects of a file with one on each line; other lines become problems."""
+    items = []
+    for line, raw in enumerate(data.split(b"\n"), 1):
+        if not raw.strip():
+            continue
+        try:
+            item = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            rows.problems.append(Problem.at(rows.source.path, "bad-record", "no JSON object", line=line))
+            continue
+        if isinstance(item, dict):
+            items.append(item)
+    return items
 
 
 class PgssInfo:
@@ -215,12 +229,12 @@ class PgssInfo:
     tables: tuple[Table, ...] = (SNAPSHOT_INFO,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its two columns."""
+        """Recognise its two columns."""
         fields = set(header_fields(head))
         return {"dealloc", "stats_reset"} <= fields and "calls" not in fields
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One row per time it was asked."""
+        """Read one row per query of the view."""
         reading = Reading()
         columns: dict[str, list[Any]] = {"at_ms": [], "dealloc": [], "reset_ms": []}
         for line, row in records(source, data, reading.problems, final):
@@ -244,7 +258,7 @@ class PgssInfo:
 
 
 def _rounded(rows: SnapshotRows, ids: list[str]) -> bool:
-    """Whether the 64-bit ids went through a double on their way (then they must not be used to join)."""
+    """Tell whether the 64-bit ids went through a double (then they do not identify classes), and report it."""
     large = [text for text in ids if len(text.lstrip("-")) > 16 or "e" in text.lower()]
     if not large:
         return False

@@ -1,4 +1,4 @@
-"""What all snapshot readers share: rows of cumulative counters, collected column by column."""
+"""Collect rows of the ``snapshots`` table: what all snapshot readers share."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from engine.reading import Reading, Source
 from engine.text import clean
 
 STEM = "~"
-"""Begins a series that is only the file's name without its moment: no host is named in the file."""
+"""Begin of a series that is only the file's name without its moment: the file names no host."""
 
 LARGEST_COUNTER = 1e21
-"""A counter beyond this is no counter (2^64 microseconds are 1.8e19)."""
+"""Value beyond which a number is no counter (2^64 microseconds are 1.8e19)."""
 
 
 def text_key(query: str) -> str:
-    """A stable id for a query that has none: hash of its text."""
+    """Return a stable id for a query that has none: a hash of its text."""
     return "md5:" + hashlib.md5(query.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
 def number(text: str | float | int | None) -> float:
-    """A counter as a float: NaN for absent or NULL. Raises ValueError for what is no finite number."""
+    """Parse a counter: NaN for absent or NULL. Raises ValueError for what is no finite number."""
     if text is None or text in ("", "NULL", "\\N"):
         return math.nan
     value = float(text)
@@ -37,7 +37,7 @@ def number(text: str | float | int | None) -> float:
 
 
 class SnapshotRows:
-    """Collects rows of the ``snapshots`` table; a key seen again in the same part starts the next one."""
+    """Rows of the ``snapshots`` table, collected column by column; a key met again in the same part starts the next one."""
 
     def __init__(self, source: Source, system: str) -> None:
         self.source = source
@@ -49,13 +49,13 @@ class SnapshotRows:
         self.moment: int | None = None
 
     def next_part(self) -> None:
-        """The rows that follow belong to the next snapshot of the file."""
+        """Start the next snapshot of the file."""
         if self.seen:
             self.part += 1
             self.seen.clear()
 
     def add(self, *, key: str, series: str, at_ms: int | None, timed: bool, **values: Any) -> None:
-        """One row. ``timed``: the file has a time column, and a new time starts the next snapshot."""
+        """Add a row. ``timed``: the file has a time column, and a new time starts the next snapshot."""
         if (series, key) in self.seen or (timed and self.seen and at_ms != self.moment):
             self.next_part()
         self.moment = at_ms
@@ -65,7 +65,7 @@ class SnapshotRows:
             column.append(row.get(name))
 
     def reading(self, fallback_ms: int | None) -> Reading:
-        """The rows as a reading. One snapshot without a time of its own gets ``fallback_ms``."""
+        """Return the rows as a reading. A single snapshot without a time of its own gets ``fallback_ms``."""
         reading = Reading(problems=self.problems)
         columns = self.columns
         for name in ("query", "user", "database", "queryid", "series"):

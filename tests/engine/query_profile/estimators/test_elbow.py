@@ -15,6 +15,8 @@ from engine.query_profile.estimators.design import FitOptions
 from tests.bench._query_scenarios import Draw, error, workload
 
 UNKNOWN = np.full(720, np.nan)
+
+
 QUEUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "one server": lambda load: 1 / (1 - load),
     "four servers": lambda load: 1 / (1 - load**4),
@@ -53,12 +55,12 @@ def test_a_background_is_no_elbow() -> None:
     x, cost = workload(Draw(), rng)
     work = x @ cost
     y = (work + 0.5 * work.mean()) * (1 + 0.05 * rng.normal(size=720))
-    assert not elbow.find(x, y, UNKNOWN, FitOptions()).found
+    assert not elbow.find_elbow(x, y, UNKNOWN, FitOptions()).found
 
 
 def test_few_intervals_and_empty_ones_are_no_elbow() -> None:
-    assert not elbow.find(np.ones((19, 2)), np.ones(19), np.full(19, np.nan), FitOptions()).found
-    assert not elbow.find(np.zeros((50, 2)), np.arange(50.0), np.full(50, np.nan), FitOptions()).found
+    assert not elbow.find_elbow(np.ones((19, 2)), np.ones(19), np.full(19, np.nan), FitOptions()).found
+    assert not elbow.find_elbow(np.zeros((50, 2)), np.arange(50.0), np.full(50, np.nan), FitOptions()).found
     assert elbow.bend(np.zeros(50), np.arange(50.0)) == (0.0, 0.0)
 
 
