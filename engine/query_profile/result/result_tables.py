@@ -50,7 +50,8 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
     """Return the columns of ``classes`` before they are filtered, grouped and ranked; shares are added later."""
     infos, lines = profile.work.classes, profile.lines
     unknown = np.full(len(infos), np.nan)
-    metric = {name: values[profile.shown].sum(axis=0) for name, values in profile.work.metrics.items()}
+    metrics = profile.work.metrics.items()
+    metric = {name: values[profile.shown].sum(axis=0) for name, values in metrics if name != "time_us"}
     time, call = _costs(profile)
     low, high = profile.interval
     columns: dict[str, Any] = {

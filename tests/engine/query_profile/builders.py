@@ -1,7 +1,8 @@
-"""Inputs of the query profile made by hand: from files, or from texts by name."""
+"""Build inputs of the query profile from files or texts, and compute results over them."""
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def inputs(files: dict[str, bytes]) -> Inputs:
             if not kind.recognise(base, data[:HEAD]):
                 continue
             reading = kind.read(Source(f"/in/{name}", base, MTIME, len(data)), data, None, True)
-            number = len(infos) + 1
+            number = zlib.crc32(name.encode() + data)  # another content is another file
             infos[number] = FileInfo(number, f"/in/{name}", name, kind.id, MTIME, len(data), 1)
             problems += reading.problems
             for table in kind.tables:

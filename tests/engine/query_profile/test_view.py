@@ -28,15 +28,16 @@ def test_an_appended_row_changes_nothing_but_adds() -> None:
     context = Context(0)
     choice = parse(VIEW.parameters, [("method", "wlr")])
     first = inputs({"t.csv": data[:cut]})
+    (number,) = first.files
     VIEW.compute(first, choice, context)
     kind = WlrCsv()
     begun = kind.read(Source("/in/t.csv", "t.csv", 0, cut), data[:cut], None, True)
     rest = kind.read(Source("/in/t.csv", "t.csv", 0, len(data), cut), data[cut:], begun.state, True)
     both = pl.concat(
-        [first.table("matrix"), rest.rows["matrix"].with_columns(pl.lit(1, dtype=pl.UInt32).alias("file"))]
+        [first.table("matrix"), rest.rows["matrix"].with_columns(pl.lit(number, dtype=pl.UInt32).alias("file"))]
     )
-    info = FileInfo(1, "/in/t.csv", "t.csv", "wlr-csv", 0, len(data), 2)
-    grown = Inputs(2, {1: info}, (), lambda name: both if name == "matrix" else first.table(name))
+    info = FileInfo(number, "/in/t.csv", "t.csv", "wlr-csv", 0, len(data), 2)
+    grown = Inputs(2, {number: info}, (), lambda name: both if name == "matrix" else first.table(name))
     fresh = VIEW.compute(inputs({"t.csv": data}), choice, Context(0))
     appended = VIEW.compute(grown, choice, context)
     assert fresh.summary == appended.summary
@@ -54,15 +55,15 @@ def test_snapshots_one_by_one_give_the_same_as_all_at_once() -> None:
     cpu = {"cpu.csv": whole.pop("cpu.csv")}
     names = sorted(whole)
     context = Context(now_ms=0)
-    given = parse(VIEW.parameters, [("draws", "0")])
-    told = {"info.csv": b"captured_at,dealloc,stats_reset\n2026-01-01T00:02:00Z,0,1\n2026-01-01T00:03:00Z,0,2\n"}
+    parameters = parse(VIEW.parameters, [("draws", "0")])
+    late_info = {"info.csv": b"captured_at,dealloc,stats_reset\n2026-01-01T00:02:00Z,0,1\n2026-01-01T00:03:00Z,0,2\n"}
     stages = [names[:1], names[:2], names[:6], names[:7], names, names, names[3:]]
     for version, stage in enumerate(stages, 1):
-        files = cpu | {name: whole[name] for name in stage} | (told if version > 5 else {})
-        found = inputs(files)
-        kept = VIEW.compute(replace(found, version=version), given, context)
-        fresh = VIEW.compute(replace(found, version=version), given, Context(now_ms=0))
-        assert kept.summary == fresh.summary
-        assert kept.tables.keys() == fresh.tables.keys()
-        assert all(frame.equals(fresh.tables[name]) for name, frame in kept.tables.items())
-    assert kept.summary["intervals"] == 8
+        files = cpu | {name: whole[name] for name in stage} | (late_info if version > 5 else {})
+        given = inputs(files)
+        partial = VIEW.compute(replace(given, version=version), parameters, context)
+        fresh = VIEW.compute(replace(given, version=version), parameters, Context(now_ms=0))
+        assert partial.summary == fresh.summary
+        assert partial.tables.keys() == fresh.tables.keys()
+        assert all(frame.equals(fresh.tables[name]) for name, frame in partial.tables.items())
+    assert partial.summary["intervals"] == 8
