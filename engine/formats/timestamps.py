@@ -49,8 +49,9 @@ def old_mysql_ms(text: str) -> int | None:
 
 def _epoch_ms(parts: list[int], fraction: str | None, offset: timedelta) -> int | None:
     """Return year to second (a leap second counts as the one before) less ``offset`` as epoch milliseconds, or None."""
+    year, month, day, hour, minute, second = parts
     try:
-        moment = datetime(*parts[:5], min(parts[5], 59), tzinfo=UTC) - offset  # type: ignore[arg-type]
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC) - offset
     except (ValueError, OverflowError):
         return None
     millis = round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0

@@ -222,7 +222,7 @@ class _Computation:
             "intervals": result_tables.intervals(profile.work, profile.used),
             "sources": result_tables.sources(self.sources, whole),
         }
-        if profile.known:
+        if profile.attributable:
             finished["methods"] = result_tables.methods_side_by_side(profile)
         if self.parameters.compare:
             comparison = self._comparison(whole, window)

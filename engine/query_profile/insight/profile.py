@@ -47,14 +47,14 @@ class Profile:
         return self.fits.used
 
     @property
-    def known(self) -> bool:
+    def attributable(self) -> bool:
         """Whether the resource is known in any interval without a doubt."""
         return bool(self.used.any())
 
     @property
     def total(self) -> np.ndarray:
         """CPU by class (J,) by the chosen method; NaN where the resource is unknown."""
-        return self.totals[self.method] if self.known else np.full(len(self.work.classes), np.nan)
+        return self.totals[self.method] if self.attributable else np.full(len(self.work.classes), np.nan)
 
     @property
     def interval(self) -> tuple[np.ndarray, np.ndarray]:
@@ -66,12 +66,12 @@ class Profile:
     @property
     def attributed(self) -> float:
         """CPU given to classes, us."""
-        return float(np.nansum(self.total)) if self.known else math.nan
+        return float(np.nansum(self.total)) if self.attributable else math.nan
 
     @property
     def background(self) -> float:
         """CPU given to no class: used at all times, us."""
-        return self.fits.background(self.method) if self.known else math.nan
+        return self.fits.background(self.method) if self.attributable else math.nan
 
     @property
     def seconds(self) -> float:

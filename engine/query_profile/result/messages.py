@@ -108,7 +108,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
     count, rows = int(profile.used.sum()), len(profile.used)
     left = rows - count
     items = []
-    if profile.known:
+    if profile.attributable:
         share = profile.attributed / measured * 100 if measured > 0 else math.nan
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
         explained = f"{share:.1f} %" if measured > 0 else "-"
@@ -136,7 +136,7 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
             short=("used", f"{count}, {left} left out"),
         )
     )
-    if profile.known:
+    if profile.attributable:
         items.append(Headline("method", profile.method))
     items.append(Headline("source", work.label))
     return tuple(items)
@@ -151,7 +151,7 @@ def _level(trust: Trust) -> Level:
 def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
     """Return the classes that surely take more than the share ``limit`` of everything measured, the largest first."""
     work, measured, total, (low, high) = profile.work, profile.measured, profile.total, profile.interval
-    if not profile.known:
+    if not profile.attributable:
         return unanswered(limit, f"nothing can be attributed in {work.label}")
     if not limit or measured <= 0:
         return ()

@@ -95,7 +95,7 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
 def _costs(profile: Profile) -> tuple[np.ndarray, np.ndarray]:
     """Return the costs of each class (J,) per time and per call by the chosen method, NaN where it has none."""
     unknown = np.full(len(profile.work.classes), np.nan)
-    if not profile.known:
+    if not profile.attributable:
         return unknown, unknown
     if profile.method == "wlr":
         lines = profile.lines

@@ -20,7 +20,7 @@ FIRST = (
 def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
     """Summarise a profile and its predictions; numbers that are not finite become None, as JSON has none."""
     work, trust, fitted = profile.work, profile.trust, profile.attribution
-    known, measured, attributed = profile.known, profile.measured, profile.attributed
+    attributable, measured, attributed = profile.attributable, profile.measured, profile.attributed
     values = {
         "rows_trained": profile.rows_trained,
         "rows_predicted": predictions.frame.height,
@@ -29,10 +29,10 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
         "r2": predictions.quality.r2,
         "mape": predictions.quality.mape,
         "background": profile.background,
-        "unattributed": profile.unattributed(profile.method) if known else math.nan,
+        "unattributed": profile.unattributed(profile.method) if attributable else math.nan,
         "y_measured": measured,
         "attributed": attributed,
-        "unattributed_share": (measured - attributed) / measured if known and measured > 0 else math.nan,
+        "unattributed_share": (measured - attributed) / measured if attributable and measured > 0 else math.nan,
         "method": profile.method,
         "rules": profile.fits.rules,
         "target": work.y_name,
@@ -43,8 +43,8 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
         "intervals_used": int(profile.used.sum()),
         "seconds": profile.seconds,
         "cores": work.cores,
-        "utilisation": measured / (work.cores * profile.seconds * 1e6) if known else math.nan,
-        "trust": trust.score if known and trust is not UNTESTED else math.nan,
+        "utilisation": measured / (work.cores * profile.seconds * 1e6) if attributable else math.nan,
+        "trust": trust.score if attributable and trust is not UNTESTED else math.nan,
         "trust_grade": trust.grade,
         "blocked_mape": trust.blocked_mape,
         "correlation": trust.correlation,

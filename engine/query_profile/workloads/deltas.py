@@ -3,7 +3,7 @@
 The rules stand in docs/models/query-profile.md, "From snapshots to intervals". Classes of neighbouring snapshots are matched
 by key. A class that was not there before counts in full only if the server says that it began within the interval, or
 nothing was evicted meanwhile. A counter that fell, or is counted from a later moment than before, was reset (or the class was
-evicted and came back): its new value is what is known. A class that vanished took its last part with it. Where the
+evicted and came back): its new value counts. A class that vanished took its last part with it. Where the
 statistics were reset, or most classes fell at once, the interval is not used at all; nor is any where the snapshots of
 several servers are mixed.
 """
@@ -170,7 +170,7 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
     if not reset and new.any():
         unproven = _unproven(before, after, new, was, now, evicted=bool(gone.any()))
         if len(unproven):
-            # it may have been there for long: how much of it is new cannot be known (and what is not counted stays so)
+            # it may be old: how much of its work is new is unknown (and what the source does not count stays NaN)
             values[unproven] *= 0.0
             reasons.append(f"{_count(len(unproven), 'class')} appeared while others were evicted")
     if not reset and gone.any():
@@ -262,7 +262,7 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval],
         finite = np.isfinite(values[:, m])
         if finite.any() or name == "time_us":
             metrics[name] = np.zeros((count, len(infos)))
-            if not mixed:  # differences between two servers are nobody's work
+            if not mixed:  # differences between two servers are no work of either
                 metrics[name][row[finite], place[finite]] = values[finite, m]
     start = np.array([-1 if i.start_ms is None else i.start_ms for i in intervals], np.int64)
     end = np.array([-1 if i.end_ms is None else i.end_ms for i in intervals], np.int64)
