@@ -13,8 +13,8 @@ import polars as pl
 from engine.formats.delimited import header_fields, records
 from engine.formats.prometheus import looks_like, parse
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.pgss import TIME_COLUMNS
 from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite
+from engine.query_profile.reading.snapshots import TIME_COLUMNS
 from engine.reading import Reading, Source
 from engine.text import decode
 

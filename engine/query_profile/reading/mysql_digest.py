@@ -9,10 +9,8 @@ import math
 from typing import Any
 
 from engine.formats.delimited import header_fields, records
-from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.problems import Problem
-from engine.query_profile.reading.pgss import HOST_COLUMNS, TIME_COLUMNS
-from engine.query_profile.reading.snapshots import SnapshotRows, number
+from engine.formats.timestamps import instant_ms
+from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -55,39 +53,17 @@ class MysqlDigest:
                 rows.next_part()
                 continue
             timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
-            try:
-                counters = [number(row.get(name)) for name in COUNTERS]
-            except ValueError as error:
-                rows.problems.append(Problem.at(source.path, "bad-number", f"{error}; the row is left out", line=line))
-                continue
-            values = dict(zip(COUNTERS, counters, strict=True))
-            if math.isnan(values["count_star"]) or math.isnan(values["sum_timer_wait"]):
-                rows.problems.append(
-                    Problem.at(source.path, "bad-record", "a row without count or time; the row is left out", line=line)
-                )
-                continue
-            if any(value < 0 for value in counters):
-                rows.problems.append(
-                    Problem.at(source.path, "negative-value", "a negative counter; the row is left out", line=line)
-                )
-                continue
-            at_ms = instant_ms(row[timed]) if timed else None
-            if timed and at_ms is None:
-                rows.problems.append(
-                    Problem.at(
-                        source.path, "bad-time", f"{row[timed][:40]!r} is no time; the row is left out", line=line
-                    )
-                )
+            values = rows.counters(row, line, COUNTERS, "count_star", ("sum_timer_wait",))
+            if values is None:
                 continue
             digest = "" if row.get("digest", "") in ("NULL", "\\N", "") else row["digest"]
             schema = "" if row.get("schema_name") in (None, "NULL", "\\N") else row["schema_name"]
             query = row.get("digest_text", "")
-            sent, affected = values["sum_rows_sent"], values["sum_rows_affected"]
             rows.add(
+                row,
+                line,
+                timed,
                 key=f"{digest}\x1f{schema}",
-                series="/".join(row[name] for name in HOST_COLUMNS if row.get(name)),
-                at_ms=at_ms,
-                timed=timed is not None,
                 queryid=digest,
                 query=(CATCH_ALL if not digest else "") if query in ("NULL", "\\N", "") else query,
                 user="",
@@ -96,20 +72,14 @@ class MysqlDigest:
                 since_ms=instant_ms(row.get("first_seen", "")),
                 calls=values["count_star"],
                 time_us=values["sum_timer_wait"] * PICO,
-                rows=None if math.isnan(sent + affected) else sent + affected,
-                errors=None if math.isnan(values["sum_errors"]) else values["sum_errors"],
-                lock_us=None if math.isnan(values["sum_lock_time"]) else values["sum_lock_time"] * PICO,
-                cpu_us=None if math.isnan(values["sum_cpu_time"]) else values["sum_cpu_time"] * PICO,
-                counters=counters,
+                rows=_known(values["sum_rows_sent"] + values["sum_rows_affected"]),
+                errors=_known(values["sum_errors"]),
+                lock_us=_known(values["sum_lock_time"] * PICO),
+                cpu_us=_known(values["sum_cpu_time"] * PICO),
+                counters=list(values.values()),
             )
-        reading = rows.reading(name_instant_ms(source.name) or source.mtime_ms)
-        if rows.part > 0 and timed is None:
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "no-time",
-                    f"{rows.part + 1} snapshots one after another without a time column: their order is known, their "
-                    "times are not",
-                )
-            )
-        return reading
+        return rows.reading(timed=timed is not None)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

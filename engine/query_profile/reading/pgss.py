@@ -14,19 +14,10 @@ import msgspec
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.problems import Problem
-from engine.query_profile.reading.snapshots import SnapshotRows, number, text_key
+from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, number, text_key
 from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.tables import Table
-
-TIME_COLUMNS = (
-    "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
-    "snapshot", "now", "ts", "timestamp", "time",
-)  # fmt: skip
-"""Names of the column that says when a snapshot was taken, preferred ones first."""
-
-HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
-"""Names of columns that say which server a row is of."""
 
 COUNTERS = (
     "plans", "total_plan_time", "calls", "total_time", "total_exec_time", "rows",
@@ -61,62 +52,37 @@ class _Pgss:
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool, timed: str | None) -> None:
-        path = rows.source.path
-        try:
-            counters = [number(row.get(name)) for name in COUNTERS]
-        except (ValueError, TypeError) as error:
-            rows.problems.append(Problem.at(path, "bad-number", f"{error}; the row is left out", line=line))
+        """Add a row of the view. ``rounded``: its query ids do not identify classes."""
+        values = rows.counters(row, line, COUNTERS, "calls", ("total_exec_time", "total_time"))
+        if values is None:
             return
-        values = dict(zip(COUNTERS, counters, strict=True))
-        calls = values["calls"]
         time_ms = values["total_exec_time"] if not math.isnan(values["total_exec_time"]) else values["total_time"]
-        if math.isnan(calls) or math.isnan(time_ms):
-            rows.problems.append(
-                Problem.at(path, "bad-record", "a row without calls or time; the row is left out", line=line)
-            )
-            return
-        if any(value < 0 for value in counters):
-            rows.problems.append(
-                Problem.at(path, "negative-value", "a negative counter; the row is left out", line=line)
-            )
-            return
-        at_ms = None
-        if timed is not None:
-            at_ms = instant_ms(str(row.get(timed, "")))
-            if at_ms is None:
-                rows.problems.append(
-                    Problem.at(
-                        path, "bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line=line
-                    )
-                )
-                return
-        query = str(row.get("query") or "")
-        queryid = str(row.get("queryid") or "")
+        io_ms = [values[name] for name in _IO if not math.isnan(values[name])]
+        query, queryid = str(row.get("query") or ""), str(row.get("queryid") or "")
         identity = queryid
         if rounded or queryid in ("", "0", "NULL"):
             identity = str(row.get("md5") or "") or text_key(query)
         user = str(row.get("usename") or row.get("rolname") or row.get("user") or row.get("userid") or "")
         database = str(row.get("datname") or row.get("database") or row.get("dbid") or "")
         nested = str(row.get("toplevel", "t")).lower() in ("f", "false", "0")
-        io_ms = [values[name] for name in _IO if not math.isnan(values[name])]
+        owner = (str(row.get("userid", user)), str(row.get("dbid", database)))
         rows.add(
-            key="\x1f".join((identity, str(row.get("userid", user)), str(row.get("dbid", database)), "n" if nested else "t")),
-            series="/".join(str(row[name]) for name in HOST_COLUMNS if row.get(name)),
-            at_ms=at_ms,
-            timed=timed is not None,
+            row,
+            line,
+            timed,
+            key="\x1f".join((identity, *owner, "n" if nested else "t")),
             queryid=queryid,
             query=query,
             user=user,
             database=database,
             nested=nested,
             since_ms=instant_ms(str(row["stats_since"])) if row.get("stats_since") else None,
-            calls=calls,
+            calls=values["calls"],
             time_us=time_ms * 1000,
             rows=values["rows"],
-            errors=None,
             io_us=sum(io_ms) * 1000 if io_ms else None,
-            counters=counters,
-        )  # fmt: skip
+            counters=list(values.values()),
+        )
 
 
 class PgssCsv(_Pgss):
@@ -141,18 +107,7 @@ class PgssCsv(_Pgss):
                 rows.next_part()
             else:
                 self._add(rows, line, row, rounded, timed)
-        moment = name_instant_ms(source.name)
-        reading = rows.reading(moment if moment is not None else source.mtime_ms)
-        if rows.part > 0 and timed is None:
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "no-time",
-                    f"{rows.part + 1} snapshots one after another without a time column: their order is known, "
-                    "their times are not",
-                )
-            )
-        return reading
+        return rows.reading(timed=timed is not None)
 
 
 class PgssJson(_Pgss):
@@ -186,9 +141,7 @@ class PgssJson(_Pgss):
         timed = next((name for name in TIME_COLUMNS if items and name in items[0]), None)
         for item in items:
             self._add(rows, None, item, rounded, timed)
-        if moment is None:
-            moment = name_instant_ms(source.name)
-        return rows.reading(moment if moment is not None else source.mtime_ms)
+        return rows.reading(moment)
 
 
 def _items(document: Any) -> tuple[list[dict[str, Any]], int | None]:
@@ -212,7 +165,7 @@ def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
         try:
             item = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            rows.problems.append(Problem.at(rows.source.path, "bad-record", "no JSON object", line=line))
+            rows.problem("bad-record", "no JSON object", line)
             continue
         if isinstance(item, dict):
             items.append(item)
@@ -265,12 +218,8 @@ def _rounded(rows: SnapshotRows, ids: list[str]) -> bool:
     odd = [text for text in large if _ROUNDED_TEXT.fullmatch(text) or text.endswith("00")]
     if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large)):
         return False
-    rows.problems.append(
-        Problem.at(
-            rows.source.path,
-            "rounded-queryid",
-            f"query ids such as {odd[0]} were rounded to a double by some tool: classes are joined by query text instead",
-            count=len(odd),
-        )
+    reason = (
+        f"query ids such as {odd[0]} were rounded to a double by some tool: classes are joined by query text instead"
     )
+    rows.problem("rounded-queryid", reason, count=len(odd))
     return True

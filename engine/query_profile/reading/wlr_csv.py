@@ -133,28 +133,18 @@ class WlrCsv:
         odd = np.zeros((1, 1), bool) if clear else ~np.isfinite(values)
         if odd.any():
             rows, columns = np.nonzero(odd)
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "not-finite",
-                    f"{values[rows[0], columns[0]]} in column {state['names'][columns[0]]!r}: the row is left out "
-                    "(rules=upstream takes it, and it poisons every sum it touches)",
-                    line=int(lines[rows[0]]),
-                    count=len(np.unique(rows)),
-                )
+            reason = (
+                f"{values[rows[0], columns[0]]} in column {state['names'][columns[0]]!r}: the row is left out "
+                "(rules=upstream takes it, and it poisons every sum it touches)"
             )
+            line, count = int(lines[rows[0]]), len(np.unique(rows))
+            reading.problems.append(Problem.at(source.path, "not-finite", reason, line=line, count=count))
         negative = odd if clear else (values < 0) & ~odd
         if negative.any():
             rows, columns = np.nonzero(negative)
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "negative-value",
-                    f"negative number in column {state['names'][columns[0]]!r}: counted in the row's sum, never fitted",
-                    line=int(lines[rows[0]]),
-                    count=len(rows),
-                )
-            )
+            name, line = state["names"][columns[0]], int(lines[rows[0]])
+            reason = f"negative number in column {name!r}: counted in the row's sum, never fitted"
+            reading.problems.append(Problem.at(source.path, "negative-value", reason, line=line, count=len(rows)))
         first = not state.get("named")
         if len(values) or first:
             reading.rows["matrix"] = pl.DataFrame(
@@ -187,15 +177,11 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
     lines = head.count(b"\n")
     if head.startswith(_BOM):
         head = head.removeprefix(_BOM)
-        problems.append(
-            Problem.at(
-                source.path,
-                "byte-order-mark",
-                "the file begins with a byte order mark, which VividCortex' program takes for part of the first name; "
-                "it is ignored",
-                line=1,
-            )
+        reason = (
+            "the file begins with a byte order mark, which VividCortex' program takes for part of the first name; it is "
+            "ignored"
         )
+        problems.append(Problem.at(source.path, "byte-order-mark", reason, line=1))
     try:
         names = next(csv.reader(io.StringIO(decode(head).lstrip("\r\n"), newline=""), strict=False), [])
     except csv.Error as error:
@@ -206,23 +192,14 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
         names = []
     names = [name.rstrip("\r\n") if i == len(names) - 1 else name for i, name in enumerate(names)]
     last = {name: i for i, name in enumerate(names)}
-    if len(last) < len(names):
-        counts = Counter(names)
-        problems.extend(
-            Problem.at(
-                source.path,
-                "duplicate-column",
-                f"column {name!r} appears {count} times: the last one counts, as in VividCortex' program",
-                line=1,
-            )
-            for name, count in counts.items()
-            if count > 1
-        )
-    problems.extend(
-        Problem.at(source.path, "missing-target", f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)", line=1)
-        for name in last
-        if name != name.strip() and name.strip() == DEFAULT_TARGET
-    )
+    for name, count in Counter(names).items():
+        if count > 1:
+            reason = f"column {name!r} appears {count} times: the last one counts, as in VividCortex' program"
+            problems.append(Problem.at(source.path, "duplicate-column", reason, line=1))
+    for name in last:
+        if name != name.strip() and name.strip() == DEFAULT_TARGET:
+            reason = f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)"
+            problems.append(Problem.at(source.path, "missing-target", reason, line=1))
     keep = sorted(last.values())
     return {
         "names": [clean(names[i]) for i in keep],

@@ -129,18 +129,6 @@ class Sums:
         n, sx, sz, sxx, sxz, szz = sums
         return Sums(n, sx, sz, sxx, sxz, szz, rows)
 
-    def merge(self, other: Sums) -> Sums:
-        """Add the sums of another batch."""
-        return Sums(
-            self.n + other.n,
-            self.sx + other.sx,
-            self.sz + other.sz,
-            self.sxx + other.sxx,
-            self.sxz + other.sxz,
-            self.szz + other.szz,
-            self.rows + other.rows,
-        )
-
     def lines(self) -> Lines:
         """Fit the lines by the program's formulas, rounding traps included."""
         n, sx, sz = self.n, self.sx, self.sz
