@@ -14,14 +14,12 @@ os.environ.update(COLORTERM="truecolor", TERM="xterm-256color", TEXTUAL_ANIMATIO
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-SHOTS = {
+KEYS = {
     "broker-load": ("down", "space"),
     "job-heuristics": ("down", "down"),
-    "query-profile": ("down",),
-    "run-comparison": ("down",),
     "ring-placement": ("down", "space"),
 }
-"""Keys pressed before each picture is taken."""
+"""Keys pressed before the picture of a view is taken; of any other view, ``down``."""
 
 
 async def draw(view: str, keys: tuple[str, ...], folder: Path) -> str:
@@ -54,7 +52,10 @@ async def draw(view: str, keys: tuple[str, ...], folder: Path) -> str:
 
 def main() -> None:
     """Draw all of them."""
-    for view, keys in SHOTS.items():
+    from engine.views import VIEWS
+
+    for entry in VIEWS:
+        view, keys = entry.name, KEYS.get(entry.name, ("down",))
         with tempfile.TemporaryDirectory() as folder:
             (HERE / f"{view}.svg").write_text(asyncio.run(draw(view, keys, Path(folder))), encoding="utf-8")
 

@@ -17,20 +17,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from engine.views import VIEWS
+
 log = logging.getLogger(__name__)
 
-VIEWS = ("broker_load", "job_heuristics", "query_profile", "run_comparison", "ring_placement")
+NAMES = tuple(entry.name for entry in VIEWS)
 
 
 def player(name: str, target: Path) -> Iterator[float] | None:
-    """The ``steps`` of the view ``name``, writing below its own folder of ``target``; None if it has no feeder."""
+    """Return the ``steps`` of view ``name``, which write below its own folder of ``target``; None if it has no sample data."""
+    package = f"sample_data.{name.replace('-', '_')}"
     try:
-        module = importlib.import_module(f"sample_data.{name}.live")
+        module = importlib.import_module(f"{package}.live")
     except ModuleNotFoundError as error:
-        if error.name != f"sample_data.{name}.live":
+        if error.name not in (package, f"{package}.live"):
             raise
         return None
-    folder = target / name.replace("_", "-")
+    folder = target / name
     folder.mkdir(parents=True, exist_ok=True)
     steps: Iterator[float] = module.steps(folder)
     return steps
@@ -55,10 +58,10 @@ class Feeder(threading.Thread):
 
     def prepare(self, view: str = "") -> None:
         """Write the starting files of ``view`` (empty: of all, then begin to play). A player that fails is left out."""
-        names = [view.replace("-", "_")] if view else VIEWS
+        names = (view,) if view else NAMES
         for name in names:
             with self._lock:
-                if not self._stop_asked.is_set() and name in VIEWS and name not in self._players:
+                if not self._stop_asked.is_set() and name in NAMES and name not in self._players:
                     self._begin(name)
         with self._lock:
             if not view and not self._stop_asked.is_set() and self.ident is None:
@@ -74,7 +77,7 @@ class Feeder(threading.Thread):
             log.warning("there are no sample data of %s: %s", name, error)
             return
         self._players[name] = steps
-        heapq.heappush(self._due, (time.monotonic() + pause / self.speed, VIEWS.index(name), name))
+        heapq.heappush(self._due, (time.monotonic() + pause / self.speed, NAMES.index(name), name))
 
     def run(self) -> None:
         """Make changes as they fall due. A player that fails is left out; the others go on."""

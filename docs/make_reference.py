@@ -1,0 +1,100 @@
+"""Write the generated pages of ``docs/reference``: ``python docs/make_reference.py`` (from the root of the repository).
+
+A contract test compares the pages with the code, so that they cannot go stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+NOTE = "<!-- Generated: python docs/make_reference.py -->"
+
+
+def keys() -> Iterator[str]:
+    """Yield the page of all actions, from the registry that the dashboard binds."""
+    from tui.actions import key_text, registry
+
+    yield "# Keys"
+    yield "\nEvery key can be remapped in the settings file under `[keys]`, for example `\"table.reverse\" = \"R\"`.\n"
+    yield "| where | keys | action | what it does |\n|---|---|---|---|"
+    for action in registry():
+        shown = " ".join(f"`{key_text(key)}`" for key in action.keys).replace("|", "\\|")
+        yield f"| {action.scope} | {shown} | `{action.id}` | {action.help} |"
+
+
+def settings() -> Iterator[str]:
+    """Yield the page of all settings and options, from the types that validate them."""
+    from engine.settings import SECTIONS, documentation
+    from engine.views import VIEWS
+
+    yield "# Settings and options"
+    yield (
+        "\nThe settings file (`loadlens paths` names it) is TOML: a section, then `key = value`. The keys of a view's section"
+        "\nare also its options on the command line: `loadlens report VIEW PATH -o key=value`.\n"
+    )
+    sections = dict(SECTIONS)
+    sections.update({entry.name: entry.load().parameters for entry in VIEWS if entry.ready})
+    yield documentation(sections)
+
+
+def tables() -> Iterator[str]:
+    """Yield the page of all result tables with their columns."""
+    from engine.views import VIEWS
+
+    yield "# Tables and columns"
+    yield (
+        "\nWhat `loadlens report VIEW PATH --table NAME` prints, and what the tabs show. NaN and infinities are null in JSON,"
+        "\n64-bit ids are strings; the order of rows is defined.\n"
+    )
+    for entry in VIEWS:
+        if not entry.ready:
+            continue
+        yield f"## {entry.title} (`{entry.name}`)\n"
+        for table in entry.load().tables:
+            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n"
+            yield "| column | unit | meaning |\n|---|---|---|"
+            yield from (f"| `{c.name}` | {_cell(c.unit)} | {_cell(c.meaning)} |" for c in table.columns)
+            yield ""
+
+
+def files() -> Iterator[str]:
+    """Yield the page of all file formats, from the kinds that recognise them."""
+    from engine.views import VIEWS
+
+    yield "# Files that are read"
+    yield (
+        "\nFiles are recognised by their content and name, wherever they lie below the watched folders, plain or packed with"
+        "\ngzip or Zstandard. A *log* grows by whole records and only what is new is read; a *document* is read whole.\n"
+    )
+    yield "| view | kind | format | read as |\n|---|---|---|---|"
+    for entry in VIEWS:
+        if entry.ready:
+            for kind in entry.load().kinds:
+                how = "log" if kind.append else "document"
+                yield f"| {entry.name} | `{kind.id}` | {_cell(kind.title)} | {how} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+PAGES = {"keys": keys, "settings": settings, "tables": tables, "files": files}
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of every generated page by its path."""
+    return {
+        HERE / "reference" / f"{name}.md": "\n".join((NOTE, "", *make())).rstrip("\n") + "\n"
+        for name, make in PAGES.items()
+    }
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")

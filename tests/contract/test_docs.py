@@ -1,0 +1,45 @@
+"""The documentation says what the code does, names what exists, and stays short where it must."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.views import VIEWS
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_generated_pages_are_current() -> None:
+    spec = importlib.util.spec_from_file_location("make_reference", ROOT / "docs" / "make_reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for path, text in module.pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/make_reference.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_pictures_exist(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8")):
+        if not target.startswith(("http:", "https:", "mailto:")):
+            assert (page.parent / target).exists(), target
+
+
+def test_readme_is_short_and_shows_every_view() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 220
+    for entry in VIEWS:
+        assert f"docs/{entry.name}.svg" in text and f"docs/views/{entry.name}.md" in text
+        assert f"loadlens report {entry.name}" in text
+
+
+@pytest.mark.parametrize("entry", VIEWS, ids=lambda entry: entry.name)
+def test_every_view_has_a_guide_and_its_rules(entry: object) -> None:
+    name = entry.name  # type: ignore[attr-defined]
+    for folder in ("views", "models"):
+        assert (ROOT / "docs" / folder / f"{name}.md").read_text(encoding="utf-8").count("\n") > 20
