@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -73,21 +74,20 @@ class Fits:
         high = self.x.max(axis=0, initial=0.0)
         return np.asarray((low < high * 2) & (high - low <= NO_SPREAD * high) & ((self.x > 0).sum(axis=0) > 1))
 
+    @property
     def _separate(self) -> int:
-        """Return how many classes are fitted separately."""
+        """How many classes are fitted separately."""
         if self.calls is None:
             return MOST_SEPARATE
         return int(np.clip(len(self.y) // 2, FEWEST_WITH_CALLS, MOST_WITH_CALLS))
 
+    @cached_property
     def _lumped(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return times and calls (T, columns) with the smallest classes joined into the last column, and the column of each
-        class (J,)."""
-        if self.x.shape[1] <= self._separate():
+        """Times and calls (T, columns) with the smallest classes joined into the last column, and the column of each class
+        (J,)."""
+        separate = self._separate
+        if self.x.shape[1] <= separate:
             return self.x, self.calls, np.arange(self.x.shape[1])
-        return self.results.state("lumped", self._lump)
-
-    def _lump(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        separate = self._separate()
         weight = self.x.sum(axis=0)
         if self.calls is not None:
             called = self.calls.sum(axis=0)
@@ -101,10 +101,10 @@ class Fits:
 
         return join(self.x), None if self.calls is None else join(self.calls), column
 
-    def _by_class(self, costs: Costs) -> Costs:
+    def _costs_of_classes(self, costs: Costs) -> Costs:
         """Return the costs of columns as costs of classes."""
-        column = self._lumped()[2]
-        if len(column) <= self._separate():
+        column = self._lumped[2]
+        if len(column) <= self._separate:
             return costs
         predictive = None if costs.predictive is None else costs.predictive[column]
         return Costs(
@@ -120,25 +120,23 @@ class Fits:
         self.context.check()
         if method == "ratio":
             return least_squares.global_ratio(self.x, self.y)
-        x, calls, _ = self._lumped()
+        x, calls, _ = self._lumped
         if method == "ols":
-            return self._by_class(least_squares.ordinary(x, self.y))
-        return self._by_class(least_squares.nonnegative(x, calls, self.y, self.seconds))
+            return self._costs_of_classes(least_squares.ordinary(x, self.y))
+        return self._costs_of_classes(least_squares.nonnegative(x, calls, self.y, self.seconds))
 
+    @cached_property
     def attribution(self) -> Attribution:
-        """Return the default attribution."""
-        return self.results.state("attribution", self._attribute)
-
-    def _attribute(self) -> Attribution:
+        """The default attribution."""
         self.context.check()
-        x, calls, column = self._lumped()
+        x, calls, column = self._lumped
         lumped = attribution.attribute(x, calls, self.y, self.seconds, self.options, self.level)
-        return lumped if len(column) <= self._separate() else _unlump(lumped, column, self.x, self.calls)
+        return lumped if len(column) <= self._separate else _unlump(lumped, column, self.x, self.calls)
 
     def total(self, method: str) -> np.ndarray:
         """Return the CPU per class (J,) over the used intervals."""
         if method == "default":
-            return self.attribution().total
+            return self.attribution.total
         if method == "wlr":
             return self.lines(self.rules)[0].contributions()
         costs = self.costs(method)
@@ -168,13 +166,13 @@ class Fits:
         if method != "default":
             table = worth(slice(None), self.costs(method))
         else:
-            fitted = self.attribution()
+            fitted = self.attribution
             table = worth(slice(None), fitted)
             if fitted.changed and len(fitted.parts) == 2:
                 # each side of a change of costs has its own
                 turn = int(np.flatnonzero(self.used)[fitted.change_point.row])
                 sides = zip((slice(turn), slice(turn, None)), fitted.parts, strict=True)
-                table = np.vstack([worth(side, self._by_class(costs)) for side, costs in sides])
+                table = np.vstack([worth(side, self._costs_of_classes(costs)) for side, costs in sides])
         # what was scaled to the measured use keeps its totals
         sums = table[self.used].sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -184,7 +182,7 @@ class Fits:
     def background(self, method: str) -> float:
         """Return the CPU over all used intervals that the method gives to no class."""
         if method == "default":
-            return self.attribution().background
+            return self.attribution.background
         if method in ("wlr", "ratio"):
             return 0.0
         length = design.lengths(self.seconds) if method == "nnls" else np.ones(len(self.y))
@@ -197,11 +195,11 @@ class Fits:
         length = design.lengths(seconds) if method != "ols" else np.ones(len(x))
         if method != "default":
             return self.costs(method).explained(x, calls, length)
-        fitted = self.attribution()
+        fitted = self.attribution
         if not fitted.parts:
             return np.zeros(len(x))
         # after a change of costs the newer ones hold
-        last = self._by_class(fitted.parts[-1])
+        last = self._costs_of_classes(fitted.parts[-1])
         if fitted.elbow is not None and fitted.elbow.curve is not None:
             return fitted.elbow.curve.cpu(np.maximum(x, 0) @ last.time)
         lag = fitted.lag.share
@@ -210,19 +208,17 @@ class Fits:
     def fitted(self, method: str) -> np.ndarray:
         """Return the CPU of each used interval as the method explains it."""
         if method == "default":
-            return self.attribution().predicted
+            return self.attribution.predicted
         return self.results.state(f"fitted {method}", lambda: self.predict(method, self.x, self.calls, self.seconds))
 
+    @cached_property
     def trust(self) -> Trust:
-        """Return the measures of trust in the default attribution."""
-        return self.results.state("trust", self._test)
-
-    def _test(self) -> Trust:
+        """The measures of trust in the default attribution."""
         if not len(self.y):
             return NO_TRUST
         self.context.check()
-        fitted = self.attribution()
-        x, calls, _ = self._lumped()
+        fitted = self.attribution
+        x, calls, _ = self._lumped
         x = time_lag.shifted(x, fitted.lag.share)
         calls = None if calls is None else time_lag.shifted(calls, fitted.lag.share)
         blocked = blocked_error(x, calls, self.y, self.seconds) if x.size <= LARGE_CELLS else float("nan")

@@ -106,7 +106,7 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
     trust = UNTESTED if known else NO_TRUST
     if known and not fits.large:
         context.progress(0.8, "testing the fit")
-        trust = fits.trust()
+        trust = fits.trust
     return Profile(
         work=work,
         fits=fits,
@@ -115,7 +115,7 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
         x_total=_summed_time(work.x, shown),
         measured=float(np.where(np.isfinite(work.y), work.y, 0.0)[shown].sum()) if known else math.nan,
         totals=totals,
-        attribution=fits.attribution() if "default" in totals else None,
+        attribution=fits.attribution if "default" in totals else None,
         lines=lines,
         rows_trained=int(rows_trained if method == "wlr" else used.sum()),
         by_class=by_class,

@@ -156,11 +156,7 @@ class Sysstat(HostKind):
             except (ValueError, TypeError) as error:
                 rows.problem("bad-number", f"{error}; the sample is left out")
                 continue
-            user = value.get("usr", value.get("user", 0.0)) + value.get("nice", 0.0)
-            user += value.get("guest", 0.0) + value.get("gnice", 0.0)  # sysstat takes guest time out of user time
-            system = value.get("sys", value.get("system", 0.0)) + value.get("irq", 0.0) + value.get("soft", 0.0)
-            rest = [value.get(name, 0.0) for name in ("iowait", "idle", "steal")]
-            rows.states(at_ms, [user, system, *rest], seconds)
+            rows.states(at_ms, _sysstat_states(value), seconds)
 
 
 class SadfCsv(HostKind):
@@ -207,7 +203,7 @@ class SadfCsv(HostKind):
                 continue
             try:
                 seconds = finite(row["interval"])
-                value = {name: finite(text) for name, text in row.items() if name.startswith("%")}
+                value = {name[1:]: finite(text) for name, text in row.items() if name.startswith("%")}
             except (ValueError, KeyError) as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
@@ -215,11 +211,7 @@ class SadfCsv(HostKind):
                 continue
             last[host] = at_ms
             rows.host = host
-            user = value.get("%user", value.get("%usr", 0.0)) + value.get("%nice", 0.0)
-            user += value.get("%guest", 0.0) + value.get("%gnice", 0.0)
-            system = value.get("%system", value.get("%sys", 0.0)) + value.get("%irq", 0.0) + value.get("%soft", 0.0)
-            rest = [value.get(name, 0.0) for name in ("%iowait", "%idle", "%steal")]
-            rows.states(at_ms, [user, system, *rest], seconds)
+            rows.states(at_ms, _sysstat_states(value), seconds)
         # lines of single CPUs (-P ALL) show how many there are
         rows.columns["cores"] = [float(len(cpus[host])) if host in cpus else None for host in rows.columns["host"]]
         return rows.reading()
@@ -252,6 +244,14 @@ class DockerStats(HostKind):
                 continue
             rows.add(at_ms, "cpu_us", percent, 0.0)
         return rows.reading()
+
+
+def _sysstat_states(value: dict[str, float]) -> list[float]:
+    """Return the percentages of ``STATES`` from sysstat's columns; user time includes guest time, which sysstat takes out."""
+    user = value.get("usr", value.get("user", 0.0)) + value.get("nice", 0.0)
+    user += value.get("guest", 0.0) + value.get("gnice", 0.0)
+    system = value.get("sys", value.get("system", 0.0)) + value.get("irq", 0.0) + value.get("soft", 0.0)
+    return [user, system, *(value.get(name, 0.0) for name in ("iowait", "idle", "steal"))]
 
 
 def _sysstat_ms(date: str, time: str) -> int | None:

@@ -22,6 +22,10 @@ NAN_TO_NULL = pl.col(pl.Float64).fill_nan(None)
 """Unknown numbers as result tables have them."""
 
 
+LINE_COLUMNS = ("r2", "slope", "slope_stderr", "intercept", "intercept_stderr", "intercept_stderr_correct")
+"""Columns of ``classes`` that are fields of WLR's lines."""
+
+
 def classes(parameters: QueryProfileParameters, profile: Profile) -> pl.DataFrame:
     """Build the ``classes`` table by rank, filtered, grouped and cut off as ``parameters`` ask."""
     work, measured = profile.work, profile.measured
@@ -61,14 +65,10 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
         "y_low": low,
         "y_high": high,
         "x_total": profile.x_total,
-        "calls": metric.get("calls", unknown),
         "cost_per_time": time,
         "cost_per_call": call,
         "disagreement": unknown,
-        "rows": metric.get("rows", unknown),
-        "errors": metric.get("errors", unknown),
-        "io_us": metric.get("io_us", unknown),
-        "lock_us": metric.get("lock_us", unknown),
+        **{name: metric.get(name, unknown) for name in ("calls", "rows", "errors", "io_us", "lock_us")},
         "cpu_measured_us": metric.get("cpu_us", unknown),
         "flag": [""] * len(infos),
         "verb": [verb(i.query) if i.query else "" for i in infos],
@@ -79,14 +79,9 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
         **{f"y_{name}": profile.totals.get(name, unknown) for name in tables.METHODS},
     }
     if lines is not None:
+        columns |= {name: getattr(lines, name) for name in LINE_COLUMNS}
         columns |= {
             "n": lines.n.astype(np.int64),
-            "r2": lines.r2,
-            "slope": lines.slope,
-            "slope_stderr": lines.slope_stderr,
-            "intercept": lines.intercept,
-            "intercept_stderr": lines.intercept_stderr,
-            "intercept_stderr_correct": lines.intercept_stderr_correct,
             "flag": ["no spread" if flat else "" for flat in profile.fits.no_spread()],
         }
     return columns

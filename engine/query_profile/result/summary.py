@@ -24,10 +24,7 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
     values = {
         "rows_trained": profile.rows_trained,
         "rows_predicted": predictions.frame.height,
-        "slope": predictions.quality.slope,
-        "intercept": predictions.quality.intercept,
-        "r2": predictions.quality.r2,
-        "mape": predictions.quality.mape,
+        **{name: getattr(predictions.quality, name) for name in ("slope", "intercept", "r2", "mape")},
         "background": profile.background,
         "unattributed": profile.unattributed(profile.method) if attributable else math.nan,
         "y_measured": measured,
@@ -46,9 +43,7 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
         "utilisation": measured / (work.cores * profile.seconds * 1e6) if attributable else math.nan,
         "trust": trust.score if attributable and trust is not UNTESTED else math.nan,
         "trust_grade": trust.grade,
-        "blocked_mape": trust.blocked_mape,
-        "correlation": trust.correlation,
-        "disagreement": trust.disagreement,
+        **{name: getattr(trust, name) for name in ("blocked_mape", "correlation", "disagreement")},
         "elbow": bool(fitted and fitted.elbow and fitted.elbow.found),
         "break_row": fitted.change_point.row + 1 if fitted and fitted.changed else None,
     }

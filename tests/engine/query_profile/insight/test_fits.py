@@ -25,7 +25,7 @@ def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:
         unknown, np.full(rows, np.nan), ("",) * rows,
     )  # fmt: skip
     fits = Fits(work, np.ones(rows, bool), "safe", FitOptions(draws=24), 0.9, Context(now_ms=0))
-    found = fits.attribution()
+    found = fits.attribution
     truth = (0.5 * x + 100 * calls).sum(axis=0)
     assert len(found.total) == classes
     assert found.total.sum() + found.background == pytest.approx(y.sum(), rel=0.02)
