@@ -1,10 +1,12 @@
-"""Inputs of the query profile made by hand: from files, or from texts by name."""
+"""Build inputs of the query profile from files or texts, and compute results over them."""
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from engine.inputs import FILE, FileInfo, Inputs
@@ -44,7 +46,7 @@ def inputs(files: dict[str, bytes]) -> Inputs:
             if not kind.recognise(base, data[:HEAD]):
                 continue
             reading = kind.read(Source(f"/in/{name}", base, MTIME, len(data)), data, None, True)
-            number = len(infos) + 1
+            number = zlib.crc32(name.encode() + data)  # another content is another file
             infos[number] = FileInfo(number, f"/in/{name}", name, kind.id, MTIME, len(data), 1)
             problems += reading.problems
             for table in kind.tables:
@@ -71,3 +73,37 @@ def compute(files: dict[str, bytes] | Inputs, at_ms: int | None = None, **choice
 def kinds(result: Result) -> list[str]:
     """Kinds of the problems."""
     return sorted({problem.kind for problem in result.problems})
+
+
+HEADER = "userid,dbid,toplevel,queryid,query,calls,total_exec_time,rows"
+
+
+def snapshot(*rows: tuple[int, float, float], query: str = "SELECT {}") -> bytes:
+    """Rows of (queryid, calls, time in ms)."""
+    lines = [f"10,5,t,{q},{query.format(q)},{calls:g},{ms:g},{calls:g}" for q, calls, ms in rows]
+    return "\n".join([HEADER, *lines, ""]).encode()
+
+
+def capture(
+    *snapshots: bytes, cpu: list[int] | None = None, info: list[tuple[int, str]] | None = None
+) -> dict[str, bytes]:
+    files = {f"pgss-20260101T00{i:02d}00Z.csv": text for i, text in enumerate(snapshots)}
+    used = cpu or [1000 * i for i in range(len(snapshots))]
+    rows = [f"2026-01-01T00:{i:02d}:00Z,{value}000,0" for i, value in enumerate(used)]
+    files["cpu.csv"] = "\n".join(["captured_at,user_us,system_us", *rows, ""]).encode()
+    if info:
+        lines = [f"2026-01-01T00:{i:02d}:00Z,{d},{r}" for i, (d, r) in enumerate(info)]
+        files["info.csv"] = "\n".join(["captured_at,dealloc,stats_reset", *lines, ""]).encode()
+    return files
+
+
+STEADY = [(1, 10, 100), (2, 20, 200), (3, 5, 50)]
+
+
+def sample() -> dict[str, bytes]:
+    rng = np.random.default_rng(2)
+    rows = ["q.a,q.b,e.c,user_us"]
+    for _ in range(60):
+        x = rng.integers(1, 100_000, 3)
+        rows.append(",".join(map(str, [*x, int(x @ [2, 1, 0.1]) + 1000])))
+    return {"t.csv": "\n".join(rows).encode()}

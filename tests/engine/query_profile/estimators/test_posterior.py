@@ -7,7 +7,7 @@ import pytest
 
 from engine.query_profile.estimators import posterior, shrinkage, time_lag
 from engine.query_profile.estimators.attribution import attribute
-from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.estimators.design import FitOptions
 from tests.bench._query_scenarios import error, plain_methods, scenario
 
 UNKNOWN = np.full(720, np.nan)
@@ -19,7 +19,7 @@ def test_intervals_cover_and_the_attribution_is_no_worse_than_the_best_method(na
     wrong, covered, others = [], [], []
     for seed in (31, 32, 33, 34):
         case = scenario(name, seed)
-        found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=50))
+        found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=50))
         major = case.truth > 0.01 * case.truth.sum()
         inside = (found.low <= case.truth) & (case.truth <= found.high)
         covered.append(inside[major].mean())
@@ -31,11 +31,11 @@ def test_intervals_cover_and_the_attribution_is_no_worse_than_the_best_method(na
     assert np.mean(wrong) < 1.04 * np.mean(others, axis=0).min()
 
 
-def test_a_lag_is_found_and_taken_back() -> None:
+def test_a_lag_is_found_and_removed() -> None:
     case = scenario("background and lag", 32)
-    found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
-    assert found.shift.share == pytest.approx(0.25, abs=0.06)
-    straight = shrinkage.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
+    found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=20))
+    assert found.lag.share == pytest.approx(0.25, abs=0.06)
+    straight = shrinkage.fit_times(case.x, case.y, UNKNOWN, FitOptions(sample=False))
     assert error(found.total, case.truth) < 0.9 * error(straight.time * case.x.sum(axis=0), case.truth)
 
 
@@ -44,39 +44,40 @@ def test_a_lag_the_other_way_has_the_other_sign() -> None:
     x = rng.gamma(3, 1e5, (300, 6))
     work = x @ np.array([0.2, 0.9, 0.5, 0.7, 0.1, 1.1])
     y = (0.7 * work + 0.3 * np.r_[work[1:], work[-1]]) * rng.normal(1, 0.01, 300)
-    assert time_lag.find(x, None, y, np.full(300, np.nan)).share == pytest.approx(-0.3, abs=0.03)
-    assert time_lag.find(x, None, work * rng.normal(1, 0.05, 300), np.full(300, np.nan)) == time_lag.NONE
-    assert time_lag.find(x[:20], None, y[:20], np.full(20, np.nan)) == time_lag.NONE
+    assert time_lag.find_lag(x, None, y, np.full(300, np.nan)).share == pytest.approx(-0.3, abs=0.03)
+    assert time_lag.find_lag(x, None, work * rng.normal(1, 0.05, 300), np.full(300, np.nan)) == time_lag.NO_LAG
+    assert time_lag.find_lag(x[:20], None, y[:20], np.full(20, np.nan)) == time_lag.NO_LAG
 
 
-def test_past_the_elbow_waiting_is_not_taken_for_work() -> None:
+def test_past_the_elbow_waiting_does_not_count_as_work() -> None:
     case = scenario("queueing elbow", 33)
-    found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
+    found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=20))
     assert found.elbow is not None
     assert found.elbow.found
-    plain = shrinkage.by_time(case.x, case.y, UNKNOWN, Recipe(sampled=False))
+    plain = shrinkage.fit_times(case.x, case.y, UNKNOWN, FitOptions(sample=False))
     assert error(found.total, case.truth) < 0.5 * error(plain.time * case.x.sum(axis=0), case.truth)
 
 
 def test_a_change_of_costs_is_found_where_it_is() -> None:
     case = scenario("costs double midway", 34)
-    found = attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=20))
-    assert found.broken is not None
-    assert found.broken.row == pytest.approx(360, abs=8)
+    found = attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=20))
+    assert found.change_point.row == pytest.approx(360, abs=8)
 
 
 @pytest.mark.parametrize("name", ["costs within 25 %", "AR(1) noise .6", "200 classes, 80 rare", "30 rows, 60 classes"])
-def test_nothing_is_remedied_where_nothing_is_wrong(name: str) -> None:
+def test_no_remedy_where_none_is_needed(name: str) -> None:
     case = scenario(name, 35)
-    found = attribute(case.x, None, case.y, np.full(len(case.y), np.nan), Recipe(sampled=False))
+    found = attribute(case.x, None, case.y, np.full(len(case.y), np.nan), FitOptions(sample=False))
     assert not (found.elbow and found.elbow.found)
-    assert not (found.broken and found.broken.row > 0)
-    assert found.shift == time_lag.NONE
+    assert not (found.changed)
+    assert found.lag == time_lag.NO_LAG
 
 
 def test_draws_are_the_same_for_the_same_seed_and_near_for_another() -> None:
     case = scenario("noise 2 %", 36)
-    first, again, other = (attribute(case.x, None, case.y, UNKNOWN, Recipe(draws=40, seed=seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        attribute(case.x, None, case.y, UNKNOWN, FitOptions(draws=40, seed=seed)) for seed in (1, 1, 2)
+    )
     assert np.array_equal(first.total, again.total)
     assert np.array_equal(first.low, again.low)
     assert not np.array_equal(first.total, other.total)
@@ -99,20 +100,20 @@ def test_draws_of_a_known_posterior_have_its_mean_and_spread() -> None:
 def test_very_large_times_do_not_overflow() -> None:
     rng = np.random.default_rng(8)
     x = rng.gamma(2, 1e150, (40, 3))
-    found = shrinkage.by_time(x, x.sum(axis=1) * 1e-140, np.full(40, np.nan), Recipe(draws=24))
+    found = shrinkage.fit_times(x, x.sum(axis=1) * 1e-140, np.full(40, np.nan), FitOptions(draws=24))
     assert np.isfinite(found.time).all()
     assert found.time == pytest.approx(1e-140, rel=0.1)
 
 
 def test_predictions_of_totals_come_near_the_measured() -> None:
     case = scenario("costs log-sd 1", 37)
-    costs = shrinkage.by_time(case.x[:500], case.y[:500], UNKNOWN[:500], Recipe(sampled=False))
+    costs = shrinkage.fit_times(case.x[:500], case.y[:500], UNKNOWN[:500], FitOptions(sample=False))
     predicted = costs.predict(case.x[500:], None, np.ones(220))
     assert np.abs(predicted / case.y[500:] - 1).mean() < 0.06
 
 
-def test_less_than_no_cpu_has_an_answer() -> None:
+def test_negative_cpu_gives_no_cost() -> None:
     """A broken series, all below zero: no crash, and no cost below zero."""
     x = np.random.default_rng(9).gamma(2, 1e5, (100, 5))
-    found = attribute(x, None, -x.sum(axis=1), np.full(100, np.nan), Recipe(draws=20))
+    found = attribute(x, None, -x.sum(axis=1), np.full(100, np.nan), FitOptions(draws=20))
     assert (found.total == 0).all()

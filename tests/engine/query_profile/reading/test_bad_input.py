@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.query_profile.reading.kinds import KINDS
 from engine.query_profile.reading.wlr_csv import go_number
 from engine.reading import Source
-from tests.engine.query_profile.made import MTIME, compute, kinds, read, recognised
+from tests.engine.query_profile.builders import MTIME, compute, kinds, read, recognised
 from tests.reference import reference
 
 
@@ -38,7 +38,7 @@ GOOD = ["q.a,q.b,user_us", "10,5,30", "20,9,50", "30,7,80"]
         ("10,-5,30", "negative-value", 5),
     ],
 )
-def test_a_bad_row_is_said_with_its_line_and_the_others_count(bad: str, kind: str, line: int) -> None:
+def test_a_bad_row_is_reported_with_its_line_and_the_others_count(bad: str, kind: str, line: int) -> None:
     result = compute(table(*GOOD, bad), method="wlr")
     assert [(p.kind, p.line) for p in result.problems] == [(kind, line)]
     plain = compute(table(*GOOD), method="wlr")
@@ -50,7 +50,7 @@ def test_a_bad_row_is_said_with_its_line_and_the_others_count(bad: str, kind: st
         )
 
 
-def test_what_go_reads_counts() -> None:
+def test_numbers_that_go_parses_count() -> None:
     rows = ["q.a,q.b,user_us", "1e1,+20,30", "0x1.ep4,.7e1,50", "4_1,7,80", "", "9,8,70\r"]
     result = compute(table(*rows), method="wlr")
     assert result.problems == ()
@@ -62,7 +62,7 @@ def test_what_go_reads_counts() -> None:
     [("4_1", 41.0), ("_4", None), ("4__1", None), ("", None), (" 1", None), ("1e400", None), ("-inf", float("-inf")),
      ("0x10", None), ("0x1p4", 16.0), ("١", None), ("+-1", None), ("Infinity", float("inf")), ("1_", None)],
 )  # fmt: skip
-def test_gos_number_syntax(text: str, number: float | None) -> None:
+def test_number_syntax_of_go(text: str, number: float | None) -> None:
     assert go_number(text) == number
 
 
@@ -72,7 +72,7 @@ def test_duplicate_headers_last_one_counts() -> None:
     assert result.tables["classes"]["x_total"].to_list() == [60]
 
 
-def test_byte_order_mark_is_said_and_ignored() -> None:
+def test_byte_order_mark_is_reported_and_ignored() -> None:
     files = {"t.csv": b"\xef\xbb\xbf" + "\n".join(["user_us,q.a", "30,10", "50,20", "80,30"]).encode()}
     result = compute(files, method="wlr")
     assert kinds(result) == ["byte-order-mark"]
@@ -80,7 +80,7 @@ def test_byte_order_mark_is_said_and_ignored() -> None:
 
 
 @pytest.mark.parametrize("header", ["q.a,q.b, user_us", "q.a,q.b,cpu"])
-def test_missing_target_always_says_so(header: str) -> None:
+def test_missing_target_is_always_reported(header: str) -> None:
     result = compute(table(header, *GOOD[1:]), method="wlr")
     assert "missing-target" in kinds(result)
     assert result.tables["classes"].height == 0
@@ -89,7 +89,7 @@ def test_missing_target_always_says_so(header: str) -> None:
     assert chosen.summary["rows_trained"] == 3
 
 
-def test_missing_target_of_snapshots_says_what_there_is() -> None:
+def test_missing_target_of_snapshots_lists_the_series() -> None:
     root = reference("query-profile") / "capture-pg15"
     files = {f"pgss/{p.name}": p.read_bytes() for p in sorted((root / "pgss").iterdir())[:6]}
     files["cpu.csv"] = (root / "cpu/db_process_cpu.csv").read_bytes()
@@ -112,7 +112,7 @@ def snapshots(*texts: bytes, cpu: bytes = CPU) -> dict[str, bytes]:
     return {**dict(zip(names, texts, strict=True)), "cpu.csv": cpu}
 
 
-def test_hostile_query_text_is_cleaned_and_kept_whole() -> None:
+def test_hostile_query_text_is_cleaned_and_complete() -> None:
     query = '"SELECT [red]1[/b]\n, \x1b]0;owned\x07 \u202e x"'
     result = compute(
         snapshots(
@@ -128,7 +128,7 @@ def test_hostile_query_text_is_cleaned_and_kept_whole() -> None:
     assert "[red]" in row["query"]
 
 
-def test_rounded_queryids_join_by_text_and_are_said() -> None:
+def test_rounded_queryids_join_by_text_and_are_reported() -> None:
     rows = [f"10,5,t,{i}234567890123456700,SELECT {i},{{n}},{{n}},1" for i in range(1, 6)]
     texts = [pgss(*(row.format(n=n) for row in rows)) for n in (1, 3, 6)]
     again = [text.replace(b"1234567890123456700", b"1.23456789012346e+18") for text in texts[1:]]
@@ -171,7 +171,7 @@ def test_bad_counters_leave_their_row_out() -> None:
         assert len(reading.rows["snapshots"]) == 1
 
 
-def test_a_cut_json_still_counts_its_samples() -> None:
+def test_a_truncated_json_file_gives_its_complete_samples() -> None:
     data = (reference("query-profile") / "examples/mpstat-still-running.json").read_bytes()
     reading = read("mpstat.json", data, "sysstat-json")
     assert [p.kind for p in reading.problems] == ["cut-file"]

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from engine.query_profile.estimators import elbow, shrinkage
 from engine.query_profile.estimators.attribution import attribute
-from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.estimators.design import FitOptions
 from tests.bench._query_scenarios import Draw, error, workload
 
 UNKNOWN = np.full(720, np.nan)
+
+
 QUEUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "one server": lambda load: 1 / (1 - load),
     "four servers": lambda load: 1 / (1 - load**4),
@@ -35,10 +37,10 @@ def queued(queue: Callable[[np.ndarray], np.ndarray], seed: int) -> tuple[np.nda
 @pytest.mark.parametrize("queue", QUEUES)
 def test_waiting_is_taken_out_whatever_the_queue(queue: str) -> None:
     x, y, truth = queued(QUEUES[queue], 40)
-    found = attribute(x, None, y, UNKNOWN, Recipe(draws=50))
+    found = attribute(x, None, y, UNKNOWN, FitOptions(draws=50))
     assert found.elbow is not None
     assert found.elbow.curve is not None
-    straight = shrinkage.by_time(x, y, UNKNOWN, Recipe(sampled=False))
+    straight = shrinkage.fit_times(x, y, UNKNOWN, FitOptions(sample=False))
     assert error(found.total, truth) < 0.2
     assert error(found.total, truth) < 0.6 * error(straight.time * x.sum(axis=0), truth)
     assert found.background == 0
@@ -53,12 +55,12 @@ def test_a_background_is_no_elbow() -> None:
     x, cost = workload(Draw(), rng)
     work = x @ cost
     y = (work + 0.5 * work.mean()) * (1 + 0.05 * rng.normal(size=720))
-    assert not elbow.find(x, y, UNKNOWN, Recipe()).found
+    assert not elbow.find_elbow(x, y, UNKNOWN, FitOptions()).found
 
 
 def test_few_intervals_and_empty_ones_are_no_elbow() -> None:
-    assert not elbow.find(np.ones((19, 2)), np.ones(19), np.full(19, np.nan), Recipe()).found
-    assert not elbow.find(np.zeros((50, 2)), np.arange(50.0), np.full(50, np.nan), Recipe()).found
+    assert not elbow.find_elbow(np.ones((19, 2)), np.ones(19), np.full(19, np.nan), FitOptions()).found
+    assert not elbow.find_elbow(np.zeros((50, 2)), np.arange(50.0), np.full(50, np.nan), FitOptions()).found
     assert elbow.bend(np.zeros(50), np.arange(50.0)) == (0.0, 0.0)
 
 
