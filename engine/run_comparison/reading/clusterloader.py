@@ -23,7 +23,7 @@ from engine.run_comparison.reading.series import NOT_AN_INTEGER, Series
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 
-UPSTREAM_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
+BENCHMARK_TOOL_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
 """The only reports that the comparison tool of perf-tests reads, by what follows ``artifacts/``."""
 
 _NOT_LABELS = frozenset({"Verb", "Resource", "Subresource", "Scope", "Count", "SlowCount", "Metric"})
@@ -33,7 +33,7 @@ def report_of(name: str) -> tuple[str, int | None]:
     """A report's name without what differs between runs, and its time. Upstream's two kinds lose their last piece,
     which is the time or an identifier; of the others only a time is cut."""
     report, stamp = split_report_name(name)
-    if name.startswith(UPSTREAM_PREFIXES) and stamp is None:
+    if name.startswith(BENCHMARK_TOOL_PREFIXES) and stamp is None:
         pieces = report.split("_")
         if len(pieces) >= 3:
             report = "_".join(pieces[:-1])
@@ -52,7 +52,7 @@ class ClusterLoaderReport:
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Names that begin as a report's, JSON or not (upstream reads by name); other JSON by its content."""
-        if name.startswith(UPSTREAM_PREFIXES):
+        if name.startswith(BENCHMARK_TOOL_PREFIXES):
             return True
         if name == "junit.xml" or name.endswith((".xml", ".log", ".csv", ".md", ".yaml", ".yml")):
             return False
@@ -73,7 +73,7 @@ class ClusterLoaderReport:
             _take_common(out, kind.name, report, common)
             return out.reading(len(data))
         found = go_json.decode(data)
-        upstream = source.name.startswith(UPSTREAM_PREFIXES)
+        upstream = source.name.startswith(BENCHMARK_TOOL_PREFIXES)
         if found.bad:
             out.problem("cut-file" if found.cut else "refused-file", f"{found.refused}; the whole file is skipped")
             return out.reading(len(data), complete=False)

@@ -41,7 +41,7 @@ class MetricKind:
     prefixes: tuple[str, ...] = ()
     marks: tuple[bytes, ...] = ()
     cutoff: float | None = None
-    chosen = False
+    published = False
     better = ""
     perf_data = True
 
@@ -56,7 +56,7 @@ class ApiResponsiveness(MetricKind):
     name = "APIResponsiveness"
     prefixes = ("APIResponsiveness_",)
     cutoff = 50.0
-    chosen = True
+    published = True
     better = "lower"
 
 
@@ -66,7 +66,7 @@ class ApiResponsivenessPrometheus(MetricKind):
     name = "APIResponsivenessPrometheus"
     prefixes = ("APIResponsivenessPrometheus",)
     cutoff = 50.0
-    chosen = True
+    published = True
     better = "lower"
 
 
@@ -76,7 +76,7 @@ class PodStartupLatency(MetricKind):
     name = "PodStartupLatency"
     prefixes = ("PodStartupLatency_",)
     cutoff = 1000.0
-    chosen = True
+    published = True
     better = "lower"
 
 

@@ -13,12 +13,14 @@ from defusedxml.ElementTree import fromstring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.incremental import Memo
+from engine.junit import to_xml
 from engine.parameters import BadOption, options, parse
 from engine.run_comparison.insight import statistical
 from engine.run_comparison.insight.evidence import gather
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests.published import SIMILARITIES, percentile_of
-from engine.run_comparison.result.junit import junit
+from engine.run_comparison.result.junit_cases import junit_suite
 from engine.run_comparison.runs.samples import Samples, Side
 from engine.run_comparison.runs.selection import put
 from engine.run_comparison.view import VIEW
@@ -87,7 +89,7 @@ def test_missing_metrics_are_listed_apart(tmp_path: Path) -> None:
     assert nodes["matched"].to_list() == [True] * 3
     assert nodes["n_right"].to_list() == [0] * 3
     assert upstream.summary["total"] == 6
-    for mode in ("design", "statistical"):
+    for mode in ("published", "statistical"):
         result = compute(root, mode=mode, draws=50, **SIDES)
         found = result.tables["metrics"].filter(pl.col("resource") == "nodes")
         assert set(found["verdict"]) == {"missing"}
@@ -110,7 +112,7 @@ def test_design_mode_substitutes_cutoffs(tmp_path: Path) -> None:
                 ),
             }
             write_run(tmp_path, job, i, files)
-    result = compute(tmp_path, mode="design", **SIDES)
+    result = compute(tmp_path, mode="published", **SIDES)
     rows = {(r["verb"], r["bucket"]): r for r in result.tables["metrics"].iter_rows(named=True)}
     assert rows.keys() == {("GET", "Perc90"), ("GET", "Perc99"), ("Pod-Startup", "Perc90")}
     assert (rows["GET", "Perc90"]["ratio"], rows["GET", "Perc90"]["similarity"]) == (1.0, 1.0)
@@ -121,13 +123,13 @@ def test_design_mode_substitutes_cutoffs(tmp_path: Path) -> None:
 
 
 def test_design_limits_are_inclusive(tmp_path: Path) -> None:
-    assert _rows(compute(two_jobs(tmp_path / "a", [150.0] * 3, [100.0] * 3), mode="design", **SIDES))["Perc90"][
+    assert _rows(compute(two_jobs(tmp_path / "a", [150.0] * 3, [100.0] * 3), mode="published", **SIDES))["Perc90"][
         "matched"
     ]
-    assert _rows(compute(two_jobs(tmp_path / "b", [66.0] * 3, [100.0] * 3), mode="design", **SIDES))["Perc90"][
+    assert _rows(compute(two_jobs(tmp_path / "b", [66.0] * 3, [100.0] * 3), mode="published", **SIDES))["Perc90"][
         "matched"
     ]
-    assert not _rows(compute(two_jobs(tmp_path / "c", [151.0] * 3, [100.0] * 3), mode="design", **SIDES))["Perc90"][
+    assert not _rows(compute(two_jobs(tmp_path / "c", [151.0] * 3, [100.0] * 3), mode="published", **SIDES))["Perc90"][
         "matched"
     ]
 
@@ -144,7 +146,7 @@ def test_both_means_zero(tmp_path: Path) -> None:
     assert not _rows(compute(root, mode="upstream", min_average=0.0, **SIDES))["Perc50"]["matched"]
     ks = _rows(compute(root, mode="upstream", min_average=0.0, scheme="ks", **SIDES))["Perc50"]
     assert (ks["matched"], ks["p_value"], ks["ratio"]) == (True, 1.0, None)
-    assert _rows(compute(root, mode="design", **SIDES))["Perc90"]["ratio"] == 1.0
+    assert _rows(compute(root, mode="published", **SIDES))["Perc90"]["ratio"] == 1.0
 
 
 def test_zeros_are_compared_on_the_raw_scale(tmp_path: Path) -> None:
@@ -218,18 +220,18 @@ def test_an_earlier_moment_shows_earlier_runs(tmp_path: Path) -> None:
     assert [run.number for run in result.detail.left] == [102, 101, 100]
 
 
-@pytest.mark.parametrize("mode", ["upstream", "design", "statistical"])
+@pytest.mark.parametrize("mode", ["upstream", "published", "statistical"])
 def test_a_memo_changes_nothing(mode: str, tmp_path: Path) -> None:
     root = two_jobs(tmp_path, _noisy(100, 0.1, 5, 1), _noisy(110, 0.1, 5, 2))
-    memo: dict[Any, Any] = {}
+    memo = Memo()
     first = read_folder(root, version=1)
     for threshold in (0.66, 0.9):
         warm = compute(first, memo, mode=mode, threshold=threshold, draws=100, **SIDES)
-        assert warm.same_as(compute(first, {}, mode=mode, threshold=threshold, draws=100, **SIDES))
+        assert warm.same_as(compute(first, Memo(), mode=mode, threshold=threshold, draws=100, **SIDES))
     write_run(root, "right-job", 900, {"APIResponsiveness_load_T.json": api_file(300.0)}, hour=90)
     second = read_folder(root, version=2, before=first)
     warm = compute(second, memo, mode=mode, draws=100, **SIDES)
-    assert warm.same_as(compute(second, {}, mode=mode, draws=100, **SIDES))
+    assert warm.same_as(compute(second, Memo(), mode=mode, draws=100, **SIDES))
     assert warm.summary["runs_right"] == 6
     back = compute(first, memo, mode=mode, draws=100, **SIDES)
     assert back.summary["runs_right"] == 5
@@ -269,7 +271,7 @@ def test_junit_is_xml_that_counts_itself(tmp_path: Path) -> None:
     for job, value in (("left-job", 100.0), ("right-job", 300.0)):
         for i in range(6):
             write_run(tmp_path, job, i, {"APIResponsiveness_load_T.json": api_file(value + i, **evil)}, hour=i)
-    root = fromstring(junit(compute(tmp_path, draws=200, **SIDES)))
+    root = fromstring(to_xml(junit_suite(compute(tmp_path, draws=200, **SIDES))))
     cases = root.findall("testcase")
     assert len(cases) == int(root.attrib["tests"]) == 4
     assert len(root.findall("testcase/failure")) == int(root.attrib["failures"]) == 4
@@ -320,10 +322,10 @@ def test_swapping_sides_inverts_the_ratio_and_scaling_changes_nothing(
 def test_similarity_is_a_score(n1: int, n2: int, seed: int, name: str) -> None:
     rng = np.random.default_rng(seed)
     left, right = rng.normal(0, 2, (4, n1)), rng.normal(0, 2, (4, n2))
-    score = SIMILARITIES[name].score(left, right)
+    score = SIMILARITIES[name](left, right)
     assert ((score >= 0) & (score <= 1)).all()
-    assert SIMILARITIES[name].score(left, left) == pytest.approx(1.0)
-    assert score == pytest.approx(SIMILARITIES[name].score(right, left))
+    assert SIMILARITIES[name](left, left) == pytest.approx(1.0)
+    assert score == pytest.approx(SIMILARITIES[name](right, left))
 
 
 def test_equivalence_holds_its_level() -> None:
@@ -347,7 +349,7 @@ def test_percentiles_by_any_name(bucket: str, wanted: str | None) -> None:
 
 def test_result_tables_are_as_declared(tmp_path: Path) -> None:
     root = two_jobs(tmp_path, _noisy(100, 0.1, 5, 1), _noisy(110, 0.1, 5, 2))
-    for mode in ("upstream", "design", "statistical"):
+    for mode in ("upstream", "published", "statistical"):
         result = compute(root, mode=mode, draws=50, **SIDES)
         for table in VIEW.tables:
             frame = result.tables[table.name]
@@ -390,7 +392,7 @@ def test_usual_sides_have_most_in_common(tmp_path: Path) -> None:
 def test_sides_that_share_nothing_are_undecided(tmp_path: Path) -> None:
     write_run(tmp_path, "left-job", 1, {"APIResponsiveness_load_T.json": api_file(1.0, Resource="a")})
     write_run(tmp_path, "right-job", 1, {"APIResponsiveness_load_T.json": api_file(1.0, Resource="b")})
-    for mode in ("statistical", "design"):
+    for mode in ("statistical", "published"):
         result = compute(tmp_path, mode=mode, draws=20, **SIDES)
         assert (result.summary["total"], result.summary["pass"], result.summary["share"]) == (0, None, None)
     assert compute(tmp_path, mode="upstream", **SIDES).summary["pass"] is True
@@ -429,10 +431,13 @@ def test_sides_are_told_as_ranges_of_neighbouring_runs(tmp_path: Path) -> None:
     assert (halves.summary["left"], halves.summary["right"]) == ("only/10..15", "only/16..19")
     assert [run.number for run in halves.detail.left] == [15, 13, 12, 11, 10]
     singly = compute(
-        tmp_path, draws=20, left=[f"only/{i}" for i in (10, 11, 12, 14)], right=[f"only/{i}" for i in (16, 18)]
+        tmp_path,
+        draws=20,
+        left=tuple(f"only/{i}" for i in (10, 11, 12, 14)),
+        right=tuple(f"only/{i}" for i in (16, 18)),
     )
     assert singly.summary["left"] == "only/10..12, only/14"
     assert singly.summary["right"] == "only/16, only/18"
     assert [run.number for run in singly.detail.left] == [10, 11, 12, 14]
-    over_failed = compute(tmp_path, draws=20, left=[f"only/{i}" for i in (13, 14, 15)], right=["only/16..19"])
+    over_failed = compute(tmp_path, draws=20, left=tuple(f"only/{i}" for i in (13, 14, 15)), right=("only/16..19",))
     assert over_failed.summary["left"] == "only/13, only/14, only/15"  # a range would leave the failed run out

@@ -48,7 +48,7 @@ STEP = 0.02
 THRESHOLDS = ("threshold", "upper", "min_average", "min_count", "pass_share", "alpha", "change_p", "change_magnitude")
 WORDS = ("mode", "scheme", "similarity", "sample", "group_by")
 GROUPED = ("resource", "verb", "scope", "test", "kind", "bucket")
-MODES = ("statistical", "design", "upstream")
+MODES = ("statistical", "published", "upstream")
 
 
 class MetricPlots(Container, can_focus=True):

@@ -63,7 +63,7 @@ def test_upstream_skips_the_whole_file_and_everybody_sees_why(name: str, tmp_pat
     assert _sample(result) == [60.0, 60.0, 60.0]
     assert [p.path for p in result.problems] == [f"left-job/999/artifacts/{NAME}"]
     assert result.problems[0].reason
-    for mode in ("design", "statistical"):
+    for mode in ("published", "statistical"):
         assert [p.path for p in compute(root, mode=mode, draws=50).problems] == [f"left-job/999/artifacts/{NAME}"]
 
 
@@ -187,7 +187,7 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
 
 def test_infinite_means_do_not_break_anything(tmp_path: Path) -> None:
     root = two_jobs(tmp_path, [1e308, 1e308, 1e308, 5e-324], [0.0, 0.0, 1e308, 60.0])
-    for mode in ("upstream", "design", "statistical"):
+    for mode in ("upstream", "published", "statistical"):
         result = compute(root, mode=mode, draws=50)
         for name in ("ratio_low", "ratio_high", "q_value"):
             assert not any(v is not None and math.isnan(v) for v in result.tables["metrics"][name])
