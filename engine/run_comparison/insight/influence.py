@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.run_comparison.insight.evidence import Evidence, limits
 from engine.run_comparison.insight.resampling import OUTLIER, Resamples, SideResamples
-from engine.run_comparison.runs.measurements import Floats
+from engine.run_comparison.runs.measurements import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,24 @@ def _influence(
     side: SideResamples, low: Floats, high: Floats, inside: NDArray[np.bool_], compared: NDArray[np.bool_]
 ) -> Floats:
     """Return by how much the share of metrics whose side mean lies in ``low`` to ``high`` changes without each run."""
-    steps, present = side.steps[::-1].astype(np.float64), side.present[::-1]
-    without_run = side.scale.value((_total(side) - steps) / (_count(side) - 1))
-    now_inside = np.where(present, (without_run >= low) & (without_run <= high), inside)
-    now_compared = np.where(present, ~np.isnan(without_run), compared)
-    counts = np.count_nonzero(now_compared, axis=1)
-    share = np.where(counts > 0, np.count_nonzero(now_inside, axis=1) / np.maximum(counts, 1), np.nan)
-    total = np.count_nonzero(compared)
-    whole = np.count_nonzero(inside) / total if total else np.nan
+    total, count = _total(side), _count(side)
+
+    def without(steps: Floats, columns: Ints | slice) -> Floats:
+        return side.scale.value((total[columns] - steps) / (count[columns] - 1), columns)
+
+    # Only metrics that some run could take out of the range or into it are looked at run by run.
+    lowest = without(side.steps.min(axis=0, initial=np.inf), slice(None))
+    highest = without(side.steps.max(axis=0, initial=-np.inf), slice(None))
+    alike = np.logical_and.reduce([((end >= low) & (end <= high)) == inside for end in (lowest, highest)]) & (count > 1)
+    beyond = (np.minimum(lowest, highest) > high) | (np.maximum(lowest, highest) < low)
+    sure = alike & (inside | beyond) & compared
+    columns = np.flatnonzero(~sure)
+    steps, present = side.steps[::-1, columns].astype(np.float64), side.present[::-1, columns]
+    without_run = without(steps, columns)
+    now_inside = np.where(present, (without_run >= low[columns]) & (without_run <= high[columns]), inside[columns])
+    now_compared = np.where(present, ~np.isnan(without_run), compared[columns])
+    inside_counts = np.count_nonzero(sure & inside) + np.count_nonzero(now_inside, axis=1)
+    counts = np.count_nonzero(sure) + np.count_nonzero(now_compared, axis=1)
+    share = np.where(counts > 0, inside_counts / np.maximum(counts, 1), np.nan)
+    whole = np.count_nonzero(inside) / np.count_nonzero(compared) if compared.any() else np.nan
     return np.asarray(share - whole)

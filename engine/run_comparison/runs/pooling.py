@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -66,24 +66,48 @@ def pool_runs(
     used = np.zeros(len(keys), dtype=bool)
     for part in (*left, *right):
         used[part.metrics] = True
-    numbers = np.array(sorted(np.flatnonzero(used).tolist(), key=keys.__getitem__), dtype=np.int64)
-    row_of = np.full(len(keys), -1, dtype=np.int64)
-    row_of[numbers] = np.arange(numbers.size)
-    sides = []
-    for word, parts in (("left", left), ("right", right)):
-        key = tuple(parts), numbers.tobytes()
-        sides.append(memo.value(f"{name}, {word}", key, partial(_pool_side, parts, row_of, numbers.size)))
-    codes: list[set[int]] = [set() for _ in range(numbers.size)]
+    order = memo.value(f"{name}, order", np.flatnonzero(used).tobytes(), lambda: _key_order(used, keys))
+    sides = [
+        memo.value(f"{name}, {word}", (tuple(parts), order), partial(_pool_side, parts, order))
+        for word, parts in (("left", left), ("right", right))
+    ]
     # Most runs hold the same series: equal arrays of links are looked at once.
-    for links in {part.links.tobytes(): part.links for part in (*left, *right)}.values():
-        for row, code in zip(row_of[links >> 32].tolist(), (links & 0xFFFFFFFF).tolist(), strict=True):
+    links = {part.links.tobytes(): part.links for part in (*left, *right)}
+    codes = memo.value(f"{name}, codes", (order, frozenset(links)), lambda: _codes_by_metric(links.values(), order))
+    return Pool(order.keys, Samples(*sides), codes, order.numbers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order(Generic[Key]):
+    """Metrics of a pool in the order of their keys: keys, numbers in the runs' values, and the row of each number."""
+
+    keys: tuple[Key, ...]
+    numbers: Ints
+    row_of: Ints
+
+
+def _key_order(used: NDArray[np.bool_], keys: Sequence[Key]) -> _Order[Key]:
+    numbers = sorted(np.flatnonzero(used).tolist(), key=keys.__getitem__)
+    row_of = np.full(len(keys), -1, dtype=np.int64)
+    row_of[numbers] = np.arange(len(numbers))
+    return _Order(tuple(keys[number] for number in numbers), np.array(numbers, dtype=np.int64), row_of)
+
+
+def _codes_by_metric(links: Iterable[Ints], order: _Order[Key]) -> tuple[frozenset[int], ...]:
+    """Return the series codes behind each metric that has values."""
+    codes: list[set[int]] = [set() for _ in order.keys]
+    for each in links:
+        # A metric number beyond the table has no values: it came after the order was made.
+        known = each[each >> 32 < order.row_of.size]
+        for row, code in zip(order.row_of[known >> 32].tolist(), (known & 0xFFFFFFFF).tolist(), strict=True):
             if row >= 0:
                 codes[row].add(code)
-    return Pool(tuple(keys[i] for i in numbers.tolist()), Samples(*sides), tuple(map(frozenset, codes)), numbers)
+    return tuple(map(frozenset, codes))
 
 
-def _pool_side(parts: Sequence[RunValues], row_of: Ints, metrics: int) -> Side:
-    return pool([(place, row_of[part.metrics], part.values) for place, part in enumerate(parts)], metrics, len(parts))
+def _pool_side(parts: Sequence[RunValues], order: _Order[Key]) -> Side:
+    rows = [(place, order.row_of[part.metrics], part.values) for place, part in enumerate(parts)]
+    return pool(rows, len(order.keys), len(parts))
 
 
 def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:
