@@ -1,4 +1,4 @@
-"""Old build logs: PerfData printed between ``[Result:Performance]`` and ``[Finished:Performance]``."""
+"""Read old build logs: PerfData printed between ``[Result:Performance]`` and ``[Finished:Performance]``."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class BuildLog:
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By name: the blocks stand far behind the first bytes."""
+        """Recognise the file by its name: the blocks stand far behind the first bytes."""
         return name == "build-log.txt"
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Every closed block; one that is still open is waited for, or a problem when nothing will follow."""
+        """Read every closed block; an open one is waited for, or is a problem when nothing will follow."""
         out = Collected(source)
         out.count = []
         test = "build-log"

@@ -1,8 +1,8 @@
-"""JSON as Go's ``encoding/json`` takes it into perf-tests' ``PerfData``: what it refuses, what it swallows.
+"""Decode JSON as Go's ``encoding/json`` does into perf-tests' ``PerfData``: what it refuses and what it accepts.
 
-The fast path is a typed decoder that accepts a subset of what Go accepts; everything else goes the slow way, which
+The fast path is a typed decoder that accepts a subset of what Go accepts. Everything else goes the slow way, which
 follows Go's rules (field names match in any case, null is a zero value, a type that does not fit or a number beyond
-double refuses the whole file) and salvages what is still plain data for the modes that do not imitate upstream.
+double refuses the whole file) and salvages what is still plain data for the modes that do not imitate the benchmark tool.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ class Item:
 
 @dataclass(slots=True)
 class PerfData:
-    """A decoded document. ``refused``: why Go's decoder refuses it, empty if it does not. ``nulls``: how many numbers
-    are null. ``cut``: the text ends too early, so nothing was taken."""
+    """A decoded document.
+
+    ``refused``: why Go's decoder refuses it, empty if it does not. ``nulls``: number of null values. ``bad``: nothing
+    could be decoded. ``cut``: because the text ends too early.
+    """
 
     items: list[Item] = field(default_factory=list)
     refused: str = ""
@@ -90,7 +93,7 @@ REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_api(data: bytes) -> ApiDoc | None:
-    """The document if it has the common shape exactly, else None."""
+    """Decode a document of exactly the common shape; None for any other."""
     try:
         return _api.decode(data)
     except REFUSALS:
@@ -98,11 +101,11 @@ def decode_api(data: bytes) -> ApiDoc | None:
 
 
 def decode(data: bytes) -> PerfData:
-    """Any PerfData document, the way Go takes it."""
+    """Decode any PerfData document by Go's rules."""
     try:
         plain = _plain.decode(data)
     except REFUSALS:
-        return _slow(data)
+        return _decode_slowly(data)
     return PerfData([Item(dict(i.data), i.labels, i.unit) for i in plain.dataItems])
 
 
@@ -124,7 +127,7 @@ def _parse(text: str) -> Any:
     )
 
 
-def _slow(data: bytes) -> PerfData:
+def _decode_slowly(data: bytes) -> PerfData:
     found = PerfData()
     text = data.decode("utf-8", errors="replace")
     if text.startswith("\ufeff"):
@@ -143,7 +146,7 @@ def _slow(data: bytes) -> PerfData:
 
 
 def looks_cut(text: str, error: ValueError) -> bool:
-    """Whether the text looks like one that is still being written: the error is at its end."""
+    """Whether the error is at the end of the text, as in a file that is still being written."""
     if not text.strip():
         return True
     position = getattr(error, "pos", 0)
@@ -160,7 +163,7 @@ class _Reader:
 
     @staticmethod
     def fields(pairs: _Pairs, names: tuple[str, ...]) -> dict[str, Any]:
-        """Struct fields: names match in any case, the last one wins."""
+        """Return struct fields: names match in any case, the last one wins."""
         folded = {name.lower(): name for name in names}
         found: dict[str, Any] = {}
         for key, value in pairs:
@@ -237,7 +240,7 @@ class _Reader:
 
 
 def go_atoi(text: str) -> int | None:
-    """What ``strconv.Atoi`` makes of ``text``: base 10, an optional sign, 64 bits; None where it refuses."""
+    """Convert as ``strconv.Atoi`` does: base 10, an optional sign, 64 bits; None where it refuses."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 4000:
         return None

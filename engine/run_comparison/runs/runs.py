@@ -135,7 +135,7 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo) -> Runs:
     by_key: Partials[RunKey, Run] = memo.state("runs by key", Partials)
     by_key.update(stamps, make)
     runs = sorted(by_key.values(), key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
-    directions = {fact.result or "" for told in facts.values() for fact in told if fact.name == "direction"}
+    directions = {fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "direction"}
     return Runs(tuple(runs), tuple(sorted(directions)), _bad_names(runs), places)
 
 

@@ -15,7 +15,8 @@ from engine.reading import HEAD, Reading, Source
 from engine.run_comparison.parameters import parse_direction_rules
 from engine.run_comparison.reading.csvseries import parse_time
 from engine.run_comparison.reading.kinds import READERS
-from engine.run_comparison.reading.metric_kinds import Wrong, duration_ms, fold_pod_name
+from engine.run_comparison.reading.json_document import BadShape, duration_ms
+from engine.run_comparison.reading.metric_kinds import fold_pod_name
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.layout import short_names
 from engine.run_comparison.runs.metric_units import better_direction, canonical_unit
@@ -334,7 +335,7 @@ def test_go_durations() -> None:
     assert duration_ms("0") == 0.0
     assert duration_ms("-5ms") == -5.0
     for wrong in ("", "5", "5 s", "s5", None, True, "-"):
-        with pytest.raises(Wrong):
+        with pytest.raises(BadShape):
             duration_ms(wrong)
 
 
