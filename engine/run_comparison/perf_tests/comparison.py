@@ -1,7 +1,7 @@
 """Compare samples as perf-tests' benchmark tool does: statistics of a side, schemes avg and ks.
 
-See docs/models/run-comparison.md, The benchmark tool: schemes (kubernetes/perf-tests, packages
-``benchmark/pkg/comparer`` and ``benchmark/pkg/comparer/scheme``).
+See docs/models/run-comparison.md, The benchmark tool: schemes (kubernetes/perf-tests, package
+``benchmark/pkg/comparer/schemes``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pool values as perf-tests' benchmark tool does: which files, under which metric keys.
 
 See docs/models/run-comparison.md, The benchmark tool: files and keys (kubernetes/perf-tests, package
-``benchmark/pkg/metricsfetcher``).
+``benchmark/pkg/metricsfetcher/scraper``).
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def test_field_names_match_in_any_case_and_map_keys_exactly(tmp_path: Path) -> N
 
 def test_the_last_of_two_equal_keys_wins() -> None:
     text = b'{"dataItems": [{"data": {"Perc50": 1, "Perc50": 2}, "labels": {"Verb": "A", "Verb": "B"}}]}'
-    for found in (go_json.decode(text), go_json._slow(text)):
+    for found in (go_json.decode(text), go_json._decode_slowly(text)):
         assert (found.items[0].data, found.items[0].labels["Verb"], found.refused) == ({"Perc50": 2.0}, "B", "")
 
 
