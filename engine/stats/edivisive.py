@@ -1,5 +1,8 @@
-"""Change points of a series: E-divisive with means (Matteson and James 2014) as Otava (Hunter, Fleming et al. 2023)
-applies it: sliding windows, Student's t instead of permutations, then merging from the weakest point."""
+"""Find change points of a series by E-divisive with means (Matteson and James 2014) as Apache Otava applies it.
+
+Sliding windows, Student's t instead of permutations, then merging from the weakest point (Hunter, Fleming et al. 2023;
+docs/models/run-comparison.md, Change points).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from engine.stats.ranks import Floats
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """``index``: first point of the new regime; means and p are of the regimes beside it when it was last judged."""
+    """First point (``index``) of a new regime; means and p are of the regimes beside it when it was last judged."""
 
     index: int
     p_value: float
@@ -26,7 +29,7 @@ class ChangePoint:
 
     @property
     def relative_change(self) -> float:
-        """mean after / mean before - 1; infinite from zero."""
+        """Mean after / mean before - 1; infinite from zero."""
         return _relative(self.mean_before, self.mean_after)
 
     @property
@@ -42,7 +45,7 @@ def _relative(before: float, after: float) -> float:
 
 
 def best_split(series: Floats) -> tuple[int, float]:
-    """(tau, Q) that maximises the energy statistic over all tau and kappa: X = series[:tau], Y = series[tau:kappa].
+    """Return the (tau, Q) that maximises the energy statistic over all tau and kappa: X = series[:tau], Y = series[tau:kappa].
 
     Segments of one point are allowed (their inner distance is 0). (0, -inf) for fewer than two points.
     """
@@ -68,8 +71,10 @@ def best_split(series: Floats) -> tuple[int, float]:
 
 @lru_cache(maxsize=256)
 def _coefficients(n: int) -> tuple[Floats, Floats, Floats]:
-    """Factors of Q for every tau (rows, from 1) and kappa (columns, from 2): of the sum between X and Y, of twice the
-    sum inside X, of the sum inside Y."""
+    """Return factors of Q for every tau (rows, from 1) and kappa (columns, from 2).
+
+    Of the sum between X and Y, of twice the sum inside X, of the sum inside Y.
+    """
     tau = np.arange(1, n)[:, None]
     kappa = np.arange(2, n + 1)[None, :]
     size_x = tau.astype(np.float64)
@@ -82,12 +87,12 @@ def _coefficients(n: int) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=256)
 def _beyond(n: int) -> Floats:
-    """-inf where kappa does not lie behind tau, else 0."""
+    """Return -inf where kappa does not lie behind tau, else 0."""
     return np.where(np.arange(2, n + 1)[None, :] <= np.arange(1, n)[:, None], -np.inf, 0.0)
 
 
 def student_p(left: Floats, right: Floats) -> float:
-    """Two-sided p of Student's t with pooled variance from population standard deviations, as Otava computes it."""
+    """Return two-sided p of Student's t with pooled variance from population standard deviations, as Otava computes it."""
     n1, n2 = left.size, right.size
     freedom = n1 + n2 - 2
     if freedom <= 0 or not (n1 and n2):
@@ -145,8 +150,10 @@ def _weak_points(series: Floats, quiet: Sequence[bool], window: int, limit: floa
 
 
 def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
-    """Windows of ``rows`` [k, n] (one per half a window) of which no split at all reaches ``limit``, as [k, windows]: they
-    need no distances. Doubtful ones (rounding, no spread) are not called quiet."""
+    """Return which windows of ``rows`` [k, n] have no split that reaches ``limit``: [k, windows], one per half a window.
+
+    They need no distances. Doubtful ones (rounding, no spread) do not count as quiet.
+    """
     from scipy.special import stdtrit
 
     k, n = rows.shape

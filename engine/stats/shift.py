@@ -1,4 +1,4 @@
-"""Hodges and Lehmann's estimate of the shift between two samples with its distribution-free interval."""
+"""Estimate the shift between two samples with its distribution-free interval (Hodges and Lehmann 1963)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from engine.stats.ranks import Floats, critical_rank
 Ints = NDArray[np.int64]
 
 _ALL_PAIRS = 4_000
-"""Up to this many pairs all differences are formed; above, ranks are selected without forming them."""
+"""Pairs up to which all differences are formed; above, ranks are selected without forming them."""
 
 _BLOCK = 2_000_000
+"""Differences formed at a time."""
+
 _COARSE = 32
+"""Quantiles of each sample from which the coarse grid of differences is made."""
+
 _MARGIN = 4
 """Places in the coarse grid by which a bracket reaches beyond its ranks at first."""
 
@@ -27,7 +31,7 @@ _REACH = 96
 """Ranks by which a predicted bracket reaches beyond its target, beside a share of the step to it."""
 
 _SOME = 5
-"""Every so many-eth left value tells where in the ranks a guess lies."""
+"""Every fifth left value is counted to estimate the rank of a guess."""
 
 _NEIGHBOURS = 16
 """Most right values beside one left value inside a predicted bracket; rows with more (ties) are selected one by one."""
@@ -36,10 +40,10 @@ _FEW_DISTINCT = 2_000
 """Pairs of different values up to which they are counted; a metric in whole steps has few, however many values."""
 
 _SOME_DISTINCT = 10_000
-"""The same for rows that selecting would do one by one."""
+"""The same for rows that would otherwise be selected one by one."""
 
 _ROWS = 32
-"""Rows handled together: they fit the second-level cache."""
+"""Rows handled at a time, so that they fit the second-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Shift:
 def hodges_lehmann(
     left: Floats, right: Floats, alpha: float, check: Callable[[], None] = lambda: None, *, ordered: bool = False
 ) -> Shift:
-    """Shift of ``right`` [k, n2] against ``left`` [k, n1] (finite values), interval by Mann-Whitney critical ranks.
+    """Estimate the shift of ``right`` [k, n2] against ``left`` [k, n1] (finite values), interval by Mann-Whitney critical ranks.
 
     O(k n log n): no matrix of all differences is formed for large samples. ``check`` is called between pieces. ``ordered``: rows
     are sorted already.
@@ -94,9 +98,12 @@ def _select_all(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
 
 
 def _select_large(x: Floats, y: Floats, ranks: tuple[int, ...], check: Callable[[], None]) -> Floats:
-    """The differences of the given ranks of sorted samples. A coarse grid of quantiles guesses each; counting tells by
+    """Return the differences of the given ranks of sorted samples.
+
+    A coarse grid of quantiles guesses each; counting tells by
     how many ranks the guess is off; the grid's spacing predicts a narrow bracket; counting proves it, and only the
-    pairs inside are formed. What a prediction misses is selected by widening brackets, row by row."""
+    pairs inside are formed. What a prediction misses is selected by widening brackets, row by row.
+    """
     found = np.empty((len(x), len(ranks)))
     groups = [(0, 1), *((i, i) for i in range(2, len(ranks)))]
     distinct = _distinct(x) * _distinct(y)
@@ -111,12 +118,12 @@ def _select_large(x: Floats, y: Floats, ranks: tuple[int, ...], check: Callable[
 
 
 def _distinct(rows: Floats) -> Ints:
-    """How many different values sorted rows hold."""
+    """Return how many different values each sorted row holds."""
     return np.asarray(1 + np.count_nonzero(rows[:, 1:] != rows[:, :-1], axis=1), dtype=np.int64)
 
 
 def _select_counted(x: Floats, y: Floats, ranks: tuple[int, ...]) -> Floats:
-    """Differences of the given ranks from each pair of different values and how often it occurs."""
+    """Return differences of the given ranks from each pair of different values and how often it occurs."""
     values, counts = [], []
     for sample in (x, y):
         starts = np.flatnonzero(np.concatenate([[True], sample[1:] != sample[:-1]]))
@@ -129,8 +136,10 @@ def _select_counted(x: Floats, y: Floats, ranks: tuple[int, ...]) -> Floats:
 
 
 def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tuple[int, int]], distinct: Ints) -> Floats:
-    """One block of rows; both samples sorted. ``groups``: first and last of the neighbouring ranks found together;
-    ``distinct``: pairs of different values."""
+    """Return the differences of one block of rows; both samples sorted.
+
+    ``groups``: first and last of the neighbouring ranks found together; ``distinct``: pairs of different values.
+    """
     grid = _grid(x, y)
     size, pairs = grid.shape[1], x.shape[1] * y.shape[1]
     first = np.array([ranks[a] for a, _ in groups])
@@ -165,7 +174,7 @@ def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tupl
 
 
 def _grid(x: Floats, y: Floats) -> Floats:
-    """Differences of coarse quantiles of sorted samples, sorted."""
+    """Return differences of coarse quantiles of sorted samples, sorted."""
     at = (np.arange(_COARSE) + 0.5) / _COARSE
     few_x = x[:, (at * x.shape[1]).astype(np.int64)]
     few_y = y[:, (at * y.shape[1]).astype(np.int64)]
@@ -175,7 +184,7 @@ def _grid(x: Floats, y: Floats) -> Floats:
 
 
 def _upto(x: Floats, y: Floats, limits: Floats) -> Ints:
-    """For each row, limit [rows, limits] and x: how many y lie below x + limit."""
+    """Return for each row, limit [rows, limits] and x how many y lie below x + limit."""
     needles = x[:, None, :] + limits[:, :, None]
     found = np.empty(needles.shape, dtype=np.int64)
     for row in range(len(x)):
@@ -184,8 +193,10 @@ def _upto(x: Floats, y: Floats, limits: Floats) -> Ints:
 
 
 def _inside(x: Floats, y: Floats, start: Ints, high: Floats) -> tuple[Floats, Ints]:
-    """For each row and limit the differences from the y at ``start`` up to ``high``, sorted, infinite behind the last,
-    and how many there are; -1 where one x has too many neighbours."""
+    """Return for each row and limit the differences from the y at ``start`` up to ``high``, and how many there are.
+
+    Differences are sorted and infinite behind the last; their number is -1 where one x has too many neighbours.
+    """
     rows, groups, n1 = start.shape
     n2 = y.shape[1]
     padded = np.concatenate([y, np.full((rows, 1), np.inf)], axis=1)
@@ -219,7 +230,7 @@ def _inside(x: Floats, y: Floats, start: Ints, high: Floats) -> tuple[Floats, In
 
 
 def _bracket(first: int, last: int, pairs: int, size: int, margin: int) -> tuple[int, int]:
-    """Places in a grid of ``size`` differences between which the ranks ``first`` to ``last`` of ``pairs`` are looked for."""
+    """Return the places in a grid of ``size`` differences between which ranks ``first`` to ``last`` of ``pairs`` lie."""
     return int(first / pairs * size) - margin, int(last / pairs * size) + margin
 
 

@@ -1,4 +1,4 @@
-"""The run comparison's tab: metrics with their samples, the run list, groups, change points, missing metrics, thresholds."""
+"""Show the run comparison's tab: metrics with their samples, the run list, groups, change points, missing metrics, thresholds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MODES = ("statistical", "published", "upstream")
 
 
 class MetricLevel(Level):
-    """One metric on the whole pane."""
+    """Show one metric on the whole pane."""
 
     SCOPED_CSS = False
     DEFAULT_CSS = """
@@ -63,7 +63,7 @@ class MetricLevel(Level):
         self.key = key
 
     def compose(self) -> ComposeResult:
-        """Facts and plots."""
+        """Compose facts and plots."""
         yield Facts(id="level-facts")
         yield MetricPlots(id="level-plots")
 
@@ -82,7 +82,7 @@ class MetricLevel(Level):
 
 
 class Pane(ViewPane):
-    """Left against right."""
+    """Compare left and right runs."""
 
     VIEW = "run-comparison"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("run-comparison")]
@@ -103,7 +103,7 @@ class Pane(ViewPane):
     # -- layout -------------------------------------------------------------------------------------------------
 
     def compose_view(self) -> ComposeResult:
-        """Sections."""
+        """Compose the sections."""
         sections = Sections(id="sections")
         sections.add(
             "Metrics",
@@ -152,7 +152,7 @@ class Pane(ViewPane):
     # -- drawing ------------------------------------------------------------------------------------------------
 
     def show(self, result: Result) -> None:
-        """The section on screen."""
+        """Show the section on screen."""
         if result.detail is None:
             return
         self._strips.show(result.detail)
@@ -177,7 +177,7 @@ class Pane(ViewPane):
 
     @on(Sections.Shown)
     def section_shown(self, event: Sections.Shown) -> None:
-        """What comes on screen must be of the newest result."""
+        """Fill a section that comes on screen from the newest result."""
         if self.result is not None:
             self._fill(self.result, event.index)
 
@@ -192,11 +192,11 @@ class Pane(ViewPane):
         table.show(screen_frame(name, result.tables.get(name, self.spec(name).empty())), self._specs[name])
 
     def _naming(self) -> dict[str, Any]:
-        """Cells that name a metric."""
+        """Return the renderers of cells that name a metric."""
         return {"bucket": bucket_cell, "test": lambda cell: test_cell(self._tests, cell)}
 
     def _side(self, cell: Cell) -> Sequence[Fragment]:
-        """The side with an arrow towards it, and a star if the run is marked."""
+        """Draw the side with an arrow towards it, and a star if the run is marked."""
         row = cell.row
         marked = (row["job"], row["run"]) in self.marks
         arrows = {"left": "<- left", "right": "right ->", "both": "<both>", "": ""}
@@ -210,7 +210,7 @@ class Pane(ViewPane):
         return "moderate" if result not in ("SUCCESS", "", None) else ""
 
     def metric(self, key: tuple[Any, ...]) -> dict[str, Any] | None:
-        """The metrics row with ``key``."""
+        """Return the metrics row with ``key``, None if there is none any more."""
         if self.result is None:
             return None
         import polars as pl
@@ -223,7 +223,7 @@ class Pane(ViewPane):
         return found.row(0, named=True) if found.height else None
 
     def facts(self, row: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-        """The arithmetic of a row's verdict, as the engine tells it."""
+        """Return the arithmetic of a row's verdict, in the engine's words."""
         from engine.run_comparison.result.explain import arithmetic
 
         if self.result is None:
@@ -232,7 +232,7 @@ class Pane(ViewPane):
 
     @on(LiveTable.Highlighted, "#metrics")
     def refresh_detail(self) -> None:
-        """The panel beside the table follows its cursor."""
+        """Show the row under the cursor in the panel beside the table."""
         row = self.query_one("#metrics", LiveTable).row
         if row is None or self.result is None:
             self.query_one("#facts", Facts).show([])
@@ -243,12 +243,12 @@ class Pane(ViewPane):
 
     @on(LiveTable.Selected, "#metrics")
     async def open_metric(self, event: LiveTable.Selected) -> None:
-        """One metric on the whole pane."""
+        """Open one metric on the whole pane."""
         await self.drill(MetricLevel(event.key))
 
     @on(LiveTable.Selected, "#groups")
     def open_group(self, event: LiveTable.Selected) -> None:
-        """The metrics of a group."""
+        """Show the metrics of a group."""
         by, group = event.key
         value = f'"{group}"' if " " in str(group) else group
         self.query_one("#metrics", LiveTable).choose(filter=f"{by}={value}")
@@ -257,7 +257,7 @@ class Pane(ViewPane):
     @on(LiveTable.Selected, "#missing")
     @on(LiveTable.Selected, "#change-points")
     def open_named(self, event: LiveTable.Selected) -> None:
-        """The metric of a line in another table."""
+        """Show the metric of a row in another table."""
         table = event.table
         row = table.row
         metrics = self.query_one("#metrics", LiveTable)
@@ -277,18 +277,18 @@ class Pane(ViewPane):
 
     @on(NumberControl.Changed)
     def number_changed(self, event: NumberControl.Changed) -> None:
-        """A threshold was changed: the answer follows."""
+        """Apply a threshold that was changed."""
         field = field_of(event.control)
         value: float | int = int(event.value) if field == "min_count" else round(event.value, 6)
         self.change(**{field: value})
 
     @on(WordControl.Changed)
     def word_changed(self, event: WordControl.Changed) -> None:
-        """Another mode, scheme or measure."""
+        """Apply another mode, scheme or measure."""
         self.change(**{field_of(event.control): event.value})
 
     def action_mode(self) -> None:
-        """The next mode."""
+        """Switch to the next mode."""
         if self.parameters is not None:
             self.change(mode=MODES[(MODES.index(self.parameters.mode) + 1) % len(MODES)])
 
@@ -299,11 +299,11 @@ class Pane(ViewPane):
             self.query_one("#sections", Sections).choose(2)
 
     def action_stricter(self) -> None:
-        """A higher threshold."""
+        """Raise the threshold."""
         self._move_threshold(STEP)
 
     def action_looser(self) -> None:
-        """A lower threshold."""
+        """Lower the threshold."""
         self._move_threshold(-STEP)
 
     def _move_threshold(self, by: float) -> None:
@@ -313,7 +313,7 @@ class Pane(ViewPane):
                 self.notify(f"threshold {wanted:g}", timeout=1)
 
     def action_disagree(self) -> None:
-        """Only metrics on which the modes disagree, or all again."""
+        """Show only metrics on which the modes disagree, or all again."""
         if self.parameters is None or not self.query("#metrics"):
             return
         if self.parameters.mode != "statistical":
@@ -327,7 +327,7 @@ class Pane(ViewPane):
         self.query_one("#sections", Sections).choose(0)
 
     def action_distribution(self) -> None:
-        """Distribution functions or a histogram."""
+        """Switch between distribution functions and a histogram."""
         self.bars = not self.bars
         if self.result is not None:
             self.refresh_detail()
@@ -337,7 +337,7 @@ class Pane(ViewPane):
     # -- runs ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> RunName | None:
-        """Job and name of the run under the cursor; says so if the run list is not shown."""
+        """Return the run under the cursor; None, with a notice, if the run list is not shown."""
         if not self.query("#runs"):
             return None
         table = self.query_one("#runs", LiveTable)
@@ -361,35 +361,35 @@ class Pane(ViewPane):
             self.notify(self.marks.summary(), timeout=3)
 
     def action_mark_range(self) -> None:
-        """Begin or end a range."""
+        """Begin or end a range of marked runs."""
         here = self._run()
         if here is not None:
             self.marks.mark_range(here, self._shown_runs())
             self._marks_changed()
 
     def action_mark_shown(self) -> None:
-        """All rows of the table, or none."""
+        """Mark all rows of the table, or none."""
         if self._run() is not None:
             self.marks.mark_shown(self._shown_runs())
             self._marks_changed()
 
     def action_mark_job(self) -> None:
-        """The job of the run under the cursor, or not."""
+        """Mark the job of the run under the cursor, or not any more."""
         here = self._run()
         if here is not None:
             self.marks.toggle_job(here[0])
             self._marks_changed()
 
     def action_to_left(self) -> None:
-        """Marked runs to the left."""
+        """Put marked runs on the left."""
         self._put("left")
 
     def action_to_right(self) -> None:
-        """Marked runs to the right."""
+        """Put marked runs on the right."""
         self._put("right")
 
     def action_toggle_run(self) -> None:
-        """Out of the comparison, or back to the side its job is on."""
+        """Take runs out of the comparison, or back to the side their job is on."""
         here = self._run()
         if here is None or self.result is None:
             return
@@ -424,11 +424,11 @@ class Pane(ViewPane):
             self._marks_changed()
 
     def action_usual_sides(self) -> None:
-        """Sides as at start without a choice."""
+        """Choose the sides as at start."""
         self.change(left=(), right=())
 
     def steps(self) -> Sequence[int]:
-        """The times at which the compared runs began."""
+        """Return the times at which the compared runs began."""
         return self._steps
 
 

@@ -14,8 +14,8 @@ import pytest
 from engine.reading import HEAD, Reading, Source
 from engine.run_comparison.parameters import parse_direction_rules
 from engine.run_comparison.reading.csvseries import parse_time
-from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.json_document import BadShape, duration_ms
+from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.metric_kinds import fold_pod_name
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.layout import short_names
