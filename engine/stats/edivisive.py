@@ -158,7 +158,7 @@ def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
 
     k, n = rows.shape
     starts = range(0, n, max(1, window // 2))
-    found = np.zeros((k, len(starts)), dtype=bool)
+    quiet = np.zeros((k, len(starts)), dtype=bool)
     for number, start in enumerate(starts):
         part = rows[:, start : start + window]
         m = part.shape[1]
@@ -176,8 +176,8 @@ def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
         apart = (left / n1 - right / n2) ** 2
         reach = float(stdtrit(m - 2, 1.0 - limit / 2.0)) ** 2 * (1.0 - 1e-6)
         surely = (apart < reach * pooled * (1.0 / n1 + 1.0 / n2)) & (pooled > 1e-7 * squares[:, -1:] / m)
-        found[:, number] = surely.all(axis=1)
-    return found
+        quiet[:, number] = surely.all(axis=1)
+    return quiet
 
 
 def change_points(

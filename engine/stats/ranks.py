@@ -152,9 +152,9 @@ def u_distribution(n1: int, n2: int) -> Floats:
             total[j : j + counts[j].size] += counts[j]
             grown.append(total)
         counts = grown
-    found = np.cumsum(counts[n2]) / math.comb(n1 + n2, n1)
-    found.setflags(write=False)
-    return found
+    chances = np.cumsum(counts[n2]) / math.comb(n1 + n2, n1)
+    chances.setflags(write=False)
+    return chances
 
 
 @lru_cache(maxsize=4096)
@@ -171,9 +171,9 @@ def _tied_distribution(n1: int, sizes: tuple[int, ...]) -> Floats:
     for taken, score in enumerate(scores):
         upto = min(taken + 1, n1)
         ways[1 : upto + 1, score:] += ways[0:upto, : top + 1 - score].copy()
-    found = np.cumsum(ways[n1]) / math.comb(len(scores), n1)
-    found.setflags(write=False)
-    return found
+    chances = np.cumsum(ways[n1]) / math.comb(len(scores), n1)
+    chances.setflags(write=False)
+    return chances
 
 
 def _tie_sizes(row: Floats) -> tuple[int, ...]:

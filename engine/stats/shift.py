@@ -76,25 +76,25 @@ def hodges_lehmann(
     middle = ((pairs - 1) // 2, pairs // 2)
     wanted = (*middle, *((c - 1, pairs - c) if c else ()))
     samples = (left, right) if ordered else (np.sort(left, axis=1), np.sort(right, axis=1))
-    found = _select_all(left, right, wanted) if pairs <= _ALL_PAIRS else _select_large(*samples, wanted, check)
-    estimate = (found[:, 0] + found[:, 1]) / 2.0
+    differences = _select_all(left, right, wanted) if pairs <= _ALL_PAIRS else _select_large(*samples, wanted, check)
+    estimate = (differences[:, 0] + differences[:, 1]) / 2.0
     if not c:
         return Shift(estimate, np.full(k, -np.inf), np.full(k, np.inf))
-    return Shift(estimate, found[:, 2], found[:, 3])
+    return Shift(estimate, differences[:, 2], differences[:, 3])
 
 
 def _select_all(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
     k, n1 = left.shape
     n2 = right.shape[1]
-    found = np.empty((k, len(ranks)))
+    selected = np.empty((k, len(ranks)))
     step = max(1, _BLOCK // (n1 * n2))
     kth = sorted(set(ranks))
     for start in range(0, k, step):
         rows = slice(start, start + step)
         differences = (right[rows, None, :] - left[rows, :, None]).reshape(-1, n1 * n2)
         differences.partition(kth, axis=1)
-        found[rows] = differences[:, list(ranks)]
-    return found
+        selected[rows] = differences[:, list(ranks)]
+    return selected
 
 
 def _select_large(x: Floats, y: Floats, ranks: tuple[int, ...], check: Callable[[], None]) -> Floats:
@@ -104,17 +104,17 @@ def _select_large(x: Floats, y: Floats, ranks: tuple[int, ...], check: Callable[
     how many ranks the guess is off; the grid's spacing predicts a narrow bracket; counting proves it, and only the
     pairs inside are formed. What a prediction misses is selected by widening brackets, row by row.
     """
-    found = np.empty((len(x), len(ranks)))
+    selected = np.empty((len(x), len(ranks)))
     groups = [(0, 1), *((i, i) for i in range(2, len(ranks)))]
     distinct = _distinct(x) * _distinct(y)
     for row in np.flatnonzero(distinct <= _FEW_DISTINCT).tolist():
-        found[row] = _select_counted(x[row], y[row], ranks)
+        selected[row] = _select_counted(x[row], y[row], ranks)
     rest = np.flatnonzero(distinct > _FEW_DISTINCT)
     for start in range(0, rest.size, _ROWS):
         check()
         rows = rest[start : start + _ROWS]
-        found[rows] = _select_rows(x[rows], y[rows], ranks, groups, distinct[rows])
-    return found
+        selected[rows] = _select_rows(x[rows], y[rows], ranks, groups, distinct[rows])
+    return selected
 
 
 def _distinct(rows: Floats) -> Ints:
@@ -159,18 +159,18 @@ def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tupl
     skipped = start.sum(axis=2)
     ordered, counts = _inside(x, y, start, high)
     proven = (skipped <= first) & (skipped + counts > last)
-    found = np.empty((len(x), len(ranks)))
+    selected = np.empty((len(x), len(ranks)))
     counted = ~proven.all(axis=1) & (distinct <= _SOME_DISTINCT)
     for row in np.flatnonzero(counted).tolist():
-        found[row] = _select_counted(x[row], y[row], ranks)
+        selected[row] = _select_counted(x[row], y[row], ranks)
     proven |= counted[:, None]
     for group, (a, b) in enumerate(groups):
         good = np.flatnonzero(proven[:, group] & ~counted)
         for rank in (a, b):
-            found[good, rank] = ordered[good, group, ranks[rank] - skipped[good, group]]
+            selected[good, rank] = ordered[good, group, ranks[rank] - skipped[good, group]]
         for row in np.flatnonzero(~proven[:, group]).tolist():
-            found[row, a], found[row, b] = _select_between(x[row], y[row], grid[row], ranks[a], ranks[b])
-    return found
+            selected[row, a], selected[row, b] = _select_between(x[row], y[row], grid[row], ranks[a], ranks[b])
+    return selected
 
 
 def _grid(x: Floats, y: Floats) -> Floats:
@@ -186,10 +186,10 @@ def _grid(x: Floats, y: Floats) -> Floats:
 def _upto(x: Floats, y: Floats, limits: Floats) -> Ints:
     """Return for each row, limit [rows, limits] and x how many y lie below x + limit."""
     needles = x[:, None, :] + limits[:, :, None]
-    found = np.empty(needles.shape, dtype=np.int64)
+    counts = np.empty(needles.shape, dtype=np.int64)
     for row in range(len(x)):
-        found[row] = y[row].searchsorted(needles[row])
-    return found
+        counts[row] = y[row].searchsorted(needles[row])
+    return counts
 
 
 def _inside(x: Floats, y: Floats, start: Ints, high: Floats) -> tuple[Floats, Ints]:

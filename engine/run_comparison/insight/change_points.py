@@ -69,7 +69,7 @@ def drifts(series: Floats) -> Floats:
         return np.zeros(metrics)
     every = 1 << max(n.bit_length() - _CHECKS.bit_length(), 0)
     positions = np.arange(every, n + 1, every) - 1
-    found = np.empty(metrics)
+    drift = np.empty(metrics)
     step = max(1, _CELLS // n)
     for start in range(0, metrics, step):
         rows = series[start : start + step]
@@ -81,8 +81,8 @@ def drifts(series: Floats) -> Floats:
         total, count, squares = sums[:, -1:], counts[:, -1:], np.cumsum(apart * apart, axis=1)[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             cumulated = np.abs(sums[:, positions] - counts[:, positions] / count * total).max(axis=1)
-            found[start : start + step] = cumulated / np.sqrt(squares - total**2 / count)[:, 0]
-    return np.nan_to_num(found, nan=0.0, posinf=0.0)
+            drift[start : start + step] = cumulated / np.sqrt(squares - total**2 / count)[:, 0]
+    return np.nan_to_num(drift, nan=0.0, posinf=0.0)
 
 
 @dataclass(frozen=True, slots=True)

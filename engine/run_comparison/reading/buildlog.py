@@ -63,9 +63,9 @@ class BuildLog:
         return out.reading(len(data))
 
     def _take(self, out: Collected, text: str, test: str, line: int) -> None:
-        found = go_json.decode(text.encode())
-        if found.refused:
-            out.problem("bad-record", f"result block: {found.refused}", line=line)
-        pods = any(item.labels.get("Metric") == "pod_startup" for item in found.items)
+        document = go_json.decode(text.encode())
+        if document.refused:
+            out.problem("bad-record", f"result block: {document.refused}", line=line)
+        pods = any(item.labels.get("Metric") == "pod_startup" for item in document.items)
         kind = BY_NAME["PodStartupLatency" if pods else "APIResponsiveness"]
-        take_items(out, kind.name, f"{kind.name}_{test}", found, exact=True)
+        take_items(out, kind.name, f"{kind.name}_{test}", document, exact=True)

@@ -77,32 +77,39 @@ class ClusterLoaderReport:
         if common is not None:
             _take_common(out, kind.name, report, common)
             return out.reading(len(data))
-        found = go_json.decode(data)
+        document = go_json.decode(data)
         by_tool = source.name.startswith(BENCHMARK_TOOL_PREFIXES)
-        if found.bad:
-            out.problem("cut-file" if found.cut else "refused-file", f"{found.refused}; the whole file is skipped")
+        if document.bad:
+            out.problem(
+                "cut-file" if document.cut else "refused-file", f"{document.refused}; the whole file is skipped"
+            )
             return out.reading(len(data), complete=False)
-        if found.refused:
+        if document.refused:
             out.refused = True
             skipped = "the comparison tool skips the whole file" if by_tool else "the good values are kept"
-            out.problem("refused-file", f"{found.refused}; {skipped}")
-        if not found.items and not found.refused and b'"dataItems"' not in data and not kind.perf_data:
+            out.problem("refused-file", f"{document.refused}; {skipped}")
+        if not document.items and not document.refused and b'"dataItems"' not in data and not kind.perf_data:
             return _read_shape(out, kind, report, data)
-        if not found.items and not found.refused and not by_tool and type(kind).measured is not MetricKind.measured:
+        if (
+            not document.items
+            and not document.refused
+            and not by_tool
+            and type(kind).measured is not MetricKind.measured
+        ):
             return _read_shape(out, kind, report, data)
-        take_items(out, kind.name, report, found, exact=by_tool)
+        take_items(out, kind.name, report, document, exact=by_tool)
         return out.reading(len(data))
 
 
-def take_items(out: Collected, kind: str, report: str, found: go_json.PerfData, *, exact: bool) -> None:
+def take_items(out: Collected, kind: str, report: str, document: go_json.PerfData, *, exact: bool) -> None:
     """Take rows of decoded items. ``exact``: label names count in their exact case only, as in the benchmark tool."""
     if out.count is None:
         out.count = []
-    if found.nulls:
+    if document.nulls:
         consequence = "; the comparison tool takes it as 0" if exact else ""
-        out.problem("null-value", f"null where a number belongs{consequence}", count=found.nulls)
+        out.problem("null-value", f"null where a number belongs{consequence}", count=document.nulls)
     bad_counts = 0
-    for item in found.items:
+    for item in document.items:
         count = _count(item.labels.get("Count", ""))
         bad_counts += count == NOT_AN_INTEGER
         labels = _freeze(item.labels)
@@ -120,17 +127,17 @@ def _freeze(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=65536)
 def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: str, unit: str, exact: bool) -> str:
-    found = dict(labels)
-    rest = {key: value for key, value in found.items() if key not in _NOT_LABELS and value}
+    by_name = dict(labels)
+    rest = {key: value for key, value in by_name.items() if key not in _NOT_LABELS and value}
     named = {}
     for field in ("Verb", "Resource", "Subresource", "Scope"):
-        value = found.get(field)
+        value = by_name.get(field)
         if value is None and not exact:
             value = rest.pop(field.lower(), None)
         named[field] = value or ""
     metric = join_labels(rest)
-    if found.get("Metric"):
-        metric = found["Metric"] + (f", {metric}" if metric else "")
+    if by_name.get("Metric"):
+        metric = by_name["Metric"] + (f", {metric}" if metric else "")
     return Series(
         kind, report, named["Verb"], named["Resource"], named["Subresource"], named["Scope"], metric, bucket, unit
     ).pack()

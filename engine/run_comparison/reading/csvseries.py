@@ -135,5 +135,5 @@ def _is_number(row: list[str], at: int) -> bool:
 
 
 def _column(header: str) -> tuple[str, str]:
-    found = _UNIT.match(header)
-    return (found["name"], found["unit"]) if found else (header, "")
+    parts = _UNIT.match(header)
+    return (parts["name"], parts["unit"]) if parts else (header, "")

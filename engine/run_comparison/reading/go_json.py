@@ -128,10 +128,10 @@ def _parse(text: str) -> Any:
 
 
 def _decode_slowly(data: bytes) -> PerfData:
-    found = PerfData()
+    decoded = PerfData()
     text = data.decode("utf-8", errors="replace")
     if text.startswith("\ufeff"):
-        found.refused = "it begins with a byte order mark"
+        decoded.refused = "it begins with a byte order mark"
         text = text[1:]
     try:
         document = _parse(text)
@@ -141,8 +141,8 @@ def _decode_slowly(data: bytes) -> PerfData:
         cut = looks_cut(text, error)
         reason = "the file is empty" if not text.strip() else f"not JSON: {error}"
         return PerfData(refused=reason, cut=cut, bad=True)
-    _Reader(found).document(document)
-    return found
+    _Reader(decoded).document(document)
+    return decoded
 
 
 def looks_cut(text: str, error: ValueError) -> bool:
@@ -154,23 +154,23 @@ def looks_cut(text: str, error: ValueError) -> bool:
 
 
 class _Reader:
-    def __init__(self, found: PerfData) -> None:
-        self.found = found
+    def __init__(self, decoded: PerfData) -> None:
+        self.decoded = decoded
 
     def refuse(self, reason: str) -> None:
-        if not self.found.refused:
-            self.found.refused = reason
+        if not self.decoded.refused:
+            self.decoded.refused = reason
 
     @staticmethod
     def fields(pairs: _Pairs, names: tuple[str, ...]) -> dict[str, Any]:
         """Return struct fields: names match in any case, the last one wins."""
         folded = {name.lower(): name for name in names}
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, value in pairs:
             name = folded.get(key.lower())
             if name is not None:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     def document(self, value: Any) -> None:
         if value is None:
@@ -194,7 +194,7 @@ class _Reader:
                 self.refuse("a data item is not an object")
                 continue
             parts = self.fields(item, ("data", "unit", "labels"))
-            self.found.items.append(
+            self.decoded.items.append(
                 Item(
                     self.data(parts.get("data")), self.labels(parts.get("labels")), self.text(parts.get("unit"), "unit")
                 )
@@ -226,7 +226,7 @@ class _Reader:
         for key, number in value:
             numbers.pop(key, None)
             if number is None:
-                self.found.nulls += 1
+                self.decoded.nulls += 1
                 numbers[key] = None
             elif isinstance(number, _NotANumber):
                 self.refuse(f"{key} is not a number that JSON has")
