@@ -446,7 +446,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     view, parameters, result, problems, _instant, reason = _compute(arguments)
-    from engine import export
+    from engine import export, junit
 
     if result is None:
         return _no_input(arguments, reason, problems)
@@ -454,9 +454,9 @@ def _check(arguments: argparse.Namespace) -> int:
     bad = export.at_least(result.findings, level)
     if arguments.junit is not None:
         own = getattr(view, "junit", None)
-        text = own(result, parameters) if own else export.to_junit(view.name, result.findings, level)
+        suite = own(result, parameters) if own else junit.suite_of_findings(view.name, result.findings, level)
         try:
-            Path(arguments.junit).write_text(text, encoding="utf-8")
+            Path(arguments.junit).write_text(junit.to_xml(suite), encoding="utf-8")
         except OSError as error:
             raise _Usage(f"--junit {arguments.junit}: {error.strerror or error}") from error
     try:

@@ -1,11 +1,11 @@
-"""Sides of a comparison made of arrays, for tests."""
+"""Sides of a comparison made from arrays, for tests."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.run_comparison.runs.samples import Added, Side, pool
+from engine.run_comparison.runs.samples import Side, pool
 
 Run = list[tuple[int, float]]
 """Metric and value of each value of one run, in sample order."""
@@ -25,13 +25,6 @@ def pooled(runs: list[Run], metrics: int) -> Side:
         which = np.array([metric for metric, _ in run], dtype=np.int64)
         parts.append((place, which, np.array([value for _, value in run], dtype=np.float64)))
     return pool(parts, metrics, len(runs))
-
-
-def added(run: Run) -> Added:
-    """A run that arrives."""
-    order = sorted(run, key=lambda pair: pair[0])
-    which = np.array([metric for metric, _ in order], dtype=np.int64)
-    return Added(which, np.array([value for _, value in order], dtype=np.float64))
 
 
 def random_runs(

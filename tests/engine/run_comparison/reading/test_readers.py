@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from engine.reading import HEAD, Reading, Source
+from engine.run_comparison.parameters import parse_direction_rules
 from engine.run_comparison.reading.csvseries import parse_time
+from engine.run_comparison.reading.json_document import BadShape, duration_ms
 from engine.run_comparison.reading.kinds import READERS
-from engine.run_comparison.reading.metric_kinds import Wrong, duration_ms, fold_pod_name
+from engine.run_comparison.reading.metric_kinds import fold_pod_name
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.runs.layout import short_names
-from engine.run_comparison.runs.metric_units import canonical, direction, parse_rules
+from engine.run_comparison.runs.metric_units import better_direction, canonical_unit
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import item, perf_data, write_run
 from tests.reference import reference
@@ -333,7 +335,7 @@ def test_go_durations() -> None:
     assert duration_ms("0") == 0.0
     assert duration_ms("-5ms") == -5.0
     for wrong in ("", "5", "5 s", "s5", None, True, "-"):
-        with pytest.raises(Wrong):
+        with pytest.raises(BadShape):
             duration_ms(wrong)
 
 
@@ -347,20 +349,20 @@ def test_go_durations() -> None:
     ],
 )  # fmt: skip
 def test_units(written: str, name: str, factor: float) -> None:
-    unit = canonical(written)
+    unit = canonical_unit(written)
     assert unit.name == name
     assert unit.factor == pytest.approx(factor)
 
 
 def test_direction_by_rule_hint_unit_and_name() -> None:
-    assert direction("SchedulingThroughput", "pods/s") == "higher"
-    assert direction("GET pods", "ms") == "lower"
-    assert direction("availability", "%") == "higher"
-    assert direction("anything", "x", "higher") == "higher"
-    assert direction("GET pods", "ms", "", parse_rules(["get*=higher"])) == "higher"
+    assert better_direction("SchedulingThroughput", "pods/s") == "higher"
+    assert better_direction("GET pods", "ms") == "lower"
+    assert better_direction("availability", "%") == "higher"
+    assert better_direction("anything", "x", "higher") == "higher"
+    assert better_direction("GET pods", "ms", "", parse_direction_rules(["get*=higher"])) == "higher"
     for wrong in ("x", "=lower", "x=up"):
         with pytest.raises(ValueError, match="direction"):
-            parse_rules([wrong])
+            parse_direction_rules([wrong])
 
 
 def test_units_that_differ_are_converted_and_told(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Do two samples differ in spread, whatever their level."""
+"""Test whether two samples differ in spread, whatever their level."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.stats.ranks import Floats
 
 
 def brown_forsythe_p(left: Floats, right: Floats) -> float:
-    """p of Brown and Forsythe's test (1974): one-way analysis of variance of distances from the median.
+    """Return p of Brown and Forsythe's test (1974): one-way analysis of variance of distances from the median.
 
     NaN with fewer than two values on a side or without any spread.
     """

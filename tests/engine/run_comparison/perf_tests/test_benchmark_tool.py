@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.incremental import Memo
 from engine.inputs import Inputs
-from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.perf_tests import comparison
+from engine.run_comparison.parameters import ComparisonParameters, parse_run_rule
+from engine.run_comparison.perf_tests import comparison, pool, printed
 from engine.run_comparison.runs import selection
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.view import VIEW
@@ -77,7 +78,7 @@ def test_every_metric_in_full_precision(folder: Path, small: Inputs) -> None:
 @pytest.mark.parametrize("scheme", ["avg", "ks"])
 def test_every_verdict_at_every_threshold(folder: Path, small: Inputs, scheme: str) -> None:
     expected = json.loads((folder / "small-expected-metrics.json").read_text())["metrics"]
-    memo: dict[Any, Any] = {}
+    memo = Memo()
     checked = 0
     for pair in expected[0]["Avg"]:
         threshold, average = (float(text) for text in re.findall(r"[\d.]+", pair))
@@ -129,7 +130,7 @@ def test_the_six_printed_tables(folder: Path, small: Inputs) -> None:
 
 
 def test_other_modes_print_nothing_upstream(small: Inputs) -> None:
-    assert VIEW.upstream(compute(small, mode="design"), ComparisonParameters(mode="design")) is None
+    assert VIEW.upstream(compute(small, mode="published"), ComparisonParameters(mode="published")) is None
 
 
 def test_selection_cases(folder: Path) -> None:
@@ -137,43 +138,42 @@ def test_selection_cases(folder: Path) -> None:
     for case in json.loads((folder / "selection-cases.json").read_text()):
         runs = []
         for entry in case["runs"]:
-            run = Run(("job",), "job", str(entry["build"]), entry["build"], ci=True)
-            if entry["age_hours"] is not None:
-                run.started_ms = now - round(entry["age_hours"] * 3_600_000)
-            run.finished = entry["finished"] != "missing"
-            run.result = entry["finished"] if run.finished else ""
+            age = entry["age_hours"]
+            started_ms = None if age is None else now - round(age * 3_600_000)
+            finished = entry["finished"] != "missing"
+            run = Run(
+                ("job",), "job", str(entry["build"]), entry["build"], started_ms, finished=finished,
+                result=entry["finished"] if finished else "", ci=True,
+            )  # fmt: skip
             runs.append(run)
         text = f"{case['scheme']}:{case['n']}"
         if case["error"]:
             with pytest.raises(ValueError, match="unknown run selection"):
-                selection.parse_rule(text)
+                parse_run_rule(text)
             continue
-        chosen = selection.apply(selection.parse_rule(text), runs, now, strict=True)
+        chosen = selection.apply(parse_run_rule(text), runs, now, strict=True)
         assert [run.number for run in chosen] == case["selected"], case["name"]
 
 
-def test_ks_of_separated_samples_matches_the_sheet() -> None:
+def test_ks_of_separated_samples() -> None:
     wanted = [0.6994, 0.2700, 0.0996, 0.0366, 0.0135, 0.0050, 0.0018]
     for n, p in enumerate(wanted, start=1):
-        assert comparison.upstream_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
-    assert comparison.upstream_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
+        assert comparison.go_ks_p(np.array([1.0]), n, n)[0] == pytest.approx(p, abs=5e-5)
+    assert comparison.go_ks_p(np.array([0.0]), 3, 3)[0] == 1.0
 
 
 def test_go_prints_odd_numbers() -> None:
-    assert [comparison.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
+    assert [printed.go_fixed(v, 2) for v in (math.nan, math.inf, -math.inf, 1.005, None)] == [
         "NaN", "+Inf", "-Inf", "1.00", "NaN",
     ]  # fmt: skip
 
 
 def test_test_name_splits_the_whole_path() -> None:
     rest = "artifacts/APIResponsiveness_density_pod-affinity_T.json"
-    assert comparison.test_name("job", "1", rest) == "pod-affinity"
-    assert comparison.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
-    assert comparison.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
-    assert (
-        comparison.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json")
-        == "job/1/artifacts/APIResponsiveness"
-    )
+    assert pool.test_name("job", "1", rest) == "pod-affinity"
+    assert pool.test_name("job", "1", "artifacts/APIResponsiveness_load_overall.json") == "load"
+    assert pool.test_name("job", "1", "artifacts/APIResponsiveness_load.json") is None
+    assert pool.test_name("a_job", "1", "artifacts/APIResponsiveness_load.json") == "job/1/artifacts/APIResponsiveness"
 
 
 def test_no_runs_on_a_side_is_no_input(small: Inputs) -> None:

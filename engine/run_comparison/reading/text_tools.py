@@ -1,4 +1,4 @@
-"""Go benchmark text (golang/perf ``benchfmt``)."""
+"""Read benchmark tools that print text: go test -bench and sysbench."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GoBenchmark:
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A result line near the beginning, or the configuration lines that precede them."""
+        """Recognise a result line near the beginning, or the configuration lines that precede them."""
         if name.endswith((".json", ".csv", ".xml", ".py", ".go", ".md")) or name == "build-log.txt":
             return False
         if _LINE.search(head):
@@ -34,7 +34,7 @@ class GoBenchmark:
         return head.startswith(b"goos: ") and b"\ngoarch: " in head[:400] and b"\npkg: " in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Every result line; lines that are none are ignored, half a line waits for its end."""
+        """Read every result line; other lines are ignored, half a line waits for its end."""
         out = Collected(source)
         config: dict[str, str] = {}
         better: dict[str, str] = {}
@@ -47,11 +47,11 @@ class GoBenchmark:
                     key, _, value = part.partition("=")
                     if key == "better" and value in ("higher", "lower"):
                         better[fields[1]] = value
-            elif found := _CONFIG.match(line):
-                if found[2]:
-                    config[found[1]] = found[2].strip()
+            elif setting := _CONFIG.match(line):
+                if setting[2]:
+                    config[setting[1]] = setting[2].strip()
                 else:
-                    config.pop(found[1], None)
+                    config.pop(setting[1], None)
         reading = out.reading(len(data))
         if better:
             rows: Rows = {
@@ -77,3 +77,52 @@ class GoBenchmark:
                 out.problem("bad-value", f"{name}: {value[:40]} is not a number", line=number)
                 continue
             out.add(Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit), measured)
+
+
+_SYSBENCH_LINE = re.compile(r"^\s*(?P<name>[A-Za-z0-9 ]+?):\s+(?P<value>-?\d+(?:\.\d+)?)\s*(?P<unit>s)?\s*(?:\(.*\))?$")
+_SYSBENCH_SECTION = re.compile(r"^(?P<name>[A-Za-z][A-Za-z ()]*):\s*$")
+_SYSBENCH_STATISTICS = {
+    "min": "min",
+    "avg": "avg",
+    "max": "max",
+    "95th percentile": "Perc95",
+    "99th percentile": "Perc99",
+}
+
+
+class Sysbench:
+    """One sysbench run: events per second and latency."""
+
+    id = "sysbench"
+    title = "sysbench text"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (MEASUREMENTS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the banner in the first line."""
+        return head.startswith(b"sysbench ")
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read events per second, latency statistics and the total time; nothing while the run has not ended."""
+        out = Collected(source)
+        text = data.decode("utf-8", errors="replace")
+        if "Latency (ms):" not in text:
+            out.problem("cut-file", "the run has not printed its latencies")
+            return out.reading(len(data), complete=False)
+        section = ""
+        for line in text.split("\n"):
+            if title := _SYSBENCH_SECTION.match(line):
+                section = title["name"]
+                continue
+            measured = _SYSBENCH_LINE.match(line)
+            if measured is None:
+                continue
+            name, value = measured["name"].strip(), float(measured["value"])
+            if name == "events per second":
+                out.add(Series("sysbench", "", "events", bucket="rate", unit="events/s"), value)
+            elif section.startswith("Latency") and name.lower() in _SYSBENCH_STATISTICS:
+                out.add(Series("sysbench", "", "latency", bucket=_SYSBENCH_STATISTICS[name.lower()], unit="ms"), value)
+            elif name == "total time":
+                out.add(Series("sysbench", "", "total time", bucket="value", unit="s"), value)
+        return out.reading(len(data))

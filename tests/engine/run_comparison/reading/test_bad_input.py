@@ -63,7 +63,7 @@ def test_upstream_skips_the_whole_file_and_everybody_sees_why(name: str, tmp_pat
     assert _sample(result) == [60.0, 60.0, 60.0]
     assert [p.path for p in result.problems] == [f"left-job/999/artifacts/{NAME}"]
     assert result.problems[0].reason
-    for mode in ("design", "statistical"):
+    for mode in ("published", "statistical"):
         assert [p.path for p in compute(root, mode=mode, draws=50).problems] == [f"left-job/999/artifacts/{NAME}"]
 
 
@@ -110,7 +110,7 @@ def test_field_names_match_in_any_case_and_map_keys_exactly(tmp_path: Path) -> N
 
 def test_the_last_of_two_equal_keys_wins() -> None:
     text = b'{"dataItems": [{"data": {"Perc50": 1, "Perc50": 2}, "labels": {"Verb": "A", "Verb": "B"}}]}'
-    for found in (go_json.decode(text), go_json._slow(text)):
+    for found in (go_json.decode(text), go_json._decode_slowly(text)):
         assert (found.items[0].data, found.items[0].labels["Verb"], found.refused) == ({"Perc50": 2.0}, "B", "")
 
 
@@ -187,7 +187,7 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
 
 def test_infinite_means_do_not_break_anything(tmp_path: Path) -> None:
     root = two_jobs(tmp_path, [1e308, 1e308, 1e308, 5e-324], [0.0, 0.0, 1e308, 60.0])
-    for mode in ("upstream", "design", "statistical"):
+    for mode in ("upstream", "published", "statistical"):
         result = compute(root, mode=mode, draws=50)
         for name in ("ratio_low", "ratio_high", "q_value"):
             assert not any(v is not None and math.isnan(v) for v in result.tables["metrics"][name])

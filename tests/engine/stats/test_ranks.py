@@ -1,28 +1,11 @@
-"""Shortcuts of counting and adding give what the plain way gives, to the last bit."""
+"""Merging samples whose rows are sorted gives the same numbers as merging any samples."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from engine.run_comparison.perf_tests.comparison import moments
-from engine.run_comparison.runs.samples import Samples
 from engine.stats.ranks import merge, merge_sorted
-from tests.engine.run_comparison.sides import side_of
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 900), (33, 7), (90, 1200), (2, 40_000)])
-def test_sums_are_those_of_a_loop(shape: tuple[int, int]) -> None:
-    rows = np.random.default_rng(2).lognormal(3.0, 3.0, shape)
-    side = side_of(rows)
-    told, _ = moments(Samples(side, side))
-    n = shape[1]
-    mean = np.cumsum(rows, axis=1)[:, -1] / n
-    assert np.array_equal(told.mean, mean)
-    with np.errstate(invalid="ignore"):
-        deviation = np.sqrt(np.cumsum(rows * rows, axis=1)[:, -1] / n - mean**2)
-    assert np.array_equal(told.deviation, deviation, equal_nan=True)
-    assert np.array_equal(told.maximum, rows.max(axis=1))
 
 
 @pytest.mark.parametrize(("n1", "n2"), [(120, 120), (130, 457), (330, 121), (7, 200)])
