@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.formats import protobuf, snappy
+from engine.formats.timestamps import epoch_ns
 from engine.reading import Source
 from engine.ring_placement.insight.explain import BadKey, parse_key
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading import messages
-from engine.ring_placement.reading.kinds import KINDS, epoch_ns
+from engine.ring_placement.reading import placement_files
+from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.view import VIEW
 from engine.view import Context, NoInput
 from tests.engine.ring_placement.cases import inputs, page, raw, table
@@ -307,9 +308,10 @@ def test_hostile_text_is_clean_and_still_hashed_as_written() -> None:
     result = result_of({"ring.json": page(THREE), "l.csv": loads})
     row = result.tables["placements"].row(0, named=True)
     assert "\x1b" not in row["tenant"] and "\u202e" not in row["tenant"]
-    from engine.ring_placement.reading.sources import build_keys, gather
+    from engine.ring_placement.reading.cluster import read_cluster
+    from engine.ring_placement.reading.cluster_keys import build_keys
 
-    cluster = gather(inputs({"ring.json": page(THREE), "l.csv": loads}), "", "auto", None)
+    cluster = read_cluster(inputs({"ring.json": page(THREE), "l.csv": loads}), "", "auto", None)
     from engine.ring_placement.pyroscope.ring import Ring
 
     keys, _ = build_keys(cluster, Ring.of(THREE))
@@ -331,7 +333,7 @@ def test_impossible_rates_in_protobuf() -> None:
         ),
         1,
     )
-    result = result_of({"ring.json": page(THREE), "placement_stats.binpb": messages.write_stats(stats)})
+    result = result_of({"ring.json": page(THREE), "placement_stats.binpb": placement_files.write_stats(stats)})
     assert "bad-rate" in kinds(result)
     assert result.tables["nodes"]["load_before"].sum() == 7
 
@@ -381,7 +383,7 @@ def test_varint_round_trip(values: list[int]) -> None:
 
 def test_keys_to_explain() -> None:
     assert parse_key("t/d").dataset == "d"
-    assert parse_key("t/a/b@00000000000000ff").print == 255
+    assert parse_key("t/a/b@00000000000000ff").fingerprint == 255
     assert parse_key("t/a@x").dataset == "a@x"
     labelled = parse_key('t{namespace="n", a="x"}')
     assert labelled.dataset == "unknown_service"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.ring_placement.pyroscope import hashing, prng, subrings
-from engine.ring_placement.pyroscope.keys import JumpTable
+from engine.ring_placement.pyroscope.hashing import JumpTable
 from tests.engine.ring_placement.cases import digest, load
 
 
@@ -58,7 +58,7 @@ def test_hashes() -> None:
     for one in case["xxh64"]:
         assert hashing.hex16(hashing.xxh64(one["s"])) == one["xxh64"]
     for one in case["labels"]:
-        assert hashing.hex16(hashing.fingerprint(one["labels"])) == one["fingerprint"]
+        assert hashing.hex16(hashing.series_fingerprint(one["labels"])) == one["fingerprint"]
 
 
 def test_jump() -> None:

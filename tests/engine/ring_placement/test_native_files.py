@@ -7,8 +7,8 @@ import pytest
 from engine.parameters import parse
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.limits import DEFAULTS
-from engine.ring_placement.reading.messages import block_footer, write_block
-from engine.ring_placement.reading.sources import gather
+from engine.ring_placement.reading.block_files import block_footer, write_block
+from engine.ring_placement.reading.cluster import read_cluster
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.engine.ring_placement.cases import DAY_MS, digest, inputs, load, raw
@@ -66,7 +66,7 @@ def test_a_page_is_preferred_to_dumps_of_the_same_heartbeats() -> None:
 def test_overrides() -> None:
     expected = load("native/overrides.expected.json")
     given = inputs({"overrides.yaml": raw("native/overrides.yaml")})
-    limits = gather(given, "", "auto", None).limits
+    limits = read_cluster(given, "", "auto", None).limits
     for tenant, want in {**expected["tenants"], "": expected["defaults"]}.items():
         one = limits[tenant] if tenant else DEFAULTS
         assert {

@@ -12,15 +12,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.parameters import BadOption, parse
-from engine.ring_placement.insight.alternatives import bounded, compare, maglev_table, mix, rendezvous
-from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_size
+from engine.ring_placement.insight.alternatives import bounded, compare_algorithms, maglev_table, mix, rendezvous
+from engine.ring_placement.parameters import RingParameters, parse_capacity
 from engine.ring_placement.pyroscope.hashing import xxh64_each
-from engine.ring_placement.pyroscope.keys import Keys, Placement, place, weigh
+from engine.ring_placement.pyroscope.keys import Keys, weigh
+from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.scenarios.failover import departed, failing, left, mask, taken_over, transient
-from engine.ring_placement.scenarios.scenario import best_next_id, cascade, padded, scaled
-from engine.ring_placement.scenarios.sweep import every_node, every_pair, random_sets, scenarios, taking, worst_case
+from engine.ring_placement.scenarios.cascade import cascade
+from engine.ring_placement.scenarios.failover import (
+    fail_members,
+    member_mask,
+    place_without,
+    remove_members,
+    takeover_flows,
+    transient_outcome,
+)
+from engine.ring_placement.scenarios.members import best_next_id, pad_ids, scale_members
+from engine.ring_placement.scenarios.sweep import every_node, every_pair, one_by_one, random_sets
+from engine.ring_placement.scenarios.sweep_totals import receiving_members, worst_case
 from engine.ring_placement.view import VIEW
+from engine.units import parse_size
 from engine.view import Cancelled, Context
 from tests.engine.ring_placement.cases import inputs, members, page, table
 
@@ -88,17 +99,19 @@ def test_sweeps_equal_one_scenario_at_a_time(regime: str, regular: bool, data: s
     capacity = np.full(n, 300_000.0)
     same(
         every_node(placement, regime, capacity, quiet),
-        scenarios(placement, [(i,) for i in range(n)], regime, capacity, quiet),
+        one_by_one(placement, [(i,) for i in range(n)], regime, capacity, quiet),
     )
     pairs = list(combinations(range(n), 2))
-    same(every_pair(placement, regime, capacity, quiet), scenarios(placement, pairs, regime, capacity, quiet))
+    same(every_pair(placement, regime, capacity, quiet), one_by_one(placement, pairs, regime, capacity, quiet))
 
 
 def plain_moves(before: Placement, after: Placement) -> int:
     """The sheet's definition, dataset by dataset and node by node."""
     held: dict[tuple[int, str], int] = {}
     for placement, sign in ((before, 1), (after, -1)):
-        for row, node, weight in zip(placement.groups.rows, placement.first, placement.groups.weight, strict=True):
+        for row, node, weight in zip(
+            placement.groups.datasets, placement.receivers, placement.groups.weight, strict=True
+        ):
             if node >= 0:
                 key = (int(row), placement.ring.ids[node])
                 held[key] = held.get(key, 0) + sign * int(weight)
@@ -112,12 +125,12 @@ def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject
     down = data.draw(st.sets(st.sampled_from(ids))) if ids else set()
     total = int(placement.keys.row_weight.sum())
     assert placement.loads.sum() + placement.rejected == total
-    now = transient(placement, mask(placement.ring, down))
+    now = transient_outcome(placement, member_mask(placement.ring, down))
     assert now.after.sum() + now.rejected_bytes == total
     assert now.rerouted_bytes + now.rejected_bytes - now.rejected_before == sum(
         load for name, load in zip(ids, placement.loads.tolist(), strict=True) if name in down
     )
-    gone, after = left(placement, down)
+    gone, after = remove_members(placement, down)
     assert gone.after.sum() + gone.rejected_bytes == total
     if after.ring.total:
         assert gone.moved_bytes == plain_moves(placement, after)
@@ -134,10 +147,10 @@ def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_nothing_fails_nothing_changes(placement: Placement) -> None:
-    none = transient(placement, mask(placement.ring, ()))
+    none = transient_outcome(placement, member_mask(placement.ring, ()))
     assert none.after.tolist() == placement.loads.tolist()
     assert (none.moved_bytes, none.rerouted_bytes, none.datasets_touched, none.mean_tries) == (0, 0, 0, 1.0)
-    same_again, _ = left(placement, ())
+    same_again, _ = remove_members(placement, ())
     assert (same_again.moved_bytes, same_again.shards_with_changed_owner) == (0, 0)
     assert same_again.datasets_with_changed_shard_set == 0
 
@@ -172,7 +185,7 @@ def test_cascade_ends_and_grows() -> None:
 def test_cascade_directly() -> None:
     cluster, _ = even(4)
     placement = place(Ring.of(cluster), _keys(40), 6)
-    down, outcome, rounds = cascade(placement, mask(placement.ring, ()), np.full(4, np.inf), 1.0)
+    down, outcome, rounds = cascade(placement, member_mask(placement.ring, ()), np.full(4, np.inf), 1.0)
     assert not down.any() and not rounds and outcome.rejected_bytes == 0
 
 
@@ -194,7 +207,7 @@ def test_regime_c_is_the_way_back() -> None:
 def test_scale_steps_of_the_sheet() -> None:
     def share(count: int, width: int) -> float:
         before = [Member(f"w-{i:0{width}d}" if width else f"w-{i}") for i in range(count)]
-        after = scaled(before, count + 1, width)
+        after = scale_members(before, count + 1, width)
         old, new = Ring.of(before), Ring.of(after)
         names_old = [old.ids[i] for i in old.owner]
         names_new = [new.ids[i] for i in new.owner]
@@ -230,11 +243,11 @@ def test_best_next_id() -> None:
 
 def test_scaling_down_takes_the_highest_ordinals() -> None:
     ten = [Member(f"w-{i}") for i in range(12)]
-    assert {m.id for m in scaled(ten, 9)} == {f"w-{i}" for i in range(9)}
-    grown = scaled([Member("w-0", zone="a"), Member("w-1", zone="b"), Member("w-2", zone="a")], 5)
+    assert {m.id for m in scale_members(ten, 9)} == {f"w-{i}" for i in range(9)}
+    grown = scale_members([Member("w-0", zone="a"), Member("w-1", zone="b"), Member("w-2", zone="a")], 5)
     assert [m.id for m in grown] == ["w-0", "w-1", "w-2", "w-3", "w-4"]
     assert [m.zone for m in grown[3:]] == ["b", "a"]
-    assert [m.id for m in padded(ten[:2], 3)] == ["w-000", "w-001"]
+    assert [m.id for m in pad_ids(ten[:2], 3)] == ["w-000", "w-001"]
 
 
 def test_scale_out_in_the_view() -> None:
@@ -299,8 +312,8 @@ def test_new_nodes_take_no_id_that_is_in_use() -> None:
 def test_what_is_taken_over_adds_up(placement: Placement, data: st.DataObject) -> None:
     ids = placement.ring.ids
     lost = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=len(ids), unique=True))
-    _, after = failing(placement, mask(placement.ring, lost))
-    flows = taken_over(placement, after, lost)
+    _, after = fail_members(placement, member_mask(placement.ring, lost))
+    flows = takeover_flows(placement, after, lost)
     for name, load in zip(ids, placement.loads, strict=True):
         assert sum(x for node, _, x in flows if node == name) == (load if name in lost else 0)
         if name not in lost:
@@ -362,7 +375,7 @@ def test_minimum_capacity_is_the_edge() -> None:
     assert severe(edge - 1)
     placement = place(Ring.of(cluster), _keys(50), 6)
     sweep = every_node(placement, "transient", None, quiet)
-    assert worst_case(sweep, taking(placement)) == max(sweep.worst_load)
+    assert worst_case(sweep, receiving_members(placement)) == max(sweep.worst_load)
     zone = summary["min_capacity_any_zone"]
     assert zone >= edge
     worst = computed(cluster, loads, ("sweep", "zones")).tables["sweep"]["worst_load"].max()
@@ -423,11 +436,11 @@ def test_alternatives() -> None:
     keys = _keys(3000)
     ring = Ring.of(Member(n) for n in nodes)
     placement = place(ring, keys, 6)
-    found = {c.algorithm: c for c in compare(keys, placement.groups, nodes, nodes[1:])}
+    found = {c.algorithm: c for c in compare_algorithms(keys, placement.groups, nodes, nodes[1:])}
     assert len(found) == 4
     assert found["rendezvous (HRW)"].needless_moved_bytes == 0
     assert found["rendezvous (HRW)"].moved_bytes < found["jump over sorted nodes"].moved_bytes
-    own = departed(placement, ["n0"])
+    own = place_without(placement, ["n0"])
     assert plain_moves(placement, own) > 4 * found["rendezvous (HRW)"].moved_bytes
 
 
@@ -469,7 +482,7 @@ def test_the_reference_loads_through_the_view() -> None:
     """The report itself gives the reference totals, with limits that come from stored rules."""
     from engine.ring_placement.pyroscope.limits import Rule
     from engine.ring_placement.pyroscope.ruler import Rules
-    from engine.ring_placement.reading.messages import write_rules
+    from engine.ring_placement.reading.placement_files import write_rules
     from tests.engine.ring_placement.cases import load
 
     for case in load("failure_loads.json").values():
@@ -520,9 +533,9 @@ def test_shards_without_load_are_not_called_rejected() -> None:
 
 
 def test_distinct_rows() -> None:
-    from engine.ring_placement.reading.sources import _distinct
+    from engine.ring_placement.reading.distinct_rows import distinct_rows
 
     frame = pl.DataFrame({"a": ["x", "y", "x", None, "x", None], "b": [1, 1, 1, 2, 2, 2]})
-    distinct, rows = _distinct(frame)
+    distinct, rows = distinct_rows(frame)
     assert distinct.rows() == [("x", 1), ("x", 2), ("y", 1), (None, 2)]
     assert [distinct.row(i) for i in rows.tolist()] == frame.rows()

@@ -1,4 +1,4 @@
-"""The shard map and the time axis: pictures of a ``Picture``."""
+"""The shard map and the time axis: pictures of a ``ShardMapView``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut, harmless, join
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
 
 SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """One sign per node, in ring order; colour only helps."""
@@ -28,7 +28,7 @@ def owner_style(index: int) -> str:
     return f"owner-{index % COLOURS}"
 
 
-def cells_of(picture: Picture) -> list[tuple[str, str]]:
+def cells_of(picture: ShardMapView) -> list[tuple[str, str]]:
     """Sign and style of each shard, those that no longer exist last.
 
     A shard that is stored where it was is in its owner's colour; one that is stored elsewhere shows the sign of who takes it
@@ -120,9 +120,9 @@ class ShardMap(Canvas):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._picture: Picture | None = None
+        self._picture: ShardMapView | None = None
 
-    def show(self, picture: Picture) -> None:
+    def show(self, picture: ShardMapView) -> None:
         """Draw another picture."""
         self._picture = picture
         self._fit()
@@ -177,7 +177,7 @@ class ShardMap(Canvas):
             lines.append(self._legend(picture, len(parts), shown, width))
         return lines
 
-    def _legend(self, picture: Picture, total: int, shown: int, width: int) -> Line:
+    def _legend(self, picture: ShardMapView, total: int, shown: int, width: int) -> Line:
         from engine import units
 
         each = "" if shown == total else f" (a cell stands for {total / shown:.1f})"
@@ -214,12 +214,12 @@ class TimeAxis(Canvas):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._picture: Picture | None = None
+        self._picture: ShardMapView | None = None
         self._steps: tuple[str, ...] = ()
         self._undo = 0
         self._clears = False
 
-    def show(self, picture: Picture, steps: tuple[str, ...], undo: int, clears: bool) -> None:
+    def show(self, picture: ShardMapView, steps: tuple[str, ...], undo: int, clears: bool) -> None:
         """Draw another picture; ``steps`` of the scenario as text, ``undo`` how many can be taken back, ``clears``
         whether there is anything that clearing takes away."""
         self._picture, self._steps, self._undo, self._clears = picture, steps, undo, clears

@@ -11,7 +11,7 @@ from tui.widgets.drawing.fragments import cut_left, harmless
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
 
 
 def _rate(row: Mapping[str, Any], name: str) -> str:
@@ -31,7 +31,7 @@ def node_facts(row: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def flow_facts(picture: Picture, number: int, most: int, room: int, ellipsis: str) -> list[Fact]:
+def flow_facts(picture: ShardMapView, number: int, most: int, room: int, ellipsis: str) -> list[Fact]:
     """Who takes over from the node ``number``, or from whom it takes over: at most ``most`` each, IDs in ``room`` cells."""
     given = [("goes to", to, load) for lost, to, load in picture.flows if lost == number]
     taken = [("from", lost, load) for lost, to, load in picture.flows if to == number]

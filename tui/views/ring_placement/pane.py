@@ -33,7 +33,7 @@ from tui.widgets.table.window import Renderer
 
 if TYPE_CHECKING:
     from engine.result import Result
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
     from engine.view import View
 
 TABLES: tuple[tuple[str, str], ...] = (
@@ -119,7 +119,7 @@ class Pane(ViewPane):
 
     def show(self, result: Result) -> None:
         """Draw what is on screen; the other sections when they are shown."""
-        picture: Picture = result.detail
+        picture: ShardMapView = result.detail
         self._places = {node.id: (number, node.fate) for number, node in enumerate(picture.nodes)}
         steps = self.scenario_steps()
         clears = self.parameters is not None and scenario.changed(self.parameters)
@@ -209,7 +209,7 @@ class Pane(ViewPane):
         return table.row
 
     @property
-    def _picture(self) -> Picture | None:
+    def _picture(self) -> ShardMapView | None:
         """What the newest result draws."""
         return self.result.detail if self.result else None
 

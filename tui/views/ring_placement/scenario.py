@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.ring_placement.parameters import RingParameters
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
 
 EMPTY: Mapping[str, Any] = {
     "fail": (), "leaving": (), "scale": None, "tokens": None, "tenant_shards": None, "dataset_shards": None,
@@ -55,7 +55,7 @@ def changed(p: RingParameters) -> bool:
     return any(getattr(p, name) != value for name, value in EMPTY.items())
 
 
-def expanded(names: Sequence[str], picture: Picture | None) -> tuple[str, ...]:
+def expanded(names: Sequence[str], picture: ShardMapView | None) -> tuple[str, ...]:
     """``zone:x`` written out as its members, so that one of them can be brought back."""
     out: dict[str, None] = {}
     for name in names:
@@ -66,7 +66,7 @@ def expanded(names: Sequence[str], picture: Picture | None) -> tuple[str, ...]:
     return tuple(out)
 
 
-def node_toggled(fail: Sequence[str], name: str, zone: str, picture: Picture | None) -> tuple[str, ...]:
+def node_toggled(fail: Sequence[str], name: str, zone: str, picture: ShardMapView | None) -> tuple[str, ...]:
     """``fail`` with the node ``name`` of ``zone`` failing, or not any more."""
     if name in fail:
         return tuple(f for f in fail if f != name)
@@ -75,7 +75,7 @@ def node_toggled(fail: Sequence[str], name: str, zone: str, picture: Picture | N
     return (*fail, name)
 
 
-def zone_toggled(fail: Sequence[str], zone: str, picture: Picture | None) -> tuple[str, ...]:
+def zone_toggled(fail: Sequence[str], zone: str, picture: ShardMapView | None) -> tuple[str, ...]:
     """``fail`` with the whole ``zone`` failing, or not any more."""
     word = f"zone:{zone}"
     if word in fail:
