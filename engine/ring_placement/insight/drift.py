@@ -7,9 +7,9 @@ import polars as pl
 
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.hashing import xxh64_each
-from engine.ring_placement.pyroscope.keys import Keys
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring
+from engine.ring_placement.pyroscope.subrings import subrings
 from engine.ring_placement.reading.cluster import Cluster
 
 
@@ -22,22 +22,16 @@ def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
     if not names.height or total <= 0:
         return pl.Series("in_range", [None] * pairs.height, dtype=pl.Boolean)
     policies = [policy_of(t, d, cluster.rules, cluster.limits, DEFAULTS) for _, t, d in names.iter_rows()]
-    count = names.height
-    none = np.zeros(0, dtype=np.int64)
-    keys = Keys(
-        (), np.arange(count, dtype=np.int32), xxh64_each(names["tenant"].to_list()),
-        xxh64_each(names["dataset"].to_list()), np.array([p.tenant_limit for p in policies], dtype=np.int64),
-        np.array([p.dataset_limit for p in policies], dtype=np.int64), np.zeros(count, dtype=bool),
-        none.astype(np.int32), none.astype(np.uint8), none.astype(np.uint64), none, limit=total,
-    )  # fmt: skip
-    ranges = keys.ranges(total)
+    ranges = subrings(
+        xxh64_each(names["tenant"].to_list()),
+        xxh64_each(names["dataset"].to_list()),
+        np.array([p.tenant_limit for p in policies], dtype=np.int64),
+        np.array([p.dataset_limit for p in policies], dtype=np.int64),
+        total,
+    )
     joined = pairs.join(names, on=["tenant", "dataset"], how="left", maintain_order="left")
     row = joined["row"].fill_null(0).to_numpy().astype(np.int64)
-    shard = joined["shard"].fill_null(0).to_numpy()
-    tenant_size = np.maximum(ranges.tenant_size[row], 1)
-    in_tenant = (shard - 1 - ranges.a[row]) % total
-    offset = (in_tenant - (ranges.c[row] - ranges.a[row])) % tenant_size
-    fits = (shard >= 1) & (shard <= total) & (in_tenant < tenant_size) & (offset < ranges.dataset_size[row])
+    _, fits = ranges.offsets_of(row, joined["shard"].fill_null(0).to_numpy())
     is_known = joined["row"].is_not_null() & joined["shard"].is_not_null()
     return pl.select(pl.when(is_known).then(pl.Series(fits))).to_series().alias("in_range")
 
@@ -55,9 +49,7 @@ def observed_table(cluster: Cluster, ring: Ring) -> pl.DataFrame:
     shard = pairs["shard"].fill_null(0).to_numpy()
     exists = (shard >= 1) & (shard <= total)
     node = ring.owner[np.where(exists, shard - 1, 0)] if total else np.zeros(len(shard), dtype=np.int64)
-    ids = pl.Series("id", list(ring.ids) or [""], dtype=pl.String)
-    in_ring = pl.Series(exists)
-    computed = pl.select(pl.when(in_ring).then(ids.gather(pl.Series(node.astype(np.uint32))))).to_series()
+    computed = ring.names(np.where(exists, node, -1))
     owner_inactive = pl.Series(np.isin(node, np.flatnonzero(~ring.active)) & exists)
     active = [i for i, a in zip(ring.ids, ring.active, strict=True) if a]
     instance = pairs["instance"]
@@ -65,7 +57,7 @@ def observed_table(cluster: Cluster, ring: Ring) -> pl.DataFrame:
     drift = pl.select(
         pl.when(instance.is_null() | pl.lit(total <= 0))
         .then(pl.lit(""))
-        .when(~in_ring)
+        .when(~pl.lit(pl.Series(exists)))
         .then(pl.lit("no-such-shard"))
         .when(unknown)
         .then(pl.lit("unknown-instance"))

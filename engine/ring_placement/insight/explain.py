@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.ring_placement.pyroscope.hashing import hex16, parse_hash, series_fingerprint, xxh64
-from engine.ring_placement.pyroscope.keys import FINGERPRINT, SPREAD, Keys
 from engine.ring_placement.pyroscope.limits import Policy
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions
+from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions, subrings
 
 UNKNOWN_SERVICE = "unknown_service"
 """Value of the label ``service_name`` that the distributor adds where there is none."""
@@ -93,25 +92,6 @@ class Explanation:
     owner: str
 
 
-def _single_key(key: Key, policy: Policy, limit: int) -> Keys:
-    """Build keys that hold just this one, with weight 1."""
-    one = np.ones(1, dtype=np.int64)
-    return Keys(
-        (key.tenant,),
-        np.zeros(1, dtype=np.int32),
-        np.array([xxh64(key.tenant)], dtype=np.uint64),
-        np.array([xxh64(key.dataset)], dtype=np.uint64),
-        one * policy.tenant_limit,
-        one * policy.dataset_limit,
-        np.zeros(1, dtype=bool),
-        np.zeros(1, dtype=np.int32),
-        np.array([SPREAD if key.fingerprint is None else FINGERPRINT], dtype=np.uint8),
-        np.array([key.fingerprint or 0], dtype=np.uint64),
-        one,
-        limit=limit,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Walk:
     """The ranges of one key on a ring of ``total`` shards, and its walk over shard positions.
@@ -129,8 +109,10 @@ class _Walk:
     order: list[int]
 
     @classmethod
-    def of(cls, ring: Ring, keys: Keys, key: Key, policy: Policy) -> _Walk:
-        ranges = keys.ranges(ring.total)
+    def of(cls, ring: Ring, key: Key, policy: Policy) -> _Walk:
+        one = np.ones(1, dtype=np.int64)
+        hashes = (np.array([xxh64(name)], dtype=np.uint64) for name in (key.tenant, key.dataset))
+        ranges = subrings(*hashes, one * policy.tenant_limit, one * policy.dataset_limit, ring.total)
         a, tenant_size = int(ranges.a[0]), int(ranges.tenant_size[0])
         c, size = int(ranges.c[0]), int(ranges.dataset_size[0])
         offset = key.fingerprint % size if key.fingerprint is not None and not policy.round_robin else 0
@@ -144,18 +126,15 @@ class _Walk:
         return "dataset" if step < self.dataset_size else "tenant" if step < tenant_end else "ring"
 
 
-def explain(
-    key: Key, ring: Ring, down: frozenset[str], policy: Policy
-) -> Explanation:  # fmt: skip
+def explain(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> Explanation:
     """Explain where ``key`` goes on ``ring`` under ``policy``, with the members ``down`` failing."""
-    keys = _single_key(key, policy, max(64, ring.total))
-    steps = _hash_steps(key, keys, policy)
+    steps = _hash_steps(key, policy)
     if ring.total <= 0:
         empty = not ring.members
         reason = "empty ring: upstream answers UNAVAILABLE" if empty else "the healthy members have no tokens"
         steps.append(("ring", "shards", "0", reason))
         return Explanation(key, policy, tuple(steps), (), (("A", 0, "", reason),), 0, "")
-    walk = _Walk.of(ring, keys, key, policy)
+    walk = _Walk.of(ring, key, policy)
     steps += _range_steps(key, ring, walk, policy)
     candidates, taker, tries = _candidates(ring, walk, down)
     for candidate in candidates:
@@ -169,7 +148,7 @@ def explain(
     attempts = f"after {tries} {'try' if tries == 1 else 'tries'}"
     targets = [("A", shard, taker, attempts if taker else f"rejected {attempts}")]
     if down:
-        targets.append(_target_without(ring.without(down), keys, key, policy, shard))
+        targets.append(_target_without(ring.without(down), key, policy, shard))
         targets.append(("C", shard, _first_active(ring, walk.order), "exactly as before the failure"))
     for regime, at, instance, note in targets:
         steps.append(("regime", regime, f"{instance or 'rejected'} (shard {at})", note))
@@ -177,11 +156,11 @@ def explain(
     return Explanation(key, policy, tuple(steps), tuple(candidates), tuple(targets), shard, owner)
 
 
-def _hash_steps(key: Key, keys: Keys, policy: Policy) -> list[Step]:
+def _hash_steps(key: Key, policy: Policy) -> list[Step]:
     """List the hashes of the key, and the limits in force."""
     steps: list[Step] = [
-        ("hash", "tenant", hex16(int(keys.tenant_hash[0])), f"XXH64 of {key.tenant!r}"),
-        ("hash", "dataset", hex16(int(keys.name_hash[0])), f"XXH64 of {key.dataset!r}"),
+        ("hash", "tenant", hex16(xxh64(key.tenant)), f"XXH64 of {key.tenant!r}"),
+        ("hash", "dataset", hex16(xxh64(key.dataset)), f"XXH64 of {key.dataset!r}"),
     ]
     if key.labels:
         labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
@@ -218,11 +197,11 @@ def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step
     return steps
 
 
-def _target_without(ring: Ring, keys: Keys, key: Key, policy: Policy, shard: int) -> tuple[str, int, str, str]:
+def _target_without(ring: Ring, key: Key, policy: Policy, shard: int) -> tuple[str, int, str, str]:
     """Describe where the key goes on the smaller ``ring`` of regime B; ``shard`` is its shard ID before."""
     if not ring.total:
         return "B", 0, "", "empty ring: rejected"
-    walk = _Walk.of(ring, keys, key, policy)
+    walk = _Walk.of(ring, key, policy)
     later = walk.order[0] + 1
     note = "same shard ID" if later == shard else f"shard ID changes from {shard}"
     return "B", later, _first_active(ring, walk.order), note

@@ -113,13 +113,13 @@ def _survival_of(s: Scenario, sweep: Sweep, kind: str, subjects: list[str]) -> l
 def _reasons(s: Scenario, sweep: Sweep, k: np.intp) -> list[str]:
     """Say why scenario ``k`` of ``sweep`` is not survived; empty where it is."""
     reasons = []
-    lost = sweep.rejected[k] - s.planned.rejected
+    lost = sweep.rejected_bytes[k] - s.planned.rejected
     if lost > 0:
         reasons.append(f"{round(lost)} B/s rejected although other nodes are alive")
-    if s.capacity_array is not None and sweep.over[k] > 0:
+    if s.capacity_array is not None and sweep.nodes_over_capacity[k] > 0:
         hottest = sweep.worst[k]
         reasons.append(
-            f"{sweep.over[k]} node{'s' if sweep.over[k] > 1 else ''} over capacity, hottest "
+            f"{sweep.nodes_over_capacity[k]} node{'s' if sweep.nodes_over_capacity[k] > 1 else ''} over capacity, hottest "
             f"{s.planned.ring.ids[hottest]} with {round(sweep.worst_load[k])} B/s of {s.capacity_array[hottest]:.0f}"
         )
     return reasons

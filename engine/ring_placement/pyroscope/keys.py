@@ -35,6 +35,16 @@ def weigh(index: np.ndarray, weight: np.ndarray, size: int) -> np.ndarray:
     return low + (high << 32)
 
 
+def sum_cells(cell: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum ``weight`` by ``cell``. Returns the distinct cells, sorted, and their sums (exact for integers)."""
+    if not len(cell):
+        return cell, weight
+    order = np.argsort(cell, kind="stable")
+    cell, weight = cell[order], weight[order]
+    starts = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
+    return cell[starts], np.add.reduceat(weight, starts)
+
+
 def spread_evenly(
     datasets: np.ndarray, weight: np.ndarray, size: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

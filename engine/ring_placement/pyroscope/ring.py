@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
 from engine.ring_placement.pyroscope.prng import permutation
 
@@ -79,6 +80,11 @@ class Ring:
     def ids(self) -> tuple[str, ...]:
         """Instance IDs in ring order."""
         return tuple(m.id for m in self.members)
+
+    def names(self, index: np.ndarray) -> pl.Series:
+        """Return the IDs of the members at ``index`` (in ring order), null where it is negative."""
+        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
+        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
 
     @cached_property
     def active(self) -> np.ndarray:

@@ -37,6 +37,13 @@ class Subrings:
         position: np.ndarray = ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
         return position
 
+    def offsets_of(self, rows: np.ndarray, shards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Invert ``positions``: the offset of each shard ID within its dataset's range, and whether it lies in it (bool)."""
+        in_tenant = (shards - 1 - self.a[rows]) % self.total
+        offset = (in_tenant - (self.c[rows] - self.a[rows])) % np.maximum(self.tenant_size[rows], 1)
+        exists = (shards >= 1) & (shards <= self.total)
+        return offset, exists & (in_tenant < self.tenant_size[rows]) & (offset < self.dataset_size[rows])
+
 
 def subrings(
     tenant_hash: np.ndarray, dataset_hash: np.ndarray, tenant_limit: np.ndarray, dataset_limit: np.ndarray, total: int

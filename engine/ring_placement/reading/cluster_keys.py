@@ -124,14 +124,7 @@ def _fix_offsets(keys: Keys, load: pl.DataFrame, total: int) -> None:
 
     The others (written before a change, or elsewhere) stay spread over the dataset's shards. Changes ``keys`` in place.
     """
-    ranges = keys.ranges(total)
-    rows = keys.row_dataset
     shard = load["shard"].fill_null(0).to_numpy().astype(np.int64)
-    in_tenant = (shard - 1 - ranges.a[rows]) % total
-    tenant_size = np.maximum(ranges.tenant_size[rows], 1)
-    offset = (in_tenant - (ranges.c[rows] - ranges.a[rows])) % tenant_size
-    allowed = (
-        (shard >= 1) & (shard <= total) & (in_tenant < ranges.tenant_size[rows]) & (offset < ranges.dataset_size[rows])
-    )
+    offset, allowed = keys.ranges(total).offsets_of(keys.row_dataset, shard)
     keys.row_kind[allowed] = FIXED
     keys.row_value[allowed] = offset[allowed].astype(np.uint64)

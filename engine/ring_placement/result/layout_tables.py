@@ -8,6 +8,7 @@ import polars as pl
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.balancing import decide
 from engine.ring_placement.pyroscope.distribution import integer_mean, integer_std_dev
+from engine.ring_placement.pyroscope.keys import sum_cells
 from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
@@ -44,21 +45,10 @@ def node_table(s: Scenario) -> pl.DataFrame:
         comparable = s.comparable and m.placed and not (m.id in down and load_after == 0)
         limit = capacity if comparable else None
         rows.append((
-            m.id,
-            m.state,
-            m.zone,
-            m.tokens,
-            load_before,
-            load_after,
-            load_after - load_before,
-            load_after / mean if mean > 0 else None,
-            capacity,
-            None if limit is None else limit - load_after,
-            None if limit is None else load_after > limit,
-            m.id in down or m.id in s.removed,
-            written.get(m.id),
-            m.address,
-            m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
+            m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
+            load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
+            None if limit is None else load_after > limit, m.id in down or m.id in s.removed, written.get(m.id),
+            m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 
@@ -76,22 +66,14 @@ def shard_table(s: Scenario, context: Context) -> pl.DataFrame:
     ring = s.after.ring
     key = (s.planned_key, s.before.ring.ids, ring.ids, s.before is s.live.placement)
     frame = context.memo.value("shards", key, lambda: _shard_map(s), keep=KEEP)
-    ids = pl.Series([*ring.ids, None], dtype=pl.String)
-    stored = stored_by(s)
-    stored_at = pl.Series(np.where(stored < 0, len(ring.ids), stored).astype(np.uint32))
-    return frame.with_columns(ids.gather(stored_at).alias("stored_by"))
+    return frame.with_columns(ring.names(stored_by(s)).alias("stored_by"))
 
 
 def _shard_map(s: Scenario) -> pl.DataFrame:
     ring, old = s.after.ring, s.before.ring
     total = ring.total
-    ids = pl.Series(list(ring.ids) or [""], dtype=pl.String)
-    old_ids = pl.Series(list(old.ids) or [""], dtype=pl.String)
-    shared = min(total, old.total)
-    before = pl.concat([
-        old_ids.gather(pl.Series(old.owner[:shared].astype(np.uint32))),
-        pl.Series([None] * (total - shared), dtype=pl.String),
-    ])  # fmt: skip
+    owner_before = np.full(total, -1)
+    owner_before[: old.total] = old.owner[:total]
     load_before = np.zeros(max(total, old.total), dtype=s.before.loads.dtype)
     load_after = np.zeros(total, dtype=s.after.loads.dtype)
     if old.total and len(s.before.groups.datasets):
@@ -100,8 +82,8 @@ def _shard_map(s: Scenario) -> pl.DataFrame:
         load_after[:] = s.after.shard_loads
     frame = pl.DataFrame({
         "shard": pl.Series(np.arange(1, total + 1)),
-        "instance": ids.gather(pl.Series(ring.owner.astype(np.uint32))),
-        "instance_before": before,
+        "instance": ring.names(ring.owner),
+        "instance_before": old.names(owner_before),
         "load_before": pl.Series(_whole(load_before[:total]), dtype=pl.Int64),
         "load_after": pl.Series(_whole(load_after), dtype=pl.Int64),
     })  # fmt: skip
@@ -130,11 +112,8 @@ def stored_by(s: Scenario) -> np.ndarray:
     rows = np.flatnonzero(odd[positions])
     width = len(ring.members) + 1
     cell = positions[rows] * width + receivers[rows] + 1
-    order = np.argsort(cell, kind="stable")
-    cell, weight = cell[order], after.groups.weight[rows][order].astype(np.float64)
-    starts = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
-    sums = np.add.reduceat(weight, starts)
-    at, node = cell[starts] // width, cell[starts] % width - 1
+    cell, sums = sum_cells(cell, after.groups.weight[rows].astype(np.float64))
+    at, node = cell // width, cell % width - 1
     ranked = np.lexsort((node, -sums, at))
     heads = ranked[np.concatenate(([True], at[ranked][1:] != at[ranked][:-1]))]
     out[at[heads]] = node[heads]

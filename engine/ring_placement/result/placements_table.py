@@ -13,6 +13,7 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16
 from engine.ring_placement.pyroscope.keys import FINGERPRINT, Keys, spread_evenly
 from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, first_distinct
 from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario
 
@@ -40,9 +41,8 @@ def placements_table(s: Scenario, p: RingParameters, memo: Memo, notes: list[str
     )
     if count > frame.height:
         notes.append(f"placements lists the {frame.height} largest of {count} rows; -o placement-rows= changes that")
-    ids = placement.ring.ids
     down = set(s.down) if placement is s.planned and p.regime == "transient" else set()
-    failed = np.array([name in down for name in ids] + [False], dtype=bool)
+    failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
     taker = np.full(len(candidates), -1, dtype=np.int64)
     open_ = np.arange(len(candidates))
     for column in range(candidates.shape[1]):
@@ -52,14 +52,7 @@ def placements_table(s: Scenario, p: RingParameters, memo: Memo, notes: list[str
         open_ = open_[~takes & (node >= 0)]
         if not len(open_):
             break
-    return tables.PLACEMENTS.frame(frame.with_columns(_names(ids, taker).alias("stored_by")))
-
-
-def _names(ids: tuple[str, ...], index: np.ndarray) -> pl.Series:
-    """Return the IDs at ``index``, null where it is negative."""
-    return pl.Series([*ids, None], dtype=pl.String).gather(
-        pl.Series(np.where(index < 0, len(ids), index).astype(np.uint32))
-    )
+    return tables.PLACEMENTS.frame(frame.with_columns(placement.ring.names(taker).alias("stored_by")))
 
 
 def _before_failure(s: Scenario, limit: int, placement: Placement, memo: Memo) -> tuple[pl.DataFrame, np.ndarray, int]:
@@ -84,7 +77,7 @@ def _before_failure(s: Scenario, limit: int, placement: Placement, memo: Memo) -
         pl.Series("offset", offsets),
         position.fill_null(-1).alias("shard") + 1,
         owner.alias("instance"),
-        _candidate_lists(ring.ids, candidates).alias("candidates"),
+        _candidate_lists(ring, candidates).alias("candidates"),
         pl.Series("bytes_per_s", np.rint(rows.weight).astype(np.int64)),
         (pl.lit("what-if") if what_if else pl.col("limits_from")).alias("limits_from"),
         (old_position + 1).alias("shard_before"),
@@ -101,7 +94,7 @@ def _owners(placement: Placement, datasets: np.ndarray, offsets: np.ndarray) -> 
     if not ring.total or not len(datasets):
         return (pl.Series([None] * len(datasets), dtype=dtype) for dtype in (pl.Int64, pl.String))  # type: ignore[return-value]
     position = placement.ranges.positions(datasets, offsets)
-    return pl.Series(position), _names(ring.ids, ring.owner[position])
+    return pl.Series(position), ring.names(ring.owner[position])
 
 
 def _offsets_before(before: Placement, rows: _Rows, keys: Keys) -> np.ndarray:
@@ -113,11 +106,11 @@ def _offsets_before(before: Placement, rows: _Rows, keys: Keys) -> np.ndarray:
     return offsets
 
 
-def _candidate_lists(ids: tuple[str, ...], candidates: np.ndarray) -> pl.Series:
+def _candidate_lists(ring: Ring, candidates: np.ndarray) -> pl.Series:
     """Return the IDs of each row's candidates as a list column."""
     if not len(candidates):
         return pl.Series([], dtype=pl.List(pl.String))
-    lists = _names(ids, candidates.ravel()).reshape((len(candidates), TRIES)).arr.to_list()
+    lists = ring.names(candidates.ravel()).reshape((len(candidates), TRIES)).arr.to_list()
     return lists.list.drop_nulls() if candidates.min() < 0 else lists
 
 

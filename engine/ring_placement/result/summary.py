@@ -12,7 +12,7 @@ from engine.incremental import Memo
 from engine.result import Headline, Level
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.layout_tables import alive_loads
-from engine.ring_placement.scenarios.failover import imbalance
+from engine.ring_placement.scenarios.failover import TOTALS, imbalance
 from engine.ring_placement.scenarios.members import best_next_id
 from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario
 from engine.ring_placement.scenarios.sweep_totals import Sweep
@@ -33,21 +33,12 @@ def summary_of(
     o, ring, keys = s.outcome, s.live.placement.ring, s.live.keys
     ratio, variation = imbalance(alive_loads(s))
     any_node, any_zone = min_capacity
-    has_ring_file = s.live.cluster.ring is not None  # without one nothing is known to be rejected
     summary: dict[str, Any] = {
-        "rejected_bytes": round(o.rejected_bytes) if has_ring_file else 0,
-        "rerouted_bytes": round(o.rerouted_bytes),
-        "moved_bytes": round(o.moved_bytes),
-        "needless_moved_bytes": round(o.needless_moved_bytes),
-        "shards_with_changed_owner": o.shards_with_changed_owner,
-        "datasets_with_changed_shard_set": o.datasets_with_changed_shard_set,
-        "datasets_touched": o.datasets_touched,
-        "datasets_fully_on_down": o.datasets_fully_on_down,
-        "tenants_touched": o.tenants_touched,
+        **{name: round(getattr(o, name)) for name in TOTALS},
         "max_over_mean": ratio,
         "coefficient_of_variation": variation,
         "mean_tries": o.mean_tries,
-        "rejected_before_bytes": round(o.rejected_before) if has_ring_file else 0,
+        "rejected_before_bytes": round(o.rejected_before),
         "load_total": round(keys.row_weight.sum().item() if len(keys.row_weight) else 0),
         "load_source": s.live.cluster.load_source,
         "load_unit": s.live.cluster.unit,
@@ -66,6 +57,8 @@ def summary_of(
         "drift_pairs": int((observed["drift"] != "").sum()),
         "now_ms": s.live.now_ns // 1_000_000,
     }
+    if s.live.cluster.ring is None:  # without a ring file nothing is known to be rejected
+        summary |= {"rejected_bytes": 0, "rejected_before_bytes": 0}
     if s.rounds:
         summary["cascade_rounds"] = len(s.rounds)
         summary["cascade_nodes"] = [list(r.fails) for r in s.rounds]
@@ -108,7 +101,7 @@ def _sweep_totals(sweep: Sweep) -> dict[str, Any]:
     return quantiles | {
         "sweep_worst_load_max": float(worst.max()),
         "sweep_scenarios": len(worst),
-        "sweep_with_rejects": int((np.array(sweep.rejected, dtype=np.float64) > 0).sum()),
+        "sweep_with_rejects": int((np.array(sweep.rejected_bytes, dtype=np.float64) > 0).sum()),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from engine.ring_placement import tables
 from engine.ring_placement.insight.alternatives import compare_algorithms
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.failover import (
+    TOTALS,
     imbalance,
     member_mask,
     place_without,
@@ -61,28 +61,19 @@ def _sweep_rows(s: Scenario, p: RingParameters, sweep: Sweep) -> pl.DataFrame:
     ids = sweep.ids
     zone_of = {m.id: m.zone for m in s.planned.ring.members}
 
-    def ordered(values: Sequence[Any]) -> list[Any]:
+    def ordered(name: str) -> list[Any]:
+        values = getattr(sweep, name)
         return [values[i] for i in order]
 
-    down = [[ids[i] for i in sweep.down[k]] for k in order]
+    down = [[ids[i] for i in members] for members in ordered("down")]
     frame: dict[str, Any] = {
         "rank": np.arange(1, len(order) + 1),
         "down": down,
         "zone": [zone_of.get(d[0]) if p.sweep == "zones" and d else None for d in down],
-        "rejected_bytes": [round(v) for v in ordered(sweep.rejected)],
-        "rerouted_bytes": [round(v) for v in ordered(sweep.rerouted)],
-        "moved_bytes": [round(v) for v in ordered(sweep.moved)],
-        "needless_moved_bytes": [round(v) for v in ordered(sweep.needless)],
-        "shards_with_changed_owner": ordered(sweep.owners_changed),
-        "datasets_with_changed_shard_set": ordered(sweep.sets_changed),
-        "datasets_touched": ordered(sweep.datasets),
-        "datasets_fully_on_down": ordered(sweep.fully),
-        "tenants_touched": ordered(sweep.tenants),
-        "max_over_mean": ordered(sweep.max_over_mean),
-        "coefficient_of_variation": ordered(sweep.variation),
-        "worst_instance": [ids[i] if i >= 0 else None for i in ordered(sweep.worst)],
-        "worst_load": [round(v) for v in ordered(sweep.worst_load)],
-        "nodes_over_capacity": [v if v >= 0 else None for v in ordered(sweep.over)],
+        **{name: [round(value) for value in ordered(name)] for name in (*TOTALS, "worst_load")},
+        **{name: ordered(name) for name in ("max_over_mean", "coefficient_of_variation")},
+        "worst_instance": [ids[i] if i >= 0 else None for i in ordered("worst")],
+        "nodes_over_capacity": [v if v >= 0 else None for v in ordered("nodes_over_capacity")],
     }
     return tables.SWEEP.frame(frame)
 

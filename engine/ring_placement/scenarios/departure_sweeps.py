@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.keys import weigh
+from engine.ring_placement.pyroscope.keys import sum_cells, weigh
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.scenarios.failover import imbalance, place_without, shard_sets_changed
 from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
@@ -52,19 +52,21 @@ def departures(
     ratio, variation = imbalance(by_rank)
     count = len(downs)
     sweep = Sweep(ring.ids, "left", list(downs))
-    sweep.rejected = [later.rejected] * count
-    sweep.rerouted = (on_gone - max(0, later.rejected - placement.rejected)).tolist()
-    sweep.moved, sweep.needless = moved.tolist(), (moved - on_gone).tolist()
-    sweep.owners_changed = (shared - by_shift(owners_stay)).tolist()
-    sweep.sets_changed = [int(shard_sets_changed(placement, later).sum())] * count
-    sweep.datasets, sweep.fully, sweep.tenants = TouchCounts(placement, pairs=k == 2).of(down)
+    sweep.rejected_bytes = [later.rejected] * count
+    sweep.rerouted_bytes = (on_gone - max(0, later.rejected - placement.rejected)).tolist()
+    sweep.moved_bytes, sweep.needless_moved_bytes = moved.tolist(), (moved - on_gone).tolist()
+    sweep.shards_with_changed_owner = (shared - by_shift(owners_stay)).tolist()
+    sweep.datasets_with_changed_shard_set = [int(shard_sets_changed(placement, later).sum())] * count
+    sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = TouchCounts(
+        placement, pairs=k == 2
+    ).of(down)
     sweep.worst = (peak + (peak >= first_ranks).sum(axis=1)).tolist()
     sweep.worst_load = [by_rank[peak].item()] * count
-    sweep.max_over_mean, sweep.variation = [ratio] * count, [variation] * count
+    sweep.max_over_mean, sweep.coefficient_of_variation = [ratio] * count, [variation] * count
     for number, failed in enumerate(downs):
         if number % 2048 == 0:
             step(number / count)
-        sweep.over.append(-1 if capacity is None else int((by_rank > np.delete(capacity, failed)).sum()))
+        sweep.nodes_over_capacity.append(-1 if capacity is None else int((by_rank > np.delete(capacity, failed)).sum()))
     return sweep
 
 
@@ -102,10 +104,4 @@ def _cells(placement: Placement, n: int) -> tuple[np.ndarray, np.ndarray]:
     rejected."""
     received = placement.receivers >= 0
     cell = placement.groups.datasets[received].astype(np.int64) * n + placement.receivers[received]
-    weight = placement.groups.weight[received]
-    if not len(cell):
-        return cell, weight
-    order = np.argsort(cell, kind="stable")
-    cell, weight = cell[order], weight[order]
-    starts = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
-    return cell[starts], np.add.reduceat(weight, starts)
+    return sum_cells(cell, placement.groups.weight[received])

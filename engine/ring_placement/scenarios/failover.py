@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.keys import weigh
+from engine.ring_placement.pyroscope.keys import sum_cells, weigh
 from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Ring
+
+TOTALS = (
+    "rejected_bytes", "rerouted_bytes", "moved_bytes", "needless_moved_bytes", "shards_with_changed_owner",
+    "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down", "tenants_touched",
+)  # fmt: skip
+"""Totals of a scenario, under the same name in ``Outcome``, in the result's summary and in the table ``sweep``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,12 +242,7 @@ def _net_decrease(rows1: np.ndarray, at1: np.ndarray, w1: np.ndarray,
     cell = np.concatenate((rows1[keep1].astype(np.int64) * nodes + at1[keep1],
                            rows2[keep2].astype(np.int64) * nodes + at2[keep2]))  # fmt: skip
     change = np.concatenate((w1[keep1], -w2[keep2]))
-    if not len(cell):
-        return 0
-    order = np.argsort(cell, kind="stable")
-    cell, change = cell[order], change[order]
-    starts = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
-    net = np.add.reduceat(change, starts)
+    _, net = sum_cells(cell, change)
     return net[net > 0].sum().item()
 
 

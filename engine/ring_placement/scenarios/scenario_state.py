@@ -197,25 +197,12 @@ def apply_scenario(state: LiveState, p: RingParameters, context: Context) -> Sce
         arrived = sum(outcome.after[index[i]].item() for i in layout.added)
         outcome = replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
     return Scenario(
-        live=state,
-        regime=p.regime,
-        before=before,
-        planned=planned,
-        after=after,
-        outcome=outcome,
-        members=in_byte_order(layout.members),
-        down=tuple(planned.ring.ids[i] for i in np.flatnonzero(failed)),
-        added=layout.added,
-        removed=removed if p.scale is not None else frozenset(),
-        padded=p.scale_ids == "padded",
-        leaving=layout.leaving,
-        capacity=capacity,
-        comparable=comparable,
-        rounds=rounds,
-        planned_key=layout.planned_key,
-        notes=tuple(messages.notes),
-        problems=tuple(messages.problems),
-    )
+        live=state, regime=p.regime, before=before, planned=planned, after=after, outcome=outcome,
+        members=in_byte_order(layout.members), down=tuple(planned.ring.ids[i] for i in np.flatnonzero(failed)),
+        added=layout.added, removed=removed if p.scale is not None else frozenset(), padded=p.scale_ids == "padded",
+        leaving=layout.leaving, capacity=capacity, comparable=comparable, rounds=rounds,
+        planned_key=layout.planned_key, notes=tuple(messages.notes), problems=tuple(messages.problems),
+    )  # fmt: skip
 
 
 def _lay_out(state: LiveState, p: RingParameters, context: Context, messages: _Messages) -> Layout:

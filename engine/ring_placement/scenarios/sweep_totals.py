@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.ring_placement.pyroscope.placement import Placement
-from engine.ring_placement.scenarios.failover import Outcome
+from engine.ring_placement.scenarios.failover import TOTALS, Outcome
 
 Step = Callable[[float], None]
 """Called between pieces of long work with the fraction done (0-1); may raise to stop."""
@@ -18,28 +18,28 @@ Step = Callable[[float], None]
 class Sweep:
     """Scenarios and their totals: every list has one entry per scenario, in the same order.
 
-    ``down``: who fails, as indices into ``ids``. Loads in bytes per second. ``worst``: the member with the largest load
-    afterwards (-1: none is left) and its ``worst_load``; ``over``: members above their capacity (-1: none is given). The
-    other lists hold the totals of the same name in ``failover.Outcome``.
+    ``down``: who fails, as indices into ``ids``. ``TOTALS`` as in ``failover.Outcome``, loads in bytes per second.
+    ``worst``: the member with the largest load afterwards (-1: none is left) and its ``worst_load``;
+    ``nodes_over_capacity``: -1 where no capacity is given.
     """
 
     ids: tuple[str, ...]
     regime: str
     down: list[tuple[int, ...]] = field(default_factory=list)
-    rejected: list[float] = field(default_factory=list)
-    rerouted: list[float] = field(default_factory=list)
-    moved: list[float] = field(default_factory=list)
-    needless: list[float] = field(default_factory=list)
-    owners_changed: list[int] = field(default_factory=list)
-    sets_changed: list[int] = field(default_factory=list)
-    datasets: list[int] = field(default_factory=list)
-    fully: list[int] = field(default_factory=list)
-    tenants: list[int] = field(default_factory=list)
+    rejected_bytes: list[float] = field(default_factory=list)
+    rerouted_bytes: list[float] = field(default_factory=list)
+    moved_bytes: list[float] = field(default_factory=list)
+    needless_moved_bytes: list[float] = field(default_factory=list)
+    shards_with_changed_owner: list[int] = field(default_factory=list)
+    datasets_with_changed_shard_set: list[int] = field(default_factory=list)
+    datasets_touched: list[int] = field(default_factory=list)
+    datasets_fully_on_down: list[int] = field(default_factory=list)
+    tenants_touched: list[int] = field(default_factory=list)
+    max_over_mean: list[float] = field(default_factory=list)
+    coefficient_of_variation: list[float] = field(default_factory=list)
     worst: list[int] = field(default_factory=list)
     worst_load: list[float] = field(default_factory=list)
-    max_over_mean: list[float] = field(default_factory=list)
-    variation: list[float] = field(default_factory=list)
-    over: list[int] = field(default_factory=list)
+    nodes_over_capacity: list[int] = field(default_factory=list)
 
     def add_loads(
         self, down: tuple[int, ...], after: np.ndarray, survivors: np.ndarray, capacity: np.ndarray | None
@@ -56,31 +56,24 @@ class Sweep:
             self.worst_load.append(alive[at].item())
             mean = float(alive.mean())
             self.max_over_mean.append(float(alive[at]) / mean if mean > 0 else 1.0)
-            self.variation.append(float(alive.std()) / mean if mean > 0 else 0.0)
+            self.coefficient_of_variation.append(float(alive.std()) / mean if mean > 0 else 0.0)
         else:
             self.worst.append(-1)
             self.worst_load.append(0)
             self.max_over_mean.append(1.0)
-            self.variation.append(0.0)
-        self.over.append(int((alive > capacity[survivors]).sum()) if capacity is not None else -1)
+            self.coefficient_of_variation.append(0.0)
+        self.nodes_over_capacity.append(int((alive > capacity[survivors]).sum()) if capacity is not None else -1)
 
     def add_totals(self, outcome: Outcome) -> None:
         """Append the totals of one outcome."""
-        self.rejected.append(outcome.rejected_bytes)
-        self.rerouted.append(outcome.rerouted_bytes)
-        self.moved.append(outcome.moved_bytes)
-        self.needless.append(outcome.needless_moved_bytes)
-        self.owners_changed.append(outcome.shards_with_changed_owner)
-        self.sets_changed.append(outcome.datasets_with_changed_shard_set)
-        self.datasets.append(outcome.datasets_touched)
-        self.fully.append(outcome.datasets_fully_on_down)
-        self.tenants.append(outcome.tenants_touched)
+        for name in TOTALS:
+            getattr(self, name).append(getattr(outcome, name))
 
     def order(self) -> np.ndarray:
         """Return scenario numbers from worst to best: by rejected load, then the hottest node, then movement, then as listed."""
         return np.lexsort(
-            (np.arange(len(self.down)), -np.array(self.moved, dtype=np.float64),
-             -np.array(self.worst_load, dtype=np.float64), -np.array(self.rejected, dtype=np.float64))
+            (np.arange(len(self.down)), -np.array(self.moved_bytes, dtype=np.float64),
+             -np.array(self.worst_load, dtype=np.float64), -np.array(self.rejected_bytes, dtype=np.float64))
         )  # fmt: skip
 
 

@@ -67,9 +67,9 @@ def every_node_transient(placement: Placement, capacity: np.ndarray | None) -> S
         survivors = receives.copy()
         survivors[i] = False
         sweep.add_loads((i,), after, survivors, capacity)
-    sweep.rejected = (placement.rejected + joint[:, n]).tolist()
-    sweep.rerouted = joint[:, :n].sum(axis=1).tolist()
-    sweep.moved = loads.tolist()
+    sweep.rejected_bytes = (placement.rejected + joint[:, n]).tolist()
+    sweep.rerouted_bytes = joint[:, :n].sum(axis=1).tolist()
+    sweep.moved_bytes = loads.tolist()
     _finish(sweep, TouchCounts(placement, pairs=False))
     return sweep
 
@@ -99,9 +99,9 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
             survivors = receives.copy()
             survivors[i] = survivors[j] = False
             sweep.add_loads((i, j), row, survivors, capacity)
-        sweep.rejected += (rejected + gain[:, n]).tolist()
-        sweep.rerouted += gain[:, :n].sum(axis=1).tolist()
-        sweep.moved += (loads[i] + loads[others]).tolist()
+        sweep.rejected_bytes += (rejected + gain[:, n]).tolist()
+        sweep.rerouted_bytes += gain[:, :n].sum(axis=1).tolist()
+        sweep.moved_bytes += (loads[i] + loads[others]).tolist()
     _finish(sweep, TouchCounts(placement, pairs=True))
     return sweep
 
@@ -109,6 +109,10 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
 def _finish(sweep: Sweep, counts: TouchCounts) -> None:
     """Fill in what is touched, and that nothing changes its shard while the layout stays."""
     count = len(sweep.down)
-    sweep.needless, sweep.owners_changed, sweep.sets_changed = [0] * count, [0] * count, [0] * count
+    sweep.needless_moved_bytes, sweep.shards_with_changed_owner, sweep.datasets_with_changed_shard_set = (
+        [0] * count,
+        [0] * count,
+        [0] * count,
+    )
     if count:
-        sweep.datasets, sweep.fully, sweep.tenants = counts.of(np.array(sweep.down))
+        sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = counts.of(np.array(sweep.down))
