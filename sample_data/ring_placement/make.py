@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.ring_placement.pyroscope.allocator import Allocator
 from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats, integer_std_dev
-from engine.ring_placement.pyroscope.hashing import xxh64_each
+from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.ruler import Rules
@@ -121,7 +121,7 @@ class Cluster:
         stats: list[DatasetStats] = []
         if ring.total:
             ranges = subrings(
-                xxh64_each(r.tenant for r in rules),
+                jump(xxh64_each(r.tenant for r in rules), ring.total),
                 xxh64_each(r.name for r in rules),
                 np.array([r.tenant_limit for r in rules]),
                 np.array([r.dataset_limit for r in rules]),

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.hashing import xxh64_each
+from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import subrings
@@ -23,7 +23,7 @@ def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
         return pl.Series("in_range", [None] * pairs.height, dtype=pl.Boolean)
     policies = [policy_of(t, d, cluster.rules, cluster.limits, DEFAULTS) for _, t, d in names.iter_rows()]
     ranges = subrings(
-        xxh64_each(names["tenant"].to_list()),
+        jump(xxh64_each(names["tenant"].to_list()), total),
         xxh64_each(names["dataset"].to_list()),
         np.array([p.tenant_limit for p in policies], dtype=np.int64),
         np.array([p.dataset_limit for p in policies], dtype=np.int64),

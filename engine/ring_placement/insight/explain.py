@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.hashing import hex16, parse_hash, series_fingerprint, xxh64
+from engine.ring_placement.pyroscope.hashing import hex16, jump, parse_hash, series_fingerprint, xxh64
 from engine.ring_placement.pyroscope.limits import Policy
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions, subrings
@@ -111,8 +111,9 @@ class _Walk:
     @classmethod
     def of(cls, ring: Ring, key: Key, policy: Policy) -> _Walk:
         one = np.ones(1, dtype=np.int64)
-        hashes = (np.array([xxh64(name)], dtype=np.uint64) for name in (key.tenant, key.dataset))
-        ranges = subrings(*hashes, one * policy.tenant_limit, one * policy.dataset_limit, ring.total)
+        tenant, dataset = (np.array([xxh64(name)], dtype=np.uint64) for name in (key.tenant, key.dataset))
+        start = jump(tenant, ring.total)
+        ranges = subrings(start, dataset, one * policy.tenant_limit, one * policy.dataset_limit, ring.total)
         a, tenant_size = int(ranges.a[0]), int(ranges.tenant_size[0])
         c, size = int(ranges.c[0]), int(ranges.dataset_size[0])
         offset = key.fingerprint % size if key.fingerprint is not None and not policy.round_robin else 0

@@ -72,39 +72,3 @@ def jump(keys: np.ndarray, buckets: np.ndarray | int) -> np.ndarray:
             going = np.flatnonzero(bucket < limit)
             where, state, limit, bucket = where[going], state[going], limit[going], bucket[going]
     return out
-
-
-class JumpTable:
-    """The jump hash of many ``keys`` (uint64) for *every* number of buckets up to ``limit``: the buckets each key visits.
-
-    A key moves about ln(limit) times in all, so that another number of buckets costs a lookup, not a new hash.
-    """
-
-    def __init__(self, keys: np.ndarray, limit: int) -> None:
-        self._keys = keys
-        self.limit = limit
-        self._rounds: list[tuple[np.ndarray, np.ndarray]] = []
-        where = np.arange(len(keys), dtype=np.int32)
-        state, bucket = keys.astype(np.uint64), np.zeros(len(keys), dtype=np.int64)
-        # Blocks would save cache misses, but the chain has to be kept per round; keys shrink quickly anyway.
-        while len(where) and limit > 0:
-            state = state * _FACTOR + np.uint64(1)
-            scale = 2147483648.0 / ((state >> np.uint64(33)) + np.uint64(1)).astype(np.float64)
-            bucket = ((bucket + 1).astype(np.float64) * scale).astype(np.int64)
-            going = np.flatnonzero(bucket < limit)
-            where, state, bucket = where[going], state[going], bucket[going]
-            if len(where):
-                self._rounds.append((where, bucket.astype(np.int32)))
-
-    def at(self, buckets: int | np.ndarray) -> np.ndarray:
-        """Return the bucket (int64) of each key for ``buckets`` (one number, or one per key); -1 for none."""
-        counts = np.asarray(buckets, dtype=np.int64)
-        if counts.ndim and counts.size and (counts == counts[0]).all():
-            counts = counts[0]
-        if counts.size and counts.max() > self.limit:
-            return jump(self._keys, counts)
-        out = np.where(counts > 0, 0, -1) * np.ones(len(self._keys), dtype=np.int64)
-        for where, bucket in self._rounds:
-            fits = bucket < (counts[where] if counts.ndim else counts)
-            out[where[fits]] = bucket[fits]
-        return out

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.hashing import JumpTable
-from engine.ring_placement.pyroscope.subrings import Subrings
+from engine.ring_placement.pyroscope.hashing import jump
+from engine.ring_placement.pyroscope.subrings import Subrings, subrings
 
 SPREAD, FINGERPRINT, FIXED = 0, 1, 2
 """Kinds of key rows: spread evenly over the dataset's offsets, picked by fingerprint, or known to use one offset."""
@@ -89,8 +89,7 @@ class Keys:
     (int64; tenant limit 0 = none), ``round_robin`` whether each request picks a shard at random, ``pinned`` the shard
     position of a pseudo-dataset that stands for all of one tenant's data in one shard, else -1 (on a ring of
     ``pinned_total`` shards). Per tenant: ``tenant_hash`` (uint64). Per key row: ``row_dataset`` (int32), ``row_kind``
-    (uint8), ``row_value`` (uint64: fingerprint or offset), ``row_weight`` (int64 or float64 bytes per second). ``limit``:
-    the most shards the jump tables are made for.
+    (uint8), ``row_value`` (uint64: fingerprint or offset), ``row_weight`` (int64 or float64 bytes per second).
     """
 
     tenants: tuple[str, ...]
@@ -104,7 +103,6 @@ class Keys:
     row_kind: np.ndarray
     row_value: np.ndarray
     row_weight: np.ndarray
-    limit: int = 1024
     pinned: np.ndarray | None = None
     pinned_total: int = 0
 
@@ -113,42 +111,25 @@ class Keys:
         """Number of datasets."""
         return len(self.tenant_of)
 
-    @cached_property
-    def _tenant_jump(self) -> JumpTable:
-        return JumpTable(self.tenant_hash, self.limit)
-
-    @cached_property
-    def _name_jump(self) -> JumpTable:
-        return JumpTable(self.name_hash, self.limit)
-
     def with_limits(self, tenant_limit: int | None, dataset_limit: int | None) -> Keys:
         """Return the same keys with one tenant limit and/or dataset limit for all datasets (None: as they are)."""
-        limited = replace(
-            self,
-            tenant_limit=self.tenant_limit if tenant_limit is None else np.full(self.size, tenant_limit, np.int64),
-            dataset_limit=self.dataset_limit if dataset_limit is None else np.full(self.size, dataset_limit, np.int64),
-        )
-        # The jump tables depend on the hashes alone.
-        limited.__dict__.update(_tenant_jump=self._tenant_jump, _name_jump=self._name_jump)
-        return limited
+        tenant_limits = self.tenant_limit if tenant_limit is None else np.full(self.size, tenant_limit, np.int64)
+        dataset_limits = self.dataset_limit if dataset_limit is None else np.full(self.size, dataset_limit, np.int64)
+        return replace(self, tenant_limit=tenant_limits, dataset_limit=dataset_limits)
 
     def ranges(self, total: int) -> Subrings:
-        """Lay out the subrings of all datasets on a ring of ``total`` shards (``subrings`` for many keys)."""
-        limits = self.tenant_limit
-        tenant_size = np.where((limits <= 0) | (limits > total), total, limits)
-        dataset_size = np.minimum(tenant_size, np.maximum(1, self.dataset_limit))
+        """Lay out the subrings of all datasets on a ring of ``total`` shards."""
         # Tenants are few, datasets many: one jump per tenant.
-        a = self._tenant_jump.at(total)[self.tenant_of]
-        c = a + self._name_jump.at(tenant_size)
+        starts = jump(self.tenant_hash, total)
+        ranges = subrings(starts[self.tenant_of], self.name_hash, self.tenant_limit, self.dataset_limit, total)
         if self.pinned is not None and self.pinned_total > 0:
             at = np.flatnonzero(self.pinned >= 0)
-            base = self._tenant_jump.at(self.pinned_total)[self.tenant_of[at]]
+            base = jump(self.tenant_hash, self.pinned_total)[self.tenant_of[at]]
             offset = (self.pinned[at] - base) % self.pinned_total
-            outside = offset >= tenant_size[at]
-            tenant_size[at[outside]] = total
-            c[at] = a[at] + offset % np.maximum(tenant_size[at], 1)
-            dataset_size[at] = np.minimum(1, tenant_size[at])
-        return Subrings(total, a, tenant_size, c, dataset_size)
+            ranges.tenant_size[at[offset >= ranges.tenant_size[at]]] = total
+            ranges.c[at] = ranges.a[at] + offset % np.maximum(ranges.tenant_size[at], 1)
+            ranges.dataset_size[at] = np.minimum(1, ranges.tenant_size[at])
+        return ranges
 
     def fold(self, ranges: Subrings) -> Groups:
         """Fold the key rows to (dataset, offset) groups on ``ranges``.

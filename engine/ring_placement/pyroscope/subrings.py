@@ -46,18 +46,17 @@ class Subrings:
 
 
 def subrings(
-    tenant_hash: np.ndarray, dataset_hash: np.ndarray, tenant_limit: np.ndarray, dataset_limit: np.ndarray, total: int
+    a: np.ndarray, dataset_hash: np.ndarray, tenant_limit: np.ndarray, dataset_limit: np.ndarray, total: int
 ) -> Subrings:
-    """Lay out ranges on a ring of ``total`` shards for hashes (uint64) and limits (int64; tenant limit 0 = none).
+    """Lay out the ranges of datasets on a ring of ``total`` shards.
 
-    The dataset's offset is a jump over the *tenant's* size even when its own range is longer than one shard.
+    ``a``: start of each dataset's tenant range, ``jump(tenant hash, total)``; ``dataset_hash`` (uint64); limits int64, tenant
+    limit 0 = none. The dataset's offset is a jump over the *tenant's* size even when its own range is longer than one shard.
     """
     unlimited = (tenant_limit <= 0) | (tenant_limit > total)
     tenant_size = np.where(unlimited, total, tenant_limit).astype(np.int64)
     dataset_size = np.minimum(tenant_size, np.maximum(1, dataset_limit)).astype(np.int64)
-    a = jump(tenant_hash, total)
-    c = a + jump(dataset_hash, tenant_size)
-    return Subrings(total, a, tenant_size, c, dataset_size)
+    return Subrings(total, a, tenant_size, a + jump(dataset_hash, tenant_size), dataset_size)
 
 
 def levels(total: int, tenant_size: np.ndarray, dataset_size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -48,7 +48,7 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
         tuple(tenant_names), tenant_of.astype(np.int32),
         _hashes(tenants["tenant"], tenants["tenant_hash"] if has_hashes else None),
         _hashes(names, datasets["dataset_hash"] if has_hashes else None), tenant_limit, dataset_limit, round_robin,
-        row_dataset, kind, value, _weights(load), limit=max(64, total + total // 4),
+        row_dataset, kind, value, _weights(load),
     )  # fmt: skip
     if by_shard and total:
         shard = datasets["shard"].to_numpy()
