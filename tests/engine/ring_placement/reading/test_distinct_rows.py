@@ -1,4 +1,4 @@
-"""The shortcuts that many keys need give what the plain way gives."""
+"""Distinct rows and their numbers equal the plain way."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ring_placement.pyroscope.hashing import xxh64_column, xxh64_each
 from engine.ring_placement.reading.distinct_rows import _leaders, distinct_rows
-from engine.ring_placement.result.placements_table import largest
 
 NAMES = st.one_of(st.none(), st.sampled_from(["", "a", "b", "service-1", "ünïcödé", "a longer name than a view holds"]))
 
@@ -43,16 +41,10 @@ def test_rows_whose_hashes_are_equal_are_still_told_apart(monkeypatch: pytest.Mo
     assert number.tolist() == [0, 1, 0, 2]
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=20))
-def test_a_column_is_hashed_as_its_texts(texts: list[str]) -> None:
-    assert xxh64_column(pl.Series("t", texts, dtype=pl.String)).tolist() == xxh64_each(texts).tolist()
+def test_distinct_rows() -> None:
+    from engine.ring_placement.reading.distinct_rows import distinct_rows
 
-
-def test_the_largest_of_many_are_the_largest() -> None:
-    rng = np.random.default_rng(3)
-    for weight in (np.round(rng.lognormal(8, 2, 30_000)).astype(np.int64), np.zeros(9_000, dtype=np.int64)):
-        for limit in (0, 1, 7, 1000, len(weight), len(weight) + 1):
-            found = largest(weight, limit)
-            assert len(found) == min(limit, len(weight)) == len(np.unique(found))
-            assert (np.diff(found) > 0).all()
-            assert sorted(weight[found].tolist()) == sorted(weight.tolist())[len(weight) - len(found) :]
+    frame = pl.DataFrame({"a": ["x", "y", "x", None, "x", None], "b": [1, 1, 1, 2, 2, 2]})
+    distinct, rows = distinct_rows(frame)
+    assert distinct.rows() == [("x", 1), ("x", 2), ("y", 1), (None, 2)]
+    assert [distinct.row(i) for i in rows.tolist()] == frame.rows()
