@@ -12,6 +12,7 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.reading.cluster import read_cluster
+from engine.ring_placement.reading.cluster_keys import build_keys
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.view import VIEW
 from engine.view import Context

@@ -14,10 +14,11 @@ from engine.ring_placement.scenarios.failover import (
     takeover_flows,
     transient_outcome,
 )
-from tests.engine.ring_placement.cases import plain_moves, (
+from tests.engine.ring_placement.cases import (
     clusters,
     computed,
     even,
+    plain_moves,
 )
 
 
