@@ -56,11 +56,11 @@ def group_hashes(keys: Keys, groups: Groups) -> np.ndarray:
 
 def rendezvous(hashes: np.ndarray, nodes: Sequence[str]) -> np.ndarray:
     """Choose for each hash the node with the highest weight (int64 index)."""
-    seeds = xxh64_each(nodes)
+    node_hashes = xxh64_each(nodes)
     best = np.zeros(len(hashes), dtype=np.int64)
     top = np.zeros(len(hashes), dtype=np.uint64)
-    for i, seed in enumerate(seeds):
-        weight = mix(hashes ^ seed)
+    for i, node_hash in enumerate(node_hashes):
+        weight = mix(hashes ^ node_hash)
         better = weight >= top
         best[better], top[better] = i, weight[better]
     return best

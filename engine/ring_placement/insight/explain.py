@@ -132,7 +132,7 @@ def explain(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> Expla
     steps = _hash_steps(key, policy)
     if ring.total <= 0:
         empty = not ring.members
-        reason = "empty ring: upstream answers UNAVAILABLE" if empty else "the healthy members have no tokens"
+        reason = "empty ring: Pyroscope answers UNAVAILABLE" if empty else "the healthy members have no tokens"
         steps.append(("ring", "shards", "0", reason))
         return Explanation(key, policy, tuple(steps), (), (("A", 0, "", reason),), 0, "")
     walk = _Walk.of(ring, key, policy)

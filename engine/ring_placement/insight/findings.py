@@ -45,7 +45,7 @@ def findings_of(s: Scenario, p: RingParameters, observed: pl.DataFrame, context:
     ring = s.live.placement.ring
     findings: list[Finding] = []
     if s.live.cluster.ring is not None and not ring.members:
-        findings.append(Finding("critical", "ring", "empty ring: no healthy instance, upstream answers UNAVAILABLE"))
+        findings.append(Finding("critical", "ring", "empty ring: no healthy instance, Pyroscope answers UNAVAILABLE"))
     elif s.live.cluster.ring is not None and not ring.active.any():
         findings.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
     findings += context.memo.value(

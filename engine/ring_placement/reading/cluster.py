@@ -32,7 +32,7 @@ class RingFile:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Everything known from the files that does not depend on a scenario.
+    """What the files say that does not depend on a scenario.
 
     ``limits`` per tenant from overrides, ``rule_rows`` the stored rules; ``load``: rows of ``LOAD_SCHEMA`` from
     ``load_source`` (one of ``SOURCES``, or ""), ``unit`` its byte; ``observed``: rows of ``OBSERVED_SCHEMA``; ``stats``:

@@ -148,7 +148,7 @@ class LoadSources:
         rows = blocks.select(columns).unique(["block", "tenant", "dataset", "shard"], keep="first", maintain_order=True)
         pair = ["tenant", "dataset", "shard", "instance"]
         self._observe("blocks", rows.group_by(pair, maintain_order=True).agg(pl.col("bytes").sum()))
-        # Compacted blocks repeat what segments held: count one level, the youngest that is there.
+        # Compacted blocks repeat the data of segments: count one level, the youngest that is there.
         youngest = rows.filter(pl.col("level") == rows["level"].min())
         key = ["tenant", "dataset", "shard"]
         self.loads["blocks"] = youngest.group_by(key, maintain_order=True).agg(pl.col("bytes").sum())

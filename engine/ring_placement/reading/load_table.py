@@ -183,10 +183,10 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_li
     if frame["fingerprint"].dtype == pl.String:
         digits = pl.col("fingerprint").str.strip_chars().str.to_lowercase().str.strip_prefix("0x")
         frame = frame.with_columns(digits.alias("digits"))
-        given = pl.col("digits").is_not_null() & (pl.col("digits") != "")
-        right = given & pl.col("digits").str.contains(r"^[0-9a-f]{1,16}$")
+        present = pl.col("digits").is_not_null() & (pl.col("digits") != "")
+        right = present & pl.col("digits").str.contains(r"^[0-9a-f]{1,16}$")
         complain(
-            frame.filter(given & ~right),
+            frame.filter(present & ~right),
             "bad-fingerprint",
             "a fingerprint is not up to 16 hex digits: that load is spread over its dataset's shards",
         )

@@ -48,7 +48,7 @@ def _ring_notes(state: LiveState, p: RingParameters) -> list[str]:
         plural = "s" if file.others > 1 else ""
         notes.append(f"{file.others} other ring file{plural} not used; -o ring= chooses one")
     if not ring.members:
-        notes.append("empty ring: no healthy instance, upstream answers UNAVAILABLE")
+        notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
         notes += _stale_note(state, p)
     elif ring.total == 0:
         notes.append("the healthy instances have no tokens: every request is rejected")

@@ -9,7 +9,7 @@ from engine.ring_placement.pyroscope.placement import Placement
 _BLOCK_CELLS = 8_000_000
 """Cells of a dense matrix that are multiplied at a time: bounds memory."""
 _DENSE_CELLS = 1 << 25
-"""Cells (tenant, member) up to which distinct ones are found in one dense array instead of by sorting."""
+"""Cells (tenant, member) up to which distinct ones are collected in one dense array instead of by sorting."""
 
 
 class TouchCounts:
@@ -29,7 +29,7 @@ class TouchCounts:
         self._tenants_by_both = _together(tenants, tenant_receivers, len(placement.keys.tenants), members)
         self._on_pair = np.zeros((members, members), dtype=np.int64)
         on_two = received & (parts[datasets] == 2)
-        # A dataset on exactly two instances appears as two neighbours in the sorted pairs; one may be "nobody".
+        # A dataset on exactly two instances appears as two neighbours in the sorted pairs; one may be -1.
         candidates, candidate_receivers = datasets[on_two], receivers[on_two]
         if len(candidates):
             first = np.flatnonzero(candidates[1:] == candidates[:-1])
