@@ -38,6 +38,25 @@ def instant_ms(text: str) -> int | None:
     return _epoch_ms([int(part or 0) for part in parts], fraction, offset)
 
 
+_RFC_3339 = re.compile(
+    r"^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9})\d*)?\s*(Z|UTC|[+-]\d{2}:?\d{2}(?: \w+)?)?$"
+)
+
+
+def epoch_ns(text: str) -> int:
+    """Parse RFC 3339, or the default text form of Go's ``time.Time``, to epoch nanoseconds (years 1 to 9999).
+
+    Raises ValueError.
+    """
+    match = _RFC_3339.match(text.strip().split(" m=")[0])
+    if match is None:
+        raise ValueError(f"{text[:60]!r} is no time")
+    date, clock, fraction, zone = match.groups()
+    offset = "+00:00" if zone in (None, "Z", "UTC") else zone.split()[0]
+    since = datetime.fromisoformat(f"{date}T{clock}{offset}") - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86400 + since.seconds) * 10**9 + int((fraction or "0").ljust(9, "0"))
+
+
 def old_mysql_ms(text: str) -> int | None:
     """Parse a slow log's old ``YYMMDD HH:MM:SS`` (server's local time, read as if UTC) into epoch milliseconds, or None."""
     stamp = _OLD_MYSQL.match(text.strip())

@@ -19,7 +19,7 @@ from engine.ring_placement.pyroscope.distribution import (
 from engine.ring_placement.pyroscope.ewma import Rate
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule, parse_limits
 from engine.ring_placement.pyroscope.ruler import Ruler, Rules
-from engine.ring_placement.reading.messages import placement_rules, placement_stats, write_rules, write_stats
+from engine.ring_placement.reading.placement_files import placement_rules, placement_stats, write_rules, write_stats
 from tests.engine.ring_placement.cases import load, raw
 
 SECOND = 10**9

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.ring_placement.pyroscope.hashing import fingerprint, hex16
-from engine.ring_placement.pyroscope.keys import SPREAD, place
+from engine.ring_placement.pyroscope.hashing import hex16, series_fingerprint
+from engine.ring_placement.pyroscope.keys import SPREAD
+from engine.ring_placement.pyroscope.placement import place
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.subrings import candidate_positions, first_distinct
-from engine.ring_placement.scenarios.failover import left, mask, reroute, transient
+from engine.ring_placement.scenarios.failover import member_mask, remove_members, reroute, transient_outcome
 from tests.engine.ring_placement.cases import (
     dataset_rows,
     digest,
@@ -50,7 +51,7 @@ def test_keys_and_candidates(file: str) -> None:
         assert placed.groups.offsets.tolist() == [k["offset"] for k in case["keys"]]
         for i, key in enumerate(case["keys"]):
             if "labels" in key:
-                assert hex16(fingerprint(key["labels"])) == key["fingerprint"]
+                assert hex16(series_fingerprint(key["labels"])) == key["fingerprint"]
             r = placed.ranges
             a, ts, c, ds = (int(x[i]) for x in (r.a, r.tenant_size, r.c, r.dataset_size))
             assert (ts, ds) == (key["tenant_size"], key["dataset_size"])
@@ -59,7 +60,7 @@ def test_keys_and_candidates(file: str) -> None:
             assert ring.ids[ring.owner[positions[i]]] == key["owner"]
             walk = [int(ring.owner[p]) for p in candidate_positions(ring.total, a, a + ts, c, c + ds, key["offset"])]
             assert (len(walk), digest(walk)) == (key["candidates_len"], key["candidates_xxh64"])
-            chain = [n for n in placed.chain[i].tolist() if n >= 0]
+            chain = [n for n in placed.candidates[i].tolist() if n >= 0]
             assert chain == key.get("active", [])[:12]
 
 
@@ -69,15 +70,15 @@ def test_failures(file: str) -> None:
         ring = Ring.of(members(case))
         placed = place(ring, keys_of(case), 6)
         for failure in case["failures"]:
-            hit, target, tries = reroute(placed, mask(ring, failure["down"]))
-            node, made = placed.first.copy(), (placed.first >= 0).astype(int)
+            hit, target, tries = reroute(placed, member_mask(ring, failure["down"]))
+            node, made = placed.receivers.copy(), (placed.receivers >= 0).astype(int)
             node[hit], made[hit] = target, tries
             assert node.tolist() == failure["transient_node"]
             assert made.tolist() == failure["transient_attempts"]
             if failure.get("left_error"):
                 assert not ring.without(failure["down"]).members
                 continue
-            _, after = left(placed, failure["down"])
+            _, after = remove_members(placed, failure["down"])
             assert list(after.ring.ids) == failure["left_sorted_ids"]
             if "left_shard_to_sorted_index" in failure:
                 assert after.ring.owner.tolist() == failure["left_shard_to_sorted_index"]
@@ -95,9 +96,9 @@ def test_failure_loads() -> None:
         assert placed.rejected == case["before_rejected"]
         for one in case["scenarios"]:
             found = (
-                transient(placed, mask(ring, one["down"]))
+                transient_outcome(placed, member_mask(ring, one["down"]))
                 if one["mode"] == "transient"
-                else left(placed, one["down"])[0]
+                else remove_members(placed, one["down"])[0]
             )
             loads = dict(zip(found.nodes, found.after.tolist(), strict=True))
             assert {n: loads.pop(n) for n in one["loads"]} == one["loads"]
@@ -156,8 +157,8 @@ def test_vectorised_walk_equals_the_plain_one() -> None:
         keys = one_dataset_per_row(rows)
         ranges = keys.ranges(ring.total)
         groups = keys.fold(ranges)
-        chain = first_distinct(ranges, groups.rows, groups.offsets, ring.owner, ring.active, 6)
-        for i, (row, offset) in enumerate(zip(groups.rows, groups.offsets, strict=True)):
+        chain = first_distinct(ranges, groups.datasets, groups.offsets, ring.owner, ring.active, 6)
+        for i, (row, offset) in enumerate(zip(groups.datasets, groups.offsets, strict=True)):
             a, ts, c, ds = (int(x[row]) for x in (ranges.a, ranges.tenant_size, ranges.c, ranges.dataset_size))
             walk = [int(ring.owner[p]) for p in candidate_positions(ring.total, a, a + ts, c, c + ds, int(offset))]
             expected = [n for n in dict.fromkeys(walk) if ring.active[n]][:6]
