@@ -24,12 +24,9 @@ from engine.broker_load.tables.columns import (
 from engine.tables import Column, Table
 
 SPLIT = integer(
-    "split",
-    "Partitions of the topic that share its leader's rates evenly: each may be anything from 0 to that many times as much.",
-    title="split",
-    width=5,
-    priority=1,
-)
+    "split", "Partitions of the topic that share its leader's rates evenly: each may be from 0 to that many times as much.",
+    title="split", width=5, priority=1,
+)  # fmt: skip
 
 BROKERS = Table(
     "brokers",
@@ -38,13 +35,10 @@ BROKERS = Table(
         *WHO,
         *LOAD,
         text("flags", "What to look at: thresholds broken, estimated capacity, no metrics.", width=7, priority=0, grow=30),
+        number("measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="meas.", width=6,
+            priority=4),
         number(
-            "measured_cpu_pct", "CPU as measured, mean over the windows.", "%", "percent", title="meas.", width=6,
-            priority=4,
-        ),
-        number(
-            "residual_cpu_pct", "Modelled minus measured CPU.", "%", "percent", title="resid.", width=6, priority=1
-        ),
+            "residual_cpu_pct", "Modelled minus measured CPU.", "%", "percent", title="resid.", width=6, priority=1),
         text("residual_reason", "Why the model differs from the measurement.", hidden=True),
         number("nw_in_cap_kbs", "Network-in capacity.", KBS, hidden=True),
         number("nw_out_cap_kbs", "Network-out capacity.", KBS, hidden=True),
@@ -163,35 +157,19 @@ TOPICS = Table(
         TOPIC,
         integer("partitions", "Partitions.", title="parts", width=6, priority=1),
         integer("replicas", "Replicas.", title="repl", width=6, priority=3),
-        number(
-            "cpu_pct_cores",
-            "CPU of all its replicas, 100 is one core.",
-            "% of a core",
-            title="cpu",
-            width=18,
-            priority=0,
-        ),
+        number("cpu_pct_cores", "CPU of all its replicas, 100 is one core.", "% of a core", title="cpu", width=18,
+            priority=0),
         number("disk_mb", "Disk of all its replicas.", "MB", title="disk MB", width=18, priority=1),
         number("nw_in_kbs", "Network in of all its replicas.", KBS, title="in", priority=1),
         number("nw_out_kbs", "Network out of its leaders.", KBS, title="out", priority=1),
-        number(
-            "gini_cpu",
-            "Gini coefficient of leader CPU over partitions: 0 is even.",
-            kind="ratio",
-            title="skew",
-            priority=2,
-        ),
-        number(
-            "top_share_cpu",
-            "Share of the costliest partition in leaders' CPU.",
-            kind="ratio",
-            title="top part",
-            priority=3,
-        ),
+        number("gini_cpu", "Gini coefficient of leader CPU over partitions: 0 is even.", kind="ratio", title="skew",
+            priority=2),
+        number("top_share_cpu", "Share of the costliest partition in leaders' CPU.", kind="ratio", title="top part",
+            priority=3),
     ),
     key=("topic",),
     order=("topic",),
-)
+)  # fmt: skip
 
 DIRECTORIES = Table(
     "directories",
@@ -201,12 +179,9 @@ DIRECTORIES = Table(
         text("log_dir", "Directory.", width=16, priority=0),
         integer("replicas", "Replicas in it; null where no report lists it."),
         number("disk_mb", "Size of its replicas; null where unknown or offline.", "MB", title="disk MB", priority=0),
-        number(
-            "capacity_mb",
-            "Capacity from capacity.json, or the broker's if it has one directory; null if unknown.",
-            "MB",
-            title="capacity MB",
-        ),
+        number("capacity_mb",
+            "Capacity from capacity.json, or the broker's if it has one directory; null if unknown.", "MB",
+            title="capacity MB"),
         number("disk_pct", "Share of the capacity.", "%", "percent", title="disk %", width=12, priority=0, grow=24),
         text("error", "Name of the error if it is offline, else null."),
         integer("leaders", "Leader replicas in it, where an answer has them.", hidden=True),
@@ -214,4 +189,4 @@ DIRECTORIES = Table(
     ),
     key=("broker", "log_dir", "source"),
     order=("broker", "log_dir", "source"),
-)
+)  # fmt: skip

@@ -28,20 +28,14 @@ BALANCE = Table(
         number("avg_utilization", "Load over capacity.", title="average"),
         number("lower_threshold", "Lower balance limit.", title="lower"),
         number("upper_threshold", "Upper balance limit.", title="upper"),
-        integer(
-            "balanced_brokers",
-            "Brokers within the limits; for potential out: below the capacity limit.",
-            title="balanced",
-        ),
-        text(
-            "brokers_over_capacity_threshold",
-            "Brokers above the capacity threshold, separated by |.",
-            title="over capacity",
-        ),
+        integer("balanced_brokers", "Brokers within the limits; for potential out: below the capacity limit.",
+            title="balanced"),
+        text("brokers_over_capacity_threshold", "Brokers above the capacity threshold, separated by |.",
+            title="over capacity"),
         flag("low_utilization", "The cluster is under the low-utilisation threshold.", title="low use"),
     ),
     key=("resource",),
-)
+)  # fmt: skip
 
 STATS = Table(
     "cluster_stats",

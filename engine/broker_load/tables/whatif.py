@@ -39,18 +39,11 @@ ADD_BROKERS = Table(
     (
         text("resource", "Resource.", width=8, priority=0, grow=8),
         number("average_before_pct", "Utilisation of the cluster now.", "%", "percent", title="average"),
-        number(
-            "average_after_pct",
-            "Utilisation with the new brokers: no broker can be below it everywhere.",
-            "%",
-            "percent",
-            title="then",
-        ),
+        number("average_after_pct", "Utilisation with the new brokers: no broker can be below it everywhere.", "%",
+            "percent", title="then"),
         number("highest_before_pct", "Utilisation of the fullest broker now.", "%", "percent", title="fullest"),
-        number(
-            "least_highest_after_pct", "Lowest possible utilisation of the fullest broker.", "%", "percent",
-            title="at best then",
-        ),
+        number("least_highest_after_pct", "Lowest possible utilisation of the fullest broker.", "%", "percent",
+            title="at best then"),
         text("bound", "What sets that bound.", width=40),
     ),
     key=("resource",),
@@ -112,10 +105,8 @@ FAILOVER_BROKERS = Table(
     "Broker loads after the failure, and before it in the columns ending in _before.",
     (
         *(replace(column, **_ON_SCREEN.get(column.name, {})) for column in (*WHO, *LOAD)),
-        number(
-            "nw_out_physical_kbs", "Network out without the fetches of failed followers.", KBS, title="phys. out",
-            width=13, priority=2,
-        ),
+        number("nw_out_physical_kbs", "Network out without the fetches of failed followers.", KBS, title="phys. out",
+            width=13, priority=2),
         *(_before(c) for c in LOAD if c.name in _AFTER),
         number("nw_out_physical_kbs_before", "Network out before.", KBS, hidden=True),
         text("breaches", "Capacity thresholds broken after the failure.", width=10, priority=0, grow=40),
