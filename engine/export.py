@@ -21,9 +21,9 @@ _BATCH = 10_000
 
 
 def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
-    """The rows of ``frame`` as JSON-ready objects: column name to value, in the order of the frame's columns.
+    """Yield the rows of ``frame`` as JSON-ready objects: column name to value, in the order of the frame's columns.
 
-    NaN and infinities become null, ``json`` columns become what they hold, nested lists and structs are kept.
+    NaN and infinities become null, texts of ``json`` columns are decoded, nested lists and structs stay.
     """
     documents = {c.name for c in table.columns if c.kind == "json"}
     names = frame.columns
@@ -33,7 +33,7 @@ def rows(frame: pl.DataFrame, table: Table) -> Iterator[dict[str, Any]]:
 
 
 def _columns(frame: pl.DataFrame, documents: set[str]) -> Iterator[list[list[Any]]]:
-    """The columns of ``frame`` as lists of JSON-ready values, some rows at a time."""
+    """Yield the columns of ``frame`` as lists of JSON-ready values, ``_BATCH`` rows at a time."""
     for start in range(0, frame.height, _BATCH):
         batch = frame.slice(start, _BATCH)
         columns: list[list[Any]] = []
@@ -48,7 +48,7 @@ def _columns(frame: pl.DataFrame, documents: set[str]) -> Iterator[list[list[Any
 
 
 def finite(value: Any) -> Any:
-    """``value`` with NaN and infinities, at any depth, as None: JSON has neither."""
+    """Replace NaN and infinities in ``value``, at any depth, by None: JSON has neither."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
@@ -59,9 +59,9 @@ def finite(value: Any) -> Any:
 
 
 def to_csv(frame: pl.DataFrame, table: Table) -> str:
-    """CSV with a header line. Nested values and documents are JSON in one field; null is empty.
+    """Format CSV with a header line. Nested values and documents are JSON in one field; null is empty.
 
-    Texts stand as they are (cleaned at ingest): a script must get back the name it knows.
+    Texts are written unchanged (they were cleaned at ingest): a script must get back the name it knows.
     """
     documents = {c.name for c in table.columns if c.kind == "json"}
     if frame.width > 1 and documents.isdisjoint(frame.columns) and all(map(_as_is, frame.dtypes)):
@@ -81,7 +81,7 @@ def to_csv(frame: pl.DataFrame, table: Table) -> str:
 
 
 def _as_is(dtype: pl.DataType) -> bool:
-    """Whether Polars writes such a column as Python's ``csv`` does: not so numbers in double and flags."""
+    """Whether Polars writes such a column as Python's ``csv`` does (floats and booleans it does not)."""
     return dtype == pl.String or dtype.is_integer()
 
 
@@ -96,7 +96,7 @@ def _field(value: Any) -> Any:
 
 
 def to_markdown(frame: pl.DataFrame, table: Table) -> str:
-    """A Markdown table; numbers are right-aligned, ``|`` is escaped, times are ISO 8601 in UTC."""
+    """Format a Markdown table; numbers are right-aligned, ``|`` is escaped, times are ISO 8601 in UTC."""
     numeric = [frame.schema[name].is_numeric() for name in frame.columns]
     lines = [
         "| " + " | ".join(frame.columns) + " |",
@@ -109,7 +109,7 @@ def to_markdown(frame: pl.DataFrame, table: Table) -> str:
 
 
 def to_text(frame: pl.DataFrame, table: Table) -> str:
-    """Aligned columns for a human without a dashboard: units in the header, every row, nothing cut, times in ISO 8601."""
+    """Format aligned columns for readers: units in the header, every row in full, times in ISO 8601."""
     units_by_name = {c.name: "" if c.kind == "time_ms" else c.unit for c in table.columns}
     header = [f"{name} ({unit})" if (unit := units_by_name.get(name)) else name for name in frame.columns]
     body = list(_words(frame, table))
@@ -123,7 +123,7 @@ def to_text(frame: pl.DataFrame, table: Table) -> str:
 
 
 def _words(frame: pl.DataFrame, table: Table) -> Iterator[list[str]]:
-    """The rows of ``frame`` as a human reads them."""
+    """Yield the rows of ``frame`` as texts for readers."""
     times = {c.name for c in table.columns if c.kind == "time_ms"}
     for row in rows(frame, table):
         yield [_moment(value) if name in times else _plain(value) for name, value in row.items()]
@@ -153,7 +153,7 @@ def _plain(value: Any) -> str:
 
 
 def to_json(frame: pl.DataFrame, table: Table) -> str:
-    """A JSON list of row objects."""
+    """Format a JSON list of row objects."""
     return json.dumps(list(rows(frame, table)), ensure_ascii=False, indent=1) + "\n"
 
 
@@ -162,10 +162,10 @@ FORMATS = {"csv": to_csv, "markdown": to_markdown, "json": to_json, "text": to_t
 
 
 def worst(findings: Sequence[Finding]) -> Level:
-    """The worst level among ``findings``, ``""`` without any."""
+    """Return the worst level among ``findings``, ``""`` without any."""
     return max((f.level for f in findings), key=LEVELS.index, default="")
 
 
 def at_least(findings: Sequence[Finding], level: Level) -> tuple[Finding, ...]:
-    """Those of ``findings`` that are as bad as ``level`` or worse, in their order."""
+    """Select the findings that are as bad as ``level`` or worse, in their order."""
     return tuple(f for f in findings if LEVELS.index(f.level) >= LEVELS.index(level))

@@ -10,37 +10,45 @@ from typing import Any
 
 import msgspec
 
-from engine.named import contents
+from engine.bounded_read import read_bounded
 
 
 class Attachment(msgspec.Struct, frozen=True):
-    """A file given as a parameter (``-o heuristic-conf=FILE``): read by the front end, so that compute stays pure."""
+    """A file named as a parameter (``-o heuristic-conf=FILE``), read by the front end so that compute stays pure."""
 
     name: str
     data: bytes
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of every view's parameters. Each field has a default and is declared as
-    ``Annotated[type, option("sentence", unit="ms")]``. Its option and settings key is the name with hyphens (a trailing
-    underscore, which keeps a name off Python's keywords, is dropped)."""
+    """Base of every view's parameters: each field has a default and is declared with ``option``.
+
+    Its option and settings key is the field's name with hyphens; a trailing underscore, which separates a name from
+    Python's keywords, is dropped.
+    """
 
 
 def option(
     sentence: str,
-    *,
     unit: str = "",
-    choices: tuple[str, ...] = (),
+    choices: Iterable[str] = (),
     low: float | None = None,
     high: float | None = None,
 ) -> msgspec.Meta:
-    """Meta of one parameter: what it does in a sentence, its unit, the words it may take, its bounds (inclusive)."""
-    return msgspec.Meta(description=sentence, extra={"unit": unit, "choices": choices, "low": low, "high": high})
+    """Describe one parameter: what it does, its unit, the words it may take, its bounds (inclusive).
+
+    It stands in the annotation, the default behind it, and a ``Literal`` type gives the choices by itself::
+
+        class SpikeParameters(Parameters, frozen=True, kw_only=True):
+            window: Annotated[float, option("Length of the window", unit="s", low=1)] = 60.0
+            mode: Annotated[Literal["mean", "max"], option("How samples of a window are combined")] = "mean"
+    """
+    return msgspec.Meta(description=sentence, extra={"unit": unit, "choices": tuple(choices), "low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One parameter as documentation, settings check and the parameter panel see it."""
+    """One parameter as documentation, settings check and the parameter panel use it."""
 
     key: str
     field: str
@@ -54,21 +62,28 @@ class Option:
 
 
 class BadOption(ValueError):
-    """An ``-o key=value`` or settings entry that cannot be taken; the message says why and what would do."""
+    """Raised for an ``-o key=value`` or settings entry that is not valid; the message says why and what would be."""
 
 
 def options(kind: type[Parameters]) -> tuple[Option, ...]:
-    """The parameters of ``kind`` in declared order."""
+    """List the parameters of ``kind`` in declared order. Raises TypeError for a field that is not declared with ``option``."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    found = []
+    declared = []
     for spec in msgspec.structs.fields(kind):
         hint = hints[spec.name]
         meta = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)), None)
         if meta is None:
-            raise TypeError(f"{kind.__name__}.{spec.name} lacks its option(...)")
+            raise TypeError(
+                f"{kind.__name__}.{spec.name} is not described: declare it as "
+                f'{spec.name}: Annotated[TYPE, option("What it does", unit="s")] = DEFAULT'
+            )
+        if spec.default is msgspec.NODEFAULT and spec.default_factory is msgspec.NODEFAULT:
+            raise TypeError(
+                f"{kind.__name__}.{spec.name} has no default: a view must compute with none of its options set"
+            )
         default = spec.default if spec.default is not msgspec.NODEFAULT else spec.default_factory()
         extra = meta.extra or {}
-        found.append(
+        declared.append(
             Option(
                 key=spec.name.rstrip("_").replace("_", "-"),
                 field=spec.name,
@@ -76,12 +91,17 @@ def options(kind: type[Parameters]) -> tuple[Option, ...]:
                 default=default,
                 sentence=meta.description or "",
                 unit=extra.get("unit", ""),
-                choices=tuple(extra.get("choices", ())),
+                choices=tuple(extra.get("choices", ())) or _literals(typing.get_args(hint)[0]),
                 low=extra.get("low"),
                 high=extra.get("high"),
             )
         )
-    return tuple(found)
+    return tuple(declared)
+
+
+def _literals(kind: Any) -> tuple[str, ...]:
+    """Return the words of a ``Literal`` type, none for any other."""
+    return typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
 
 
 def _takes(kind: Any, wanted: type) -> bool:
@@ -93,62 +113,79 @@ def _takes(kind: Any, wanted: type) -> bool:
 
 
 def parse(kind: type[Parameters], pairs: Iterable[tuple[str, Any]], base: Parameters | None = None) -> Any:
-    """``pairs`` of option key and value (text from ``-o``, or values from settings) over ``base`` or the defaults.
+    """Set options: ``pairs`` of option key and value (text from ``-o``, or values from settings) over ``base`` or the defaults.
 
-    Texts are converted to the field's type: tuples split at commas, booleans from true/false/yes/no/on/off/1/0, an
-    Attachment is read from the named file, an empty text means None where None is allowed. Raises BadOption.
+    Returns parameters of type ``kind``. Texts are converted to the field's type: tuples split at commas, booleans from
+    true/false/yes/no/on/off/1/0, an Attachment is read from the named file, an empty text means None where None is
+    allowed. Raises BadOption.
     """
-    known = {o.key: o for o in options(kind)}
+    by_key = {o.key: o for o in options(kind)}
     values = {} if base is None else msgspec.structs.asdict(base)
     for key, value in pairs:
-        found = known.get(key.replace("_", "-"))
-        if found is None:
+        declared = by_key.get(key.replace("_", "-"))
+        if declared is None:
             import difflib
 
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+            near = difflib.get_close_matches(key, by_key, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(by_key)}"
             raise BadOption(f"no option {key!r}{hint}")
-        values[found.field] = _convert(found, value)
+        values[declared.field] = _convert(declared, value)
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise BadOption(str(error)) from error
 
 
-def _convert(found: Option, value: Any) -> Any:
+def _convert(declared: Option, value: Any) -> Any:
+    """Convert ``value`` to the parameter's type and check its choices and bounds. Raises BadOption."""
     if isinstance(value, str):
-        if value == "" and _takes(found.type, types.NoneType):
+        if value == "" and _takes(declared.type, types.NoneType):
             return None
-        if _takes(found.type, Attachment):
-            try:
-                return Attachment(value, contents(value))
-            except OSError as error:
-                raise BadOption(f"{found.key}: {value}: {error.strerror or error}") from error
-        if _takes(found.type, tuple):
-            value = tuple(part.strip() for part in value.split(",") if part.strip())
-        elif _takes(found.type, bool):
-            lowered = value.lower()
-            if lowered not in {"true", "false", "yes", "no", "on", "off", "1", "0"}:
-                raise BadOption(f"{found.key}: {value!r} is not true or false")
-            value = lowered in {"true", "yes", "on", "1"}
-    if found.choices:
+        if _takes(declared.type, Attachment):
+            return _attachment(declared, value)
+        value = _from_text(declared, value)
+    if declared.choices:
         for part in value if isinstance(value, tuple) else (value,):
-            if part not in found.choices:
-                raise BadOption(f"{found.key}: {part!r} is not one of {', '.join(found.choices)}")
+            if part not in declared.choices:
+                raise BadOption(f"{declared.key}: {part!r} is not one of {', '.join(declared.choices)}")
     try:
-        taken = msgspec.convert(value, found.type, strict=False)
+        converted = msgspec.convert(value, declared.type, strict=False)
     except msgspec.ValidationError as error:
-        raise BadOption(f"{found.key}: {error}") from error
-    for part in taken if isinstance(taken, tuple) else (taken,):
-        if isinstance(part, (int, float)) and (
-            (found.low is not None and not part >= found.low) or (found.high is not None and not part <= found.high)
-        ):
-            low = "-∞" if found.low is None else bound(found.low)
-            high = "∞" if found.high is None else bound(found.high)
-            raise BadOption(f"{found.key}: {part} is not within {low} to {high}")
-    return taken
+        raise BadOption(f"{declared.key}: {error}") from error
+    for part in converted if isinstance(converted, tuple) else (converted,):
+        _check_bounds(declared, part)
+    return converted
+
+
+def _attachment(declared: Option, name: str) -> Attachment:
+    try:
+        return Attachment(name, read_bounded(name))
+    except OSError as error:
+        raise BadOption(f"{declared.key}: {name}: {error.strerror or error}") from error
+
+
+def _from_text(declared: Option, text: str) -> Any:
+    """Split a text at commas, or read a truth value from it, where the parameter's type asks for that."""
+    if _takes(declared.type, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if _takes(declared.type, bool):
+        lowered = text.lower()
+        if lowered not in {"true", "false", "yes", "no", "on", "off", "1", "0"}:
+            raise BadOption(f"{declared.key}: {text!r} is not true or false")
+        return lowered in {"true", "yes", "on", "1"}
+    return text
+
+
+def _check_bounds(declared: Option, value: Any) -> None:
+    low, high = declared.low, declared.high
+    if not isinstance(value, (int, float)):
+        return
+    # Written so that NaN is outside.
+    if (low is not None and not value >= low) or (high is not None and not value <= high):
+        lowest, highest = "-∞" if low is None else bound(low), "∞" if high is None else bound(high)
+        raise BadOption(f"{declared.key}: {value} is not within {lowest} to {highest}")
 
 
 def bound(number: float) -> str:
-    """A bound of an option as one would type it: whole numbers with all their digits."""
+    """Format a bound as it would be typed: whole numbers with all their digits."""
     return str(int(number)) if float(number).is_integer() else f"{number:g}"

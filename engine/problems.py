@@ -1,4 +1,4 @@
-"""A *problem*: bad input, said once, with its place. Readers collect problems; they never raise for bad data."""
+"""A *problem*: bad input, reported once, with its place. Readers collect problems; they never raise for bad data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Problem:
 
     ``line`` is 1-based; it is ``None`` where the file has no lines (then ``byte`` says where, if known).
     ``kind`` is a short stable id in kebab-case (``bad-record``, ``cut-file``, ``unreadable``), ``reason`` one plain
-    sentence that is already cleaned for a terminal, ``count`` how often it was met (the place is the first one).
+    sentence that is already cleaned for a terminal, ``count`` the number of occurrences (the place is the first one).
     """
 
     path: str
@@ -32,16 +32,16 @@ class Problem:
         return cls(clean(path, 4096), line, kind, clean(reason, 400), count, byte)
 
     def as_row(self) -> dict[str, object]:
-        """The row of ``report``'s ``problems`` list: path, line, kind, reason, count."""
+        """Return the row of ``report``'s ``problems`` list: path, line, kind, reason, count."""
         reason = self.reason if self.byte is None else f"{self.reason} (at byte {self.byte})"
         return {"path": self.path, "line": self.line, "kind": self.kind, "reason": reason, "count": self.count}
 
 
 def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Join problems of equal path, kind and reason: first place kept, counts added. Sorted by path and place."""
+    """Merge problems of equal path, kind and reason at their first place, and sort them by path and place."""
     first: dict[tuple[str, str, str], Problem] = {}
     for problem in problems:
         key = (problem.path, problem.kind, problem.reason)
-        seen = first.get(key)
-        first[key] = problem if seen is None else replace(seen, count=seen.count + problem.count)
+        earlier = first.get(key)
+        first[key] = problem if earlier is None else replace(earlier, count=earlier.count + problem.count)
     return tuple(sorted(first.values(), key=lambda p: (p.path, p.line or 0, p.byte or 0, p.kind, p.reason)))

@@ -17,11 +17,10 @@ from engine.view import View
 
 
 def instant(text: str) -> int:
-    """An instant given on the command line, in epoch milliseconds.
+    """Parse an instant of the command line to epoch milliseconds.
 
-    ISO 8601 (without a zone: UTC; a year of four digits, a month or a date of eight digits will do), or epoch seconds
-    or milliseconds (from 10^11 on they are milliseconds). Raises ValueError, also for an instant that has no ISO form
-    (before the year 1, after 9999).
+    Takes ISO 8601 (without a zone: UTC; also a year, a month, or a date of eight digits), or epoch seconds or
+    milliseconds (from 10^11 on they are milliseconds). Raises ValueError, also outside the years 1 to 9999.
     """
     text = text.strip()
     try:
@@ -47,16 +46,16 @@ def instant(text: str) -> int:
 
 
 def settings(parameters: Parameters) -> dict[str, Any]:
-    """Parameters as the report's ``settings`` object: option key to plain value; an attached file is its name."""
-    shown: dict[str, Any] = {}
-    for found in options(type(parameters)):
-        value = getattr(parameters, found.field)
-        shown[found.key] = value.name if isinstance(value, Attachment) else msgspec.to_builtins(value)
-    return shown
+    """Return the report's ``settings`` object: option key to plain value; an attached file is its name."""
+    values: dict[str, Any] = {}
+    for declared in options(type(parameters)):
+        value = getattr(parameters, declared.field)
+        values[declared.key] = value.name if isinstance(value, Attachment) else msgspec.to_builtins(value)
+    return values
 
 
 def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> dict[str, Any]:
-    """The whole report as one JSON-ready object. ``at_ms``: the instant it speaks of. ``only``: leave out other tables.
+    """Build the whole report as one JSON-ready object. ``at_ms``: the instant it describes; ``only``: the one table to include.
 
     Raises KeyError if ``only`` is not a table of the result.
     """
@@ -75,12 +74,12 @@ def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, onl
 
 
 def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> bytes:
-    """The report as UTF-8 JSON, one line per top-level table row being left to the reader's tools."""
+    """Format the report as indented UTF-8 JSON."""
     return msgspec.json.format(msgspec.json.encode(envelope(view, result, parameters, at_ms, only)), indent=1) + b"\n"
 
 
 def to_text(view: View, result: Result, only: str | None = None) -> str:
-    """The report for a human (and for a screen reader): headline, notes, tables, problems."""
+    """Format the report as text (suitable for screen readers): headline, notes, tables, problems."""
     declared = {table.name: table for table in view.tables}
     parts = [f"{view.title}\n{'=' * len(view.title)}\n"]
     for line in result.headline:
@@ -100,7 +99,7 @@ def to_text(view: View, result: Result, only: str | None = None) -> str:
 
 
 def problems_text(problems: tuple[Problem, ...]) -> str:
-    """One line per problem: place, kind, reason, how often."""
+    """Format one line per problem: place, kind, reason, number of occurrences."""
     lines = [f"{len(problems)} problem{'s' if len(problems) != 1 else ''}:"]
     for problem in problems:
         row = problem.as_row()

@@ -12,14 +12,13 @@ from engine.problems import Problem
 
 Level = Literal["", "ok", "low", "moderate", "severe", "critical"]
 LEVELS: tuple[Level, ...] = ("", "ok", "low", "moderate", "severe", "critical")
-"""From harmless to worst; ``""`` carries no judgement."""
+"""Levels from harmless to worst; ``""`` is no judgement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """One number of the tab's header line: ``label``, ``value`` with its unit as ready text, and in ``basis`` its
-    window, sample count and uncertainty in words. ``short``: label and value for narrow screens, of a number that has
-    to be on the screen however narrow it is."""
+    """One number of the tab's header line: ``label``, ``value`` as text with its unit, and in ``basis`` its window, sample
+    count and uncertainty in words. ``short``: label and value for narrow screens, of a number that is shown on any."""
 
     label: str
     value: str
@@ -30,7 +29,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of ``check``: how bad, about what, and a plain sentence with the numbers."""
+    """One line of ``check``: level, subject, and a plain sentence with the numbers."""
 
     level: Level
     subject: str
@@ -39,12 +38,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Result:
-    """What a view makes of its inputs and parameters. Equal inputs and parameters give an equal result.
+    """What a view computes from its inputs and parameters. Equal inputs and parameters give an equal result.
 
     ``summary`` holds JSON scalars under snake_case names; ``tables`` one frame per declared result table that applies
     (a table that does not apply to these parameters is absent, an empty one is present); ``notes`` the modes and
-    assumptions in force, as sentences for the tab; ``detail`` whatever frozen value the view's own screen draws
-    beyond the tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
+    assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
+    tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
     ``provisional``: part of it stands for something that takes longer, as its notes say; only where ``Context.quick``
     was asked for.
@@ -64,7 +63,7 @@ class Result:
     provisional: bool = False
 
     def focused(self, table: str) -> pl.DataFrame:
-        """Table ``table`` without the rows that are not in focus. Raises KeyError."""
+        """Return table ``table`` without the rows that are not in focus. Raises KeyError."""
         frame = self.tables[table]
         if table not in self.focus:
             return frame

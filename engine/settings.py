@@ -1,8 +1,8 @@
-"""The user's settings file and the state file: where they lie, what they may say, what is wrong with them.
+"""The user's settings file and the state file: where they are, what they may contain, what is wrong with them.
 
 The settings file is the user's: it is read, never written. What the dashboard itself wants to remember (open tab, sort,
-columns) goes to a state file beside the log. Neither can stop the program: a value that cannot be taken becomes a
-problem and the default stands.
+columns) goes to a state file beside the log. Neither can stop the program: an invalid value
+becomes a problem and the default stands.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from engine.bounded_read import read_bounded
 from engine.live.options import LiveSettings
-from engine.named import contents
 from engine.parameters import BadOption, Parameters, option, options, parse
 from engine.problems import Problem
 
 CONFIG_VARIABLE = "LOADLENS_CONFIG"
 """Environment variable that names another settings file."""
-MOST = 4 << 20
-"""Bytes above which something else than settings or a state was named."""
+MAX_BYTES = 4 << 20
+"""Largest settings or state file that is read, in bytes."""
 
 
 class UiSettings(Parameters, frozen=True, kw_only=True):
@@ -53,8 +53,11 @@ class UiSettings(Parameters, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything the settings file said, over the defaults. ``views`` holds the raw sections of the views: they are
-    checked by ``view_parameters`` once a view is loaded, so that reading settings imports no view."""
+    """The settings file's values over the defaults.
+
+    ``views`` holds the raw sections of the views: they are checked by ``view_parameters`` once a view is loaded, so that
+    reading settings imports no view.
+    """
 
     path: Path
     ui: UiSettings = field(default_factory=UiSettings)
@@ -67,10 +70,11 @@ class Settings:
 
 
 SECTIONS: Mapping[str, type[Parameters]] = {"ui": UiSettings, "live": LiveSettings}
+"""Sections of the settings file besides those of the views, and ``keys``."""
 
 
 def folders() -> dict[str, Path]:
-    """Where things lie on this machine: ``config`` file, ``state`` file, ``log`` file, ``cache`` folder.
+    """Return the paths on this machine: ``config`` file, ``state`` file, ``log`` file, ``cache`` folder.
 
     Follows ``LOADLENS_CONFIG`` and the XDG variables.
     """
@@ -89,7 +93,7 @@ def folders() -> dict[str, Path]:
 
 
 def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
-    """Read the settings file (``path``, or the usual place). Never raises for what the file says.
+    """Read the settings file (``path``, or the usual place). Never raises for its content.
 
     ``views``: names whose sections are known; another section is a problem. A missing file is fine unless it was named,
     by ``path`` or by ``LOADLENS_CONFIG``.
@@ -97,7 +101,7 @@ def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
     wanted = path if path is not None else folders()["config"]
     named = path is not None or bool(os.environ.get(CONFIG_VARIABLE))
     try:
-        data = tomllib.loads(contents(wanted, MOST).decode("utf-8"))
+        data = tomllib.loads(read_bounded(wanted, MAX_BYTES).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         missing = (Problem.at(str(wanted), "settings", "no such file"),) if named else ()
         return Settings(wanted, problems=missing, unread=named)
@@ -123,19 +127,19 @@ def load(path: Path | None = None, views: tuple[str, ...] = ()) -> Settings:
             keys[action] = tuple(value)
         else:
             complain(f"[keys] {action}: a key or a list of keys is wanted")
-    found: dict[str, Mapping[str, Any]] = {}
+    view_sections: dict[str, Mapping[str, Any]] = {}
     for name, value in data.items():
         if name in views or not views:
-            found[name] = _mapping(value, name, complain)
+            view_sections[name] = _mapping(value, name, complain)
         else:
             complain(f"unknown section [{name}]; known: {', '.join((*SECTIONS, 'keys', *views))}")
     ui, live = sections["ui"], sections["live"]
     assert isinstance(ui, UiSettings) and isinstance(live, LiveSettings)
-    return Settings(wanted, ui, live, keys, found, tuple(problems))
+    return Settings(wanted, ui, live, keys, view_sections, tuple(problems))
 
 
 def view_parameters(settings: Settings, name: str, kind: type[Parameters]) -> tuple[Any, tuple[Problem, ...]]:
-    """Parameters of the view ``name`` as the settings file has them, and what was wrong with its section."""
+    """Read the section of the view ``name``. Returns its parameters, and the problems of the section."""
     problems: list[Problem] = []
     parameters = _section(
         kind,
@@ -154,22 +158,22 @@ def _mapping(value: Any, name: str, complain: Callable[[str], None]) -> Mapping[
 
 
 def _section(kind: type[Parameters], name: str, value: Any, complain: Callable[[str], None]) -> Parameters:
-    """One section, key by key, so that one bad value leaves the others standing."""
-    taken: Parameters = kind()
-    for key, given in _mapping(value, name, complain).items():
+    """Read one section key by key, so that one bad value leaves the others standing."""
+    parameters: Parameters = kind()
+    for key, entry in _mapping(value, name, complain).items():
         try:
-            taken = parse(kind, [(key, tuple(given) if isinstance(given, list) else given)], taken)
+            parameters = parse(kind, [(key, tuple(entry) if isinstance(entry, list) else entry)], parameters)
         except BadOption as error:
             complain(f"[{name}] {error}")
-    return taken
+    return parameters
 
 
 def documentation(sections: Mapping[str, type[Parameters]]) -> str:
-    """A Markdown table of every key of ``sections``: section, key, default, unit, sentence. README holds it."""
+    """Format a Markdown table of every key of ``sections``: section, key, default, unit, meaning."""
     lines = ["| section | key | default | unit | meaning |", "|---|---|---|---|---|"]
     for name, kind in sections.items():
-        for found in options(kind):
-            default = found.default
+        for declared in options(kind):
+            default = declared.default
             if default is None:
                 shown = "not set"
             elif isinstance(default, bool):
@@ -178,8 +182,8 @@ def documentation(sections: Mapping[str, type[Parameters]]) -> str:
                 shown = "`" + ", ".join(str(part) for part in default) + "`" if default else "empty"
             else:
                 shown = f"`{default}`" if default != "" else "empty"
-            choice = f" ({', '.join(found.choices)})" if found.choices else ""
-            cells = (name, f"`{found.key}`", shown, found.unit, f"{found.sentence}{choice}")
+            choice = f" ({', '.join(declared.choices)})" if declared.choices else ""
+            cells = (name, f"`{declared.key}`", shown, declared.unit, f"{declared.sentence}{choice}")
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 
@@ -187,20 +191,19 @@ def documentation(sections: Mapping[str, type[Parameters]]) -> str:
 class State:
     """What the dashboard remembers between runs: nested plain values under string keys, in a TOML file of its own.
 
-    Unreadable or damaged: starts empty. Saving is atomic and never raises for a full or read-only disk: it returns whether
-    it worked.
+    An unreadable or damaged file is taken as empty.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.values: dict[str, Any] = {}
         try:
-            self.values = tomllib.loads(contents(path, MOST).decode("utf-8"))
+            self.values = tomllib.loads(read_bounded(path, MAX_BYTES).decode("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
             pass
 
     def get(self, *keys: str, default: Any = None) -> Any:
-        """The value at the nested ``keys``, or ``default``."""
+        """Return the value at the nested ``keys``, or ``default``."""
         here: Any = self.values
         for key in keys:
             if not isinstance(here, dict) or key not in here:
@@ -209,7 +212,7 @@ class State:
         return here
 
     def set(self, *keys: str, value: Any) -> None:
-        """Put ``value`` at the nested ``keys``; None removes it."""
+        """Set the value at the nested ``keys``; None removes it."""
         here = self.values
         for key in keys[:-1]:
             inner = here.get(key)
@@ -222,7 +225,7 @@ class State:
             here[keys[-1]] = value
 
     def save(self) -> bool:
-        """Write the file atomically; whether that worked."""
+        """Write the file atomically. Returns False where that fails (a full or read-only disk)."""
         import tomli_w
 
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")

@@ -20,13 +20,13 @@ Kind = Literal[
 
 
 class Bulk(Protocol):
-    """Rows of one file that are not columns yet: they become a frame together with those of many files, at once."""
+    """Rows of one file that are not columns yet: they become a frame together with the rows of many files."""
 
     height: int
     columns: frozenset[str]
 
     def glue(self, table: Table, pieces: Sequence[Any]) -> pl.DataFrame:
-        """One frame of the rows of ``pieces`` (of this class, one of them this one), piece by piece, of exactly the
+        """Make one frame of the rows of ``pieces`` (of this class, one of them this one), piece by piece, with exactly the
         columns that ``table`` declares."""
         ...
 
@@ -43,16 +43,16 @@ else:
 
 
 def height_of(rows: Rows) -> int:
-    """Number of rows."""
+    """Count the rows."""
     if not isinstance(rows, Mapping):
         return rows.height
     return next((len(column) for column in rows.values()), 0)
 
 
 _BY_ROW = 16
-"""Rows up to which they become a frame row by row."""
+"""Most rows of a frame that is made row by row."""
 _SMALL = 5_000
-"""Rows up to which a list is the quickest way to a column of nulls."""
+"""Most rows for which a list is the quickest way to a column of nulls."""
 
 
 def _series(name: str, values: Any, dtype: Any) -> pl.Series:
@@ -62,7 +62,7 @@ def _series(name: str, values: Any, dtype: Any) -> pl.Series:
 
 
 def _listed(values: Any) -> list[Any]:
-    """As plain values of Python."""
+    """Convert a column to a list of Python values."""
     if isinstance(values, list):
         return values
     if isinstance(values, pl.Series):
@@ -80,7 +80,7 @@ _NONE = type(None)
 _PLAIN: dict[Any, type] = {
     pl.String: str, pl.Int64: int, pl.UInt32: int, pl.Float64: float, pl.Boolean: bool, pl.Binary: bytes,
 }  # fmt: skip
-"""The Python values that a column of a type holds as they are."""
+"""Python types whose values a column of a type stores unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,30 +122,30 @@ class Table:
     order: tuple[str, ...] = ()
     title: str = ""
     schema: pl.Schema = field(init=False, repr=False, compare=False)
-    """Polars schema of the table; not to be changed."""
+    """Polars schema of the table; do not change it."""
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
     _plain: dict[str, tuple[type, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Make the schema once: it is asked for often on the live path."""
+        """Compute the schema once: the live path needs it often."""
         object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
         object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
         plain = {column.name: (_PLAIN.get(column.dtype, _NONE), _NONE) for column in self.columns}
         object.__setattr__(self, "_plain", plain)
 
     def column(self, name: str) -> Column:
-        """The column called ``name``. Raises KeyError."""
+        """Return the column called ``name``. Raises KeyError."""
         for column in self.columns:
             if column.name == name:
                 return column
         raise KeyError(f"{self.name} has no column {name!r}")
 
     def empty(self) -> pl.DataFrame:
-        """A frame of the declared schema without rows."""
+        """Make a frame of the declared schema without rows."""
         return self._empty.clone()
 
     def frame(self, rows: Rows) -> pl.DataFrame:
-        """``rows`` as a frame of exactly the declared columns and dtypes.
+        """Convert ``rows`` to a frame of exactly the declared columns and dtypes.
 
         Missing columns become nulls; unknown ones raise ValueError (a programming error, not bad data).
         """
@@ -153,30 +153,32 @@ class Table:
             return rows
         if not isinstance(rows, (pl.DataFrame, Mapping)):
             rows = rows.glue(self, [rows])
-        given = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
+        names = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
         schema = self.schema
-        unknown = set(given) - set(schema)
+        unknown = set(names) - set(schema)
         if unknown:
             raise ValueError(f"table {self.name} does not declare {sorted(unknown)}")
-        if not given:
+        if not names:
             return self.empty()  # a select of nothing but literals would give one row of nulls
         if not isinstance(rows, pl.DataFrame):
-            if 0 < len(rows[given[0]]) <= _BY_ROW:
+            if 0 < len(rows[names[0]]) <= _BY_ROW:
                 few = self._by_row(rows)
                 if few is not None:
                     return few
-            made = {n: _series(n, rows[n], schema[n]) for n in given}
-            height = len(next(iter(made.values())))
+            series = {n: _series(n, rows[n], schema[n]) for n in names}
+            height = len(next(iter(series.values())))
             # Columns of nulls are made one by one: a query that adds them costs more than a growing file's rows.
-            return pl.DataFrame([made[n] if n in made else _nulls(n, height, dtype) for n, dtype in schema.items()])
+            return pl.DataFrame([series[n] if n in series else _nulls(n, height, dtype) for n, dtype in schema.items()])
         return rows.select(
-            pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
+            pl.col(c.name).cast(c.dtype) if c.name in names else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns
         )
 
     def _by_row(self, rows: Mapping[str, Any]) -> pl.DataFrame | None:
-        """The frame of few rows, made by one call instead of one for each column; None where a value is not just what its
-        column holds."""
+        """Make the frame of few rows by one call instead of one for each column.
+
+        Returns None where a value needs a conversion for its column.
+        """
         columns = [_listed(values) for values in rows.values()]
         for name, values in zip(rows, columns, strict=True):
             plain = self._plain[name]
@@ -188,7 +190,7 @@ class Table:
             return None
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """``frame`` in the declared order."""
+        """Sort ``frame`` in the declared order."""
         if not self.order:
             return frame
         names = [name.removeprefix("-") for name in self.order]

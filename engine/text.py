@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 MAX_FIELD = 4096
-"""Longest text kept of one field, in characters. Longer ones are cut at ingest (a 1 MB job name is an attack)."""
+"""Most characters of one field. Longer texts are cut at ingest (a 1 MB job name is an attack)."""
 
 # C0 and C1 controls, DEL, line and paragraph separators, bidirectional controls, byte-order mark, lone surrogates,
 # interlinear annotation, tag characters: each can move the cursor, reorder or hide what an operator reads.
@@ -16,7 +16,7 @@ _HOSTILE = re.compile(
 
 
 def clean(text: str, limit: int = MAX_FIELD) -> str:
-    """``text`` without a character that could act on a terminal (each becomes ``·``), cut to ``limit`` characters.
+    """Replace each character that could act on a terminal by ``·``, and cut ``text`` to ``limit`` characters.
 
     Cut texts end in ``…``. Idempotent: ``clean(clean(x)) == clean(x)``.
     """
@@ -28,5 +28,5 @@ def clean(text: str, limit: int = MAX_FIELD) -> str:
 
 
 def decode(data: bytes) -> str:
-    """Bytes to text as UTF-8; what is not UTF-8 becomes U+FFFD. Does not clean: parse first, clean the fields."""
+    """Decode UTF-8; what is not UTF-8 becomes U+FFFD. Does not clean: parse first, then clean the fields."""
     return data.decode("utf-8", errors="replace")

@@ -1,7 +1,8 @@
 """Numbers as text and back, in one place for all front ends. Free of Polars, so that the screen can use it at once.
 
-``text(kind, value, width)`` shows a value as its ``Column.kind`` asks, ``amount(kind, text)`` reads what an operator types
-into a filter (``10MB``, ``5m``, ``50%``). Nothing here rounds what is exported: exports write raw values.
+``text(kind, value, width)`` formats a value by its ``Column.kind``; ``amount(kind, text)`` reads what an operator types into a
+filter (``10MB``, ``5m``, ``50%``); ``parse_size`` and ``duration_ns`` read options and configuration files. Exports do not
+use this module: they write raw values.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ RANKS: dict[str, int] = {
 """Severity words from harmless to worst; ``none`` and ``ok`` are equal."""
 
 LEVEL_OF_RANK: tuple[str, ...] = ("", "ok", "low", "moderate", "severe", "critical")
+"""The engine's level words by rank."""
 
 
 def rank(level: object) -> int:
-    """Rank of a severity word, 0 for unknown ones. Numbers 0-4 are the ranks that Hadoop tools use (0 is none)."""
+    """Rank a severity word, 0 for unknown ones. Numbers 0-4 are the ranks that Hadoop tools use (0 is none)."""
     if isinstance(level, str):
         return RANKS.get(level.strip().lower(), 0)
     if isinstance(level, (int, float)) and not isinstance(level, bool) and 0 <= level <= 4:
@@ -43,7 +45,7 @@ def rank(level: object) -> int:
 
 
 def level_of(level: object) -> str:
-    """The engine's level word (``ok`` … ``critical``, or empty) that a severity word of any system means."""
+    """Translate a severity word of any system to the engine's level (``ok`` … ``critical``, or empty)."""
     return LEVEL_OF_RANK[rank(level)]
 
 
@@ -60,7 +62,7 @@ def _trim(text: str) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A plain number in ``digits`` significant digits, without exponent between 1e-4 and 1e15."""
+    """Format a number in ``digits`` significant digits, without exponent between 1e-4 and 1e15."""
     special = _special(float(value)) if not isinstance(value, int) else None
     if special:
         return special
@@ -78,7 +80,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def count(value: float, width: int = 0) -> str:
-    """A whole number with thousands separators, or in k, M, G, T where it would be wider than ``width``."""
+    """Format a whole number with thousands separators, or in k, M, G, T where it would be wider than ``width``."""
     if isinstance(value, float):
         special = _special(value)
         if special:
@@ -112,12 +114,12 @@ _BYTES = (" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB")
 
 
 def size(value: float) -> str:
-    """Bytes in binary units: ``1.50 GiB``."""
+    """Format bytes in binary units: ``1.50 GiB``."""
     return _special(float(value)) or _scaled(float(value), 1024.0, _BYTES)
 
 
 def duration(ms: float) -> str:
-    """Milliseconds as the two units that matter: ``350 ms``, ``12.3 s``, ``4m 05s``, ``1h 02m``, ``3d 04h``."""
+    """Format milliseconds in the two largest units: ``350 ms``, ``12.3 s``, ``4m 05s``, ``1h 02m``, ``3d 04h``."""
     special = _special(float(ms))
     if special:
         return special
@@ -144,7 +146,7 @@ def duration(ms: float) -> str:
 
 
 def moment(ms: float, width: int = 19, zone: dt.tzinfo | None = None) -> str:
-    """Epoch milliseconds as local date and time (or in ``zone``), shortened to ``width``: 19, 14 (month first) or 8."""
+    """Format epoch milliseconds as local date and time (or in ``zone``), shortened to ``width``: 19, 14 (month first) or 8."""
     special = _special(float(ms))
     if special:
         return special
@@ -163,13 +165,15 @@ def moment(ms: float, width: int = 19, zone: dt.tzinfo | None = None) -> str:
 
 
 def iso(ms: int) -> str:
-    """Epoch milliseconds as ISO 8601 in UTC with milliseconds. Raises ValueError, OverflowError or OSError beyond the
-    years 1 to 9999."""
+    """Format epoch milliseconds as ISO 8601 in UTC with milliseconds.
+
+    Raises ValueError, OverflowError or OSError outside the years 1 to 9999.
+    """
     return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def percent(value: float) -> str:
-    """0-100 as ``45.3%``."""
+    """Format 0-100 as ``45.3%``."""
     special = _special(float(value))
     if special:
         return special
@@ -180,7 +184,7 @@ def percent(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """A factor as ``1.25×``."""
+    """Format a factor as ``1.25×``."""
     special = _special(float(value))
     if special:
         return special + "×"
@@ -191,7 +195,7 @@ def ratio(value: float) -> str:
 
 
 def mb_seconds(value: float) -> str:
-    """Megabyte-seconds of memory as GB hours where they are many, as cluster bills count them: ``3.42 GB·h``."""
+    """Format megabyte-seconds of memory, large ones as GB hours, as cluster bills count them: ``3.42 GB·h``."""
     special = _special(float(value))
     if special:
         return special
@@ -206,9 +210,9 @@ def mb_seconds(value: float) -> str:
 
 
 def text(kind: Kind, value: Any, width: int = 0, zone: dt.tzinfo | None = None) -> str:
-    """``value`` as a column of ``kind`` shows it; ``width`` in cells lets long numbers and times shorten (0: full).
+    """Format ``value`` for a column of ``kind``; ``width`` in cells lets long numbers and times shorten (0: full).
 
-    A missing value is ``–``. A value that does not suit its kind is shown as it is, never an error.
+    A missing value is ``–``. A value that does not suit its kind is converted with ``str``; nothing is raised.
     """
     if value is None:
         return NOTHING
@@ -224,10 +228,10 @@ def text(kind: Kind, value: Any, width: int = 0, zone: dt.tzinfo | None = None) 
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     if kind == "spark":
         try:
-            found = [float(v) for v in value if v is not None and math.isfinite(v)]
+            values = [float(v) for v in value if v is not None and math.isfinite(v)]
         except TypeError:
             return str(value)
-        return f"{number(min(found), 3)}…{number(max(found), 3)}" if found else NOTHING
+        return f"{number(min(values), 3)}…{number(max(values), 3)}" if values else NOTHING
     if not isinstance(value, (int, float)):
         return str(value)
     try:
@@ -266,7 +270,7 @@ def _number_text(kind: str, value: float, width: int, zone: dt.tzinfo | None) ->
 
 
 def age(seconds: float) -> str:
-    """How old something is, coarsely, so that a status line seldom changes: ``now``, ``5 s``, ``40 s``, ``3 min``."""
+    """Format an age coarsely, so that a status line seldom changes: ``now``, ``5 s``, ``40 s``, ``3 min``."""
     if seconds < 2:
         return "now"
     if seconds < 10:
@@ -292,12 +296,14 @@ _PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d\d)|(\d\d)(\d\d))?")
 
 
 def whole_date(typed: str) -> str:
-    """A year (``2024``), a month (``2024-05``) or a basic date (``20240501``) as the ISO date on which it begins; any
-    other text as it is. What ISO 8601 calls a date must not be read as a number of seconds."""
-    found = _PART_OF_DATE.fullmatch(typed.strip())
-    if found is None:
+    """Complete a year (``2024``), a month (``2024-05``) or a basic date (``20240501``) to the ISO date on which it begins.
+
+    Returns any other text unchanged. Without this, such a date would be read as a number of seconds.
+    """
+    match = _PART_OF_DATE.fullmatch(typed.strip())
+    if match is None:
         return typed
-    year, month, basic_month, day = found.groups()
+    year, month, basic_month, day = match.groups()
     whole = f"{year}-{month or basic_month or '01'}-{day or '01'}"
     try:
         dt.date.fromisoformat(whole)

@@ -1,4 +1,7 @@
-"""Hadoop's configuration XML: properties as they stand, and the replacing of ``${variables}``."""
+"""Hadoop's configuration XML: properties as written, and the substitution of ``${variables}``.
+
+Source: ``org.apache.hadoop.conf.Configuration``.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,21 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
 MAX_BYTES = 64 * 2**20
-"""Largest XML file that is parsed. Real job configurations have 20 to 300 kB."""
+"""Bytes of the largest XML file that is parsed. Real job configurations have 20 to 300 kB."""
 MAX_PROPERTIES = 200_000
-"""Most properties taken of one file."""
+"""Most properties read of one file."""
 MAX_SUBSTITUTIONS = 20
-"""How often Hadoop's ``Configuration`` replaces a variable in one value before it gives up."""
+"""Most variables that Hadoop's ``Configuration`` replaces in one value."""
 MAX_VALUE = 2**20
-"""Longest value a substitution may grow to, in characters."""
+"""Characters of the longest value that a substitution may give."""
 
 
 class BadXml(ValueError):
-    """Not XML, not allowed XML (entities, document types), too large, or not the expected root."""
+    """Raised for bytes that are no XML, XML with entities or document types, too large, or with another root."""
 
 
 def root_of(data: bytes, name: str) -> Element:
-    """The root element of ``data``, which must be called ``name``. Raises BadXml."""
+    """Parse ``data``, whose root element must be called ``name``. Returns that element. Raises BadXml."""
     if len(data) > MAX_BYTES:
         raise BadXml(f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
     try:
@@ -39,9 +42,11 @@ def root_of(data: bytes, name: str) -> Element:
 
 
 def properties(data: bytes) -> list[tuple[str, str, str | None]]:
-    """The properties of a ``<configuration>``: name, value, and the last ``<source>``. A name given twice counts with
-    its last value, as in Hadoop (unless the earlier was ``<final>``). Raises BadXml."""
-    found: dict[str, tuple[str, str | None]] = {}
+    """Read the properties of a ``<configuration>``: name, value, and the last ``<source>``.
+
+    Of a repeated name the last value counts, as in Hadoop (unless an earlier one was ``<final>``). Raises BadXml.
+    """
+    values: dict[str, tuple[str, str | None]] = {}
     final: set[str] = set()
     for element in root_of(data, "configuration").iter("property"):
         name = value = source = None
@@ -57,29 +62,32 @@ def properties(data: bytes) -> list[tuple[str, str, str | None]]:
             elif child.tag == "final":
                 fixed = text.strip() == "true"
         if name and value is not None and name not in final:
-            found[name] = (value, source)
-            if len(found) > MAX_PROPERTIES:
+            values[name] = (value, source)
+            if len(values) > MAX_PROPERTIES:
                 raise BadXml(f"more than {MAX_PROPERTIES} properties")
         if fixed and name:
             final.add(name)
-    return [(name, value, source) for name, (value, source) in found.items()]
+    return [(name, value, source) for name, (value, source) in values.items()]
 
 
 _VARIABLE = re.compile(r"\$\{([^}$\s]+)\}")
 
 
 def resolve(value: str, lookup: Callable[[str], str | None]) -> str:
-    """``value`` with its ``${variables}`` replaced as Hadoop's ``Configuration`` does: the first one each time, at most
-    20 times; an unknown one stops it. A value that names itself or grows beyond bounds is returned as it was."""
+    """Replace the ``${variables}`` in ``value`` as Hadoop's ``Configuration`` does: the first one each time, at most 20
+    times, until one is unknown (``lookup`` returns None).
+
+    Returns ``value`` unchanged if it names itself or would become too long.
+    """
     result = value
     for _ in range(MAX_SUBSTITUTIONS):
         match = _VARIABLE.search(result)
         if match is None:
             return result
-        found = lookup(match.group(1))
-        if found is None:
+        replacement = lookup(match.group(1))
+        if replacement is None:
             return result
-        result = result[: match.start()] + found + result[match.end() :]
+        result = result[: match.start()] + replacement + result[match.end() :]
         if len(result) > MAX_VALUE:
             return value
     return value

@@ -1,8 +1,8 @@
 """Parquet, read in a process of its own: a damaged file can end the process that decodes it.
 
 Polars panics on some damaged pages and, where a length is wrong, asks for more memory than there is, which ends the process at
-once; both write to the terminal. So a child decodes: it is started with the first file, serves all that follow, and is ended
-when none came for a while. What kills it is told as ``Damaged``, like any other file that cannot be read.
+once; both write to the terminal. So a child process decodes: it is started with the first file, serves all that follow, and is
+ended when it is idle. A file that kills it raises ``Damaged``, like any other file that cannot be read.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from typing import IO
 import polars as pl
 
 PATIENCE_S = 60.0
-"""A file that is not decoded within this time is given up."""
+"""Seconds after which decoding a file is given up."""
 IDLE_S = 10.0
-"""The child is ended when no file came for so long."""
+"""Seconds without a file after which the child process is ended."""
 _HEAD = 9
+"""Bytes of a message's head: its kind, and the length of what follows as 8 bytes, big endian."""
 
 
 class Damaged(ValueError):
-    """Bytes that are no readable Parquet; the message says why in a few words."""
+    """Raised for bytes that are no readable Parquet; the message says why in a few words."""
 
 
 def read(data: bytes, wanted: Callable[[list[str]], bool]) -> pl.DataFrame | None:
-    """The frame in ``data``, None if its columns are not ``wanted``. Raises Damaged."""
+    """Decode ``data``. Returns None if ``wanted`` refuses its column names. Raises Damaged."""
     return _CHILD.read(data, wanted)
 
 
 class _Child:
-    """The process that decodes, started when it is needed."""
+    """The child process that decodes, started when it is needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,7 +47,7 @@ class _Child:
         self._timer: threading.Timer | None = None
 
     def read(self, data: bytes, wanted: Callable[[list[str]], bool]) -> pl.DataFrame | None:
-        """For ``read``."""
+        """Decode ``data`` (see the function ``read``)."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
@@ -65,7 +66,7 @@ class _Child:
                     self._timer.start()
 
     def close(self) -> None:
-        """End it; the next file starts another."""
+        """End the process; the next file starts another."""
         with self._lock:
             self._end()
 
@@ -81,7 +82,7 @@ class _Child:
                     pipe.close()
 
     def _ask(self, what: bytes, data: bytes) -> bytes:
-        """The answer to one question. Raises Damaged, OSError, EOFError."""
+        """Send a message of kind ``what``. Returns the child's answer. Raises Damaged, OSError, EOFError."""
         if self._process is None:
             self._process = _started()
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -101,7 +102,7 @@ class _Child:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    """A new child. Raises Damaged: for want of a process the file cannot be read."""
+    """Start a child process. Raises Damaged if that fails: without it the file cannot be read."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
     try:
         return subprocess.Popen(
@@ -117,16 +118,16 @@ def _started() -> subprocess.Popen[bytes]:
 
 
 def _wait(pipe: IO[bytes], until: float, *, writing: bool = False) -> None:
-    """Wait until ``pipe`` takes or gives something. Raises TimeoutError."""
-    wanted = [pipe]
+    """Wait until ``pipe`` can be written or read. ``until``: monotonic seconds. Raises TimeoutError."""
+    pipes = [pipe]
     left = max(until - time.monotonic(), 0.0)
-    found = select.select([], wanted, [], left) if writing else select.select(wanted, [], [], left)
-    if not any(found):
+    ready = select.select([], pipes, [], left) if writing else select.select(pipes, [], [], left)
+    if not any(ready):
         raise TimeoutError
 
 
 def _taken(pipe: IO[bytes], length: int, until: float) -> bytes:
-    """Exactly ``length`` bytes. Raises TimeoutError, EOFError."""
+    """Read exactly ``length`` bytes. Raises TimeoutError, EOFError."""
     data = bytearray()
     while len(data) < length:
         _wait(pipe, until)
@@ -138,7 +139,7 @@ def _taken(pipe: IO[bytes], length: int, until: float) -> bytes:
 
 
 def serve() -> None:
-    """What the child runs: answers until its standard input ends."""
+    """Answer messages until standard input ends: the child's main function."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
     data = b""
     while len(head := source.read(_HEAD)) == _HEAD:

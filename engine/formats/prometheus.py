@@ -1,7 +1,7 @@
 """Prometheus text exposition (0.0.4) and OpenMetrics 1.0 text: one scrape to a frame, parsed column-wise.
 
 Source: the "Exposition formats" page of the Prometheus documentation and the OpenMetrics 1.0 specification. What real
-exporters do beyond them is accepted: label lists ending in ``,}``, spaces around names, CRLF line ends.
+exporters write beyond them is accepted: label lists ending in ``,}``, spaces around names, CRLF line ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LABELS = r"^[^\S\n]*(?:" + _PAIR + r"(?:," + _PAIR + r")*,?[^\S\n]*)?$"
 _SIMPLE = r'^[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\{[^{}#]*\})? [^\s{}"#]+$'
 _TYPE = re.compile(r"#[^\S\n]*TYPE[^\S\n]+([^\s]+)[^\S\n]+([a-z]+)[^\S\n]*$", re.MULTILINE)
 _QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
-"""Columns of what is being read: no label can have such a name."""
+"""Working columns while a scrape is parsed: no label can have such a name."""
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
 _HEAD = re.compile(
@@ -35,7 +35,7 @@ _HEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One exposition as read.
+    """One parsed exposition.
 
     ``samples`` has the columns ``metric`` (its name), one text column per asked label (null where a series lacks
     it), ``value`` (Float64; NaN and infinities as written), ``time_ms`` (Int64, the sample's own timestamp, mostly
@@ -51,7 +51,7 @@ class Scrape:
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file that begins with ``head`` is a text exposition, judged by its first two full lines."""
+    """Whether a file that begins with ``head`` is a text exposition, judged by its first two lines."""
     lines = [line for line in head.split(b"\n")[:40] if line.strip()][:2]
     return bool(lines) and all(_HEAD.match(line) for line in lines)
 
@@ -59,9 +59,9 @@ def looks_like(head: bytes) -> bool:
 def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None = None) -> Scrape:
     """Parse the text exposition ``data`` of file ``path``.
 
-    ``names``: regular expression a metric name must contain (Rust ``regex`` syntax); others are counted as read but
-    not returned. Label values are unescaped and cleaned. Lines that are no sample become problems of kind
-    ``bad-line``, joined per reason with the first line number and a count; they are never half used.
+    ``names``: regular expression that a metric name must contain (Rust ``regex`` syntax); other samples are not
+    returned. Label values are unescaped and cleaned. Lines that are no sample become problems of kind
+    ``bad-line``, one per reason with the first line number and a count.
     """
     text = decode(data)
     if "\r" in text:
@@ -115,23 +115,26 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
             problems.append(_bad(path, slow.filter(unread), "not a sample line"))
         slow = slow.filter(~unread).with_columns(pl.col("labels").fill_null(""))
         parts = pl.concat([parts, slow.lazy()]).sort("line")
-    found = _read(parts, labels, names, 1000.0 if openmetrics else 1.0)
-    if found["value"].null_count():
-        wrong = found["value"].is_null()
-        problems.append(_bad(path, found.filter(wrong), "the value is not a number"))
-        found = found.filter(~wrong)
-    if not found[_READABLE].all():
-        problems.append(_bad(path, found.filter(~found[_READABLE]), "the labels cannot be read"))
-        found = found.filter(_READABLE)
-    plain = found[_PLAIN]
+    samples = _read(parts, labels, names, 1000.0 if openmetrics else 1.0)
+    if samples["value"].null_count():
+        wrong = samples["value"].is_null()
+        problems.append(_bad(path, samples.filter(wrong), "the value is not a number"))
+        samples = samples.filter(~wrong)
+    if not samples[_READABLE].all():
+        problems.append(_bad(path, samples.filter(~samples[_READABLE]), "the labels cannot be read"))
+        samples = samples.filter(_READABLE)
+    plain = samples[_PLAIN]
     for name in ("raw", _READABLE, _PLAIN):
-        found.drop_in_place(name)
-    return Scrape(_checked(found, plain, labels), tuple(problems), types, cut)
+        samples.drop_in_place(name)
+    return Scrape(_checked(samples, plain, labels), tuple(problems), types, cut)
 
 
 def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, scale: float) -> pl.DataFrame:
-    """Columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp (in units of 1/``scale`` s); values
-    that are no number are null, ``_READABLE`` says whether the labels can be read, ``_PLAIN`` whether cutting is enough."""
+    """Make the columns of ``Scrape.samples`` from lines cut into metric, labels, text and stamp (in units of 1/``scale`` s).
+
+    Values that are no number are null; ``_READABLE`` says whether the labels can be read, ``_PLAIN`` whether cutting is
+    enough.
+    """
     if names is not None:
         parts = parts.filter(pl.col("metric").str.contains(names))
     number = pl.when(pl.col("text").str.contains(_NUMBER)).then(pl.col("text").cast(pl.Float64, strict=False))
@@ -166,9 +169,9 @@ def _empty(labels: Sequence[str]) -> pl.DataFrame:
 
 
 def _types(text: str, end: int) -> dict[str, str]:
-    """Declared types up to ``end``; what looks like a declaration behind something else on its line is none."""
-    found = _TYPE.finditer(text, 0, end)
-    return {m[1]: m[2] for m in found if not text[text.rfind("\n", 0, m.start()) + 1 : m.start()].strip()}
+    """Read the declared types up to ``end``; a declaration must begin its line."""
+    matches = _TYPE.finditer(text, 0, end)
+    return {m[1]: m[2] for m in matches if not text[text.rfind("\n", 0, m.start()) + 1 : m.start()].strip()}
 
 
 def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
@@ -178,7 +181,7 @@ def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
 
 
 def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Lines of the plain shape ``name{labels} value`` or ``name value`` cut into metric, labels and text."""
+    """Cut lines of the plain shape ``name{labels} value`` or ``name value`` into metric, labels and text."""
     return (
         rows.with_columns(
             pl.when(pl.col("raw").str.contains("{", literal=True))
@@ -203,7 +206,7 @@ def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _cut_label(name: str) -> pl.Expr:
-    """Values of label ``name``, null where absent, by cutting: right where no value holds escapes, spaces or ``="``."""
+    """Select the values of label ``name``, null where absent, by cutting: right where none holds escapes, spaces or ``="``."""
     return (
         pl.concat_str(pl.lit(","), pl.col("labels"))
         .str.splitn(f',{name}="', 2)
@@ -215,7 +218,7 @@ def _cut_label(name: str) -> pl.Expr:
 
 
 def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> pl.DataFrame:
-    """``samples`` with the labels of rows that are not ``plain`` walked from the start, and odd values cleaned."""
+    """Read the labels of rows that are not ``plain`` by the full grammar, and clean odd values."""
     if not plain.all():
         some, rows = samples["labels"].filter(~plain), (~plain).arg_true()
         for name in names:
@@ -235,4 +238,4 @@ def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> p
 
 
 def _unescape(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], text)
+    return re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], text)

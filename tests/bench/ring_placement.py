@@ -1,6 +1,6 @@
-"""Timing of ring placement at 1M keys on 200 nodes, as ratios to upstream's own speed.
+"""Timing of ring placement at 1M keys on 200 nodes, as ratios to Pyroscope's own speed.
 
-Upstream (Go, one core, measured): 256 ns per placement with hashes known, so a full pass over 1M keys takes 0.26 s and a
+Pyroscope (Go, one core, measured): 256 ns per placement with hashes known, so a full pass over 1M keys takes 0.26 s and a
 sweep of all 200 single departures 52 s; six candidates of a key cost 1.4 microseconds.
 """
 
@@ -28,7 +28,7 @@ KEYS = 1_000_000
 LISTED = 5_000
 PLACE_S = 256e-9
 FAIL_S = 1.4e-6 / 3
-"""Upstream's time for all six candidates, a third of it for the two that one failure needs."""
+"""Pyroscope's time for all six candidates, a third of it for the two that one failure needs."""
 
 
 def generate(keys: int = KEYS, nodes: int = NODES, seed: int = 11) -> Inputs:
@@ -73,13 +73,13 @@ def generate(keys: int = KEYS, nodes: int = NODES, seed: int = 11) -> Inputs:
 
 
 def run() -> list[Line]:
-    """Preparation, interactive changes, sweeps; upstream's figures are those of its own code for as many placements."""
+    """Preparation, interactive changes, sweeps; Pyroscope's figures are those of its own code for as many placements."""
     return list(_lines())
 
 
 def _lines() -> Iterator[Line]:
     given = generate()
-    # The step table is a constant of the program, as it is upstream's at start.
+    # The step table is a constant of the program, as it is Pyroscope's at start.
     Ring.of(Member(f"n{i}") for i in range(3))
     contexts: list[Context] = []
 
@@ -116,7 +116,7 @@ def _lines() -> Iterator[Line]:
         return lambda: of(placement, regime, None, still)
 
     singles, pairs = KEYS * NODES, KEYS * NODES * (NODES - 1) / 2
-    name = "upstream's code; bar"
+    name = "Pyroscope's code; bar"
     yield Line(
         "ring: all 200 departures, regime B",
         best(sweep(every_node, "left")),

@@ -1,4 +1,4 @@
-"""Adaptive placement against upstream's numbers: rates, allocator, strategy, ruler, stored bytes."""
+"""Adaptive placement against Pyroscope's numbers: rates, allocator, strategy, ruler, stored bytes."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_stored_files() -> None:
     assert [{"id": i, "owner": o} for i, o in stats.indexed()[1]] == expected["shards"]
 
 
-def test_upstream_unit_numbers() -> None:
+def test_pyroscopes_unit_tests() -> None:
     case = load("upstream_unit_tests.json")
     one = case["shard_allocator"]
     limits = Limits(
@@ -173,7 +173,7 @@ def test_upstream_unit_numbers() -> None:
         assert found == words.get(strategy, strategy)
 
 
-def test_tracker_of_upstream_unit_test() -> None:
+def test_tracker_of_pyroscopes_unit_test() -> None:
     case = load("upstream_unit_tests.json")["stats_tracker"]
     tracker = StatsTracker(case["half_life_s"])
     for phase in case["phases"]:
@@ -190,7 +190,7 @@ def test_tracker_of_upstream_unit_test() -> None:
         assert found == phase["usage"]
 
 
-def test_ruler_of_upstream_unit_test() -> None:
+def test_ruler_of_pyroscopes_unit_test() -> None:
     case = load("upstream_unit_tests.json")["ruler"]
     others = case["limits"]["others"]
 

@@ -1,4 +1,4 @@
-"""The generator, the permutation, hashes, jump and candidate order against upstream's numbers."""
+"""The generator, the permutation, hashes, jump and candidate order against Pyroscope's numbers."""
 
 from __future__ import annotations
 

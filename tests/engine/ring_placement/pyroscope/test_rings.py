@@ -1,4 +1,4 @@
-"""Rings, keys, candidates, failures and loads against upstream's numbers, all exact."""
+"""Rings, keys, candidates, failures and loads against Pyroscope's numbers, all exact."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_failure_loads() -> None:
                     assert getattr(found, names.get(name, name)) == value, (one["down"], one["mode"], name)
 
 
-def test_upstream_distribution() -> None:
+def test_pyroscopes_distribution() -> None:
     case = load("upstream_distribute.json")
     ring = Ring.of(members(case))
     assert ring.owner.tolist() == case["shard_to_sorted_index"]
@@ -126,7 +126,7 @@ def test_upstream_distribution() -> None:
         assert [ring.ids[ring.owner[p]] for p in order] == one["candidates"]
 
 
-def test_upstream_iterator() -> None:
+def test_pyroscopes_iterator() -> None:
     case = load("upstream_iterator.json")
     nodes = case["shard_to_node"]
     for one in case["cases"]:

@@ -1,4 +1,4 @@
-"""Files that an operator names one by one: settings, state, attachments of options. Nothing they are can hold the program up."""
+"""Reading files that an operator names (settings, state, attachments of options), bounded in size and in waiting time."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import select
 import stat
 from pathlib import Path
 
-MOST = 64 << 20
-"""Bytes above which a named file is not what was meant."""
+MAX_BYTES = 64 << 20
+"""Largest file that is read, in bytes."""
 PATIENCE_S = 5.0
-"""A pipe (``<(command)``) is given up when nothing comes from it for so long."""
+"""Seconds without data after which a pipe (``<(command)``) is given up."""
 
 
-def contents(path: Path | str, most: int = MOST) -> bytes:
-    """Everything in a regular file or pipe. Raises OSError: as ``open`` does, and for devices, silent pipes, and more than
-    ``most`` bytes."""
+def read_bounded(path: Path | str, limit: int = MAX_BYTES) -> bytes:
+    """Read a regular file or pipe to its end.
+
+    Raises OSError: as ``open`` does, and for devices, silent pipes, and more than ``limit`` bytes.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(fd).st_mode
@@ -25,17 +27,17 @@ def contents(path: Path | str, most: int = MOST) -> bytes:
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
             raise OSError(errno.EINVAL, "neither a regular file nor a pipe")
         data = bytearray()
-        while part := _part(fd):
+        while part := _next_part(fd):
             data += part
-            if len(data) > most:
-                raise OSError(errno.EFBIG, f"larger than {most >> 20} MB")
+            if len(data) > limit:
+                raise OSError(errno.EFBIG, f"larger than {limit >> 20} MB")
         return bytes(data)
     finally:
         os.close(fd)
 
 
-def _part(fd: int) -> bytes:
-    """What comes next, empty at the end. Raises OSError."""
+def _next_part(fd: int) -> bytes:
+    """Read what comes next, nothing at the end. Raises OSError."""
     try:
         return os.read(fd, 1 << 20)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Files that an operator names are read whatever they are, or refused; never waited for without end."""
+"""Files that an operator names are read or refused; no file is waited for without end."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from engine import named, settings
-from engine.named import contents
+from engine import bounded_read, settings
+from engine.bounded_read import read_bounded
 from tests.disk import full_after
 
 
 def test_regular_files_and_pipes(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 3_000_000)
-    assert contents(tmp_path / "file") == b"x" * 3_000_000
+    assert read_bounded(tmp_path / "file") == b"x" * 3_000_000
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"y" * 300_000))
     reader, wrote = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK), b""
     writer.start()
     while not wrote:
-        wrote = contents(tmp_path / "pipe")
+        wrote = read_bounded(tmp_path / "pipe")
     os.close(reader)
     writer.join()
     assert wrote == b"y" * 300_000
@@ -30,19 +30,19 @@ def test_regular_files_and_pipes(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "large").write_bytes(bytes(2_000_001))
     with pytest.raises(OSError, match="larger than 1 MB"):
-        contents(tmp_path / "large", 1 << 20)
+        read_bounded(tmp_path / "large", 1 << 20)
     with pytest.raises(OSError, match="neither a regular file nor a pipe"):
-        contents("/dev/zero")
+        read_bounded("/dev/zero")
     with pytest.raises(IsADirectoryError):
-        contents(tmp_path)
+        read_bounded(tmp_path)
     with pytest.raises(FileNotFoundError):
-        contents(tmp_path / "none")
+        read_bounded(tmp_path / "none")
     os.mkfifo(tmp_path / "pipe")
-    assert contents(tmp_path / "pipe") == b"", "nobody writes"
+    assert read_bounded(tmp_path / "pipe") == b"", "no writer"
     both = os.open(tmp_path / "pipe", os.O_RDWR)
-    monkeypatch.setattr(named, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(bounded_read, "PATIENCE_S", 0.05)
     with pytest.raises(TimeoutError, match="nothing comes"):
-        contents(tmp_path / "pipe")
+        read_bounded(tmp_path / "pipe")
     os.close(both)
 
 

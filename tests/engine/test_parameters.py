@@ -1,0 +1,36 @@
+"""How parameters are declared, and what a wrong declaration says."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import pytest
+
+from engine.parameters import BadOption, Parameters, option, options, parse
+
+
+class Declared(Parameters, frozen=True, kw_only=True):
+    window: Annotated[float, option("Length of the window", "s", low=1)] = 60.0
+    mode: Annotated[Literal["mean", "max"], option("How samples of a window are combined")] = "mean"
+
+
+class NotDescribed(Parameters, frozen=True, kw_only=True):
+    window: float = 60.0
+
+
+class WithoutDefault(Parameters, frozen=True, kw_only=True):
+    window: Annotated[float, option("Length of the window")]
+
+
+def test_unit_by_position_and_choices_of_a_literal() -> None:
+    window, mode = options(Declared)
+    assert (window.unit, window.low, mode.choices) == ("s", 1, ("mean", "max"))
+    with pytest.raises(BadOption, match="mode: 'min' is not one of mean, max"):
+        parse(Declared, [("mode", "min")])
+
+
+def test_a_wrong_declaration_says_how_to_write_it() -> None:
+    with pytest.raises(TypeError, match=r"window: Annotated\[TYPE, option\("):
+        options(NotDescribed)
+    with pytest.raises(TypeError, match="has no default"):
+        options(WithoutDefault)
