@@ -63,6 +63,11 @@ class _Stamps(Generic[K]):
         self._last = 0
 
     @property
+    def version(self) -> int:
+        """A number that grows with every update that changed anything."""
+        return self._last
+
+    @property
     def revisions(self) -> Mapping[K, int]:
         """Per group a number that is another one after each of its computations: the stamps of what is derived from it."""
         return self._revisions

@@ -158,8 +158,7 @@ class Advice:
 
 def recommendations(model: Model, limits: severity_rules.Limits, headroom: float = 1.5) -> pl.DataFrame:
     """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
-    told = model.told
-    conf = {job: told[job][2] for job in model.names}
+    conf = {job: settings.advice for job, settings in model.settings.items()}
     return advised(model.jobs, model.arrays[0], conf, limits, headroom)
 
 
@@ -170,7 +169,7 @@ def advised(
     limits: severity_rules.Limits,
     headroom: float = 1.5,
 ) -> pl.DataFrame:
-    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``settings.of_advice`` gives it."""
+    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``job_conf.Settings.advice`` gives it."""
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     found = stats(jobs, tasks)
     for row in found.rows(jobs, np.flatnonzero(_worth(jobs, found, limits, headroom))):

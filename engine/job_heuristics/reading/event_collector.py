@@ -24,11 +24,7 @@ from engine.job_heuristics.reading.records import (
     Text,
     Union,
 )
-from engine.job_heuristics.tables import (
-    COUNTER_COLUMNS,
-    FILE_COUNTER_NAMES,
-    TASK_COUNTER_NAMES,
-)
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
 from engine.problems import Problem
 from engine.reading import Reading
 from engine.text import MAX_FIELD, clean

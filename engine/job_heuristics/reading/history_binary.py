@@ -30,7 +30,7 @@ from engine.job_heuristics.reading.records import (
     TaskFinished,
     missing_fields,
 )
-from engine.job_heuristics.tables import COUNTER_COLUMNS
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS
 
 _VALUE = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _ARRAYS = re.compile(rb"(?:\x18(?:[\x80-\xff]{0,9}[\x00-\x7f]){12}\x00){4}", re.DOTALL)

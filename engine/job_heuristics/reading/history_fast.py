@@ -19,13 +19,7 @@ import polars as pl
 
 from engine.job_heuristics.reading.event_collector import ANYWHERE, OFFICIAL, Collector
 from engine.job_heuristics.reading.records import Counters
-from engine.job_heuristics.tables import (
-    ATTEMPT_ENDS,
-    ATTEMPT_STARTS,
-    COUNTER_COLUMNS,
-    TASK_ENDS,
-    TASK_STARTS,
-)
+from engine.job_heuristics.tables.input import ATTEMPT_ENDS, ATTEMPT_STARTS, COUNTER_COLUMNS, TASK_ENDS, TASK_STARTS
 from engine.reading import Reading
 from engine.tables import Table
 

@@ -14,13 +14,7 @@ from engine.job_heuristics.reading.event_collector import Collector
 from engine.job_heuristics.reading.history_fast import FastLines, Known
 from engine.job_heuristics.reading.rest import RestAnswer
 from engine.job_heuristics.reading.rumen import RumenTrace, Summary
-from engine.job_heuristics.tables import (
-    ATTEMPT_ENDS,
-    ATTEMPT_STARTS,
-    JOB_EVENTS,
-    TASK_ENDS,
-    TASK_STARTS,
-)
+from engine.job_heuristics.tables.input import ATTEMPT_ENDS, ATTEMPT_STARTS, JOB_EVENTS, TASK_ENDS, TASK_STARTS
 from engine.reading import FileKind, Reading, Source
 from engine.tables import Table
 from engine.text import decode

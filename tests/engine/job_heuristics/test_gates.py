@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.job_heuristics.insight import decision, job_arrays, severity_rules, whatif
-from engine.job_heuristics.model import upkeep
+from engine.job_heuristics.model import incremental_assembly
 from engine.view import Context
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
@@ -35,7 +35,7 @@ def upstream_model():
 
                 data, name = gzip.decompress(data), name[:-3]
             store.put(f"{path.parent}/{name}", data)
-    return upkeep.assemble(store.inputs(), Context(now_ms=0))
+    return incremental_assembly.current_model(store.inputs(), Context(now_ms=0))
 
 
 def expectations():
@@ -50,7 +50,7 @@ def test_every_numeric_verdict_and_metric_equals_upstream():
     found_model = upstream_model()
     seen = 0
     for expected in expectations():
-        job = job_arrays.job(found_model.job(expected["job_id"]))
+        job = job_arrays.job(found_model.only((expected["job_id"],)))
         if job is None or job.running:
             continue
         levels = {t.heuristic: WORDS[int(t.levels()[0])] for t in severity_rules.trees(job, LIMITS)}
@@ -72,7 +72,7 @@ def test_every_numeric_verdict_and_metric_equals_upstream():
 def test_a_prediction_without_change_is_the_job_for_every_upstream_job():
     found_model = upstream_model()
     for job_id in found_model.jobs["job_id"].to_list():
-        job = job_arrays.job(found_model.job(job_id))
+        job = job_arrays.job(found_model.only((job_id,)))
         assert job is not None
         found = whatif.predict(job, whatif.Scenario(), LIMITS)
         assert found.metrics == whatif.metrics(job), job_id

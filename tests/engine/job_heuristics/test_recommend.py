@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.job_heuristics.insight import cost, job_arrays, recommend, rollup, severity_rules, whatif
 from engine.job_heuristics.model.job_conf import ADVICE_KEYS
-from engine.job_heuristics.tables import JOBS
+from engine.job_heuristics.tables.insight import LISTING
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
 LIMITS = severity_rules.default_limits()
@@ -133,8 +133,10 @@ def test_rollup_counts_every_job_once_per_grouping():
         "wait_ms": [5, 6, None],
         "submit_ms": [1_700_000_000_000] * 3,
     }
-    saved = recommend.savings(recommend.recommendations(both, LIMITS))
-    found = rollup.rollup(JOBS.frame(rows), cost.waste(cost.costs(both)), saved)
+    spent = cost.waste(cost.costs(both))
+    costs = [spent.get(job, (None, None)) for job in rows["job_id"]]
+    rows |= {"cost_mb_s": [each for each, _ in costs], "avoidable_mb_s": [each for _, each in costs]}
+    found = rollup.rollup(LISTING.frame(rows))
     for by in rollup.GROUPS:
         part = found.filter(pl.col("by") == by)
         assert (
