@@ -7,8 +7,10 @@ versions of all files that concern it). The outcome is that of ``assembly.assemb
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+
+import polars as pl
 
 from engine.incremental import Partials
 from engine.inputs import FILE, Inputs
@@ -58,17 +60,22 @@ def _updated_model(inputs: Inputs, context: Context, times: str) -> Model:
 
 def _named_jobs(inputs: Inputs, files: Collection[int]) -> dict[int, NamedJobs]:
     """Read which jobs each of ``files`` names."""
-    in_events: dict[int, set[str]] = defaultdict(set)
-    in_conf: dict[int, set[str]] = defaultdict(set)
-    for name in (*EVENT_TABLES, "conf"):
-        pairs = rows_of(inputs, name, files).select(FILE, "job_id").unique().drop_nulls()
-        ids = in_conf if name == "conf" else in_events
-        for file, job in pairs.iter_rows():
-            ids[file].add(job)
+    in_events = _ids_by_file(inputs, EVENT_TABLES, files)
+    in_conf = _ids_by_file(inputs, ("conf",), files)
     return {
         file: NamedJobs(frozenset(in_events[file]), frozenset(in_conf[file]), id_in_name(inputs.files[file]))
         for file in files
     }
+
+
+def _ids_by_file(inputs: Inputs, tables: Iterable[str], files: Collection[int]) -> dict[int, set[str]]:
+    """Job ids in the rows of ``tables``, by file."""
+    ids: dict[int, set[str]] = defaultdict(set)
+    pairs = pl.concat([rows_of(inputs, name, files)[["job_id", FILE]] for name in tables])
+    for job, file in pairs.unique().iter_rows():
+        if job is not None:
+            ids[file].add(job)
+    return ids
 
 
 def _files_by_job(named: Mapping[int, NamedJobs]) -> dict[str, list[int]]:

@@ -70,7 +70,8 @@ class Model:
     @cached_property
     def jobs(self) -> pl.DataFrame:
         """One row per job."""
-        return JOB_MODEL.sorted(_glued(self.parts.values(), 0, JOB_MODEL.empty()))
+        by_place = sorted(self.parts.values(), key=lambda part: (id(part.frames), part.spans[0]))
+        return JOB_MODEL.sorted(_glued(by_place, 0, JOB_MODEL.empty()))
 
     @cached_property
     def tasks(self) -> pl.DataFrame:
