@@ -90,14 +90,17 @@ def rollup(listing: pl.DataFrame) -> pl.DataFrame:
 def _groups(listing: pl.DataFrame, by: str) -> tuple[list[str], Array]:
     """Names of the groups in their order, and for each job the place of its group."""
     if by == "hour":
-        hours = pl.coalesce("finish_ms", "submit_ms").floordiv(_HOUR)
-        values = listing.select(hours.alias(by)).to_series()
-        texts = {hour: _hour(hour) for hour in values.unique().to_list()}
-        values = pl.Series([texts[hour] for hour in values.to_list()], dtype=pl.String)
+        times = zip(listing["finish_ms"].to_list(), listing["submit_ms"].to_list(), strict=True)
+        hours = [
+            None if (ms := submit if finish is None else finish) is None else ms // _HOUR for finish, submit in times
+        ]
+        texts = {hour: _hour(hour) for hour in set(hours)}
+        values = [texts[hour] for hour in hours]
     else:
-        values = listing[by].fill_null("?")
-    names = values.unique().sort()
-    return names.to_list(), (values.rank("dense").cast(pl.Int64) - 1).to_numpy()
+        values = ["?" if value is None else value for value in listing[by].to_list()]
+    names = sorted(set(values))
+    places = {name: place for place, name in enumerate(names)}
+    return names, np.fromiter(map(places.__getitem__, values), np.int64, len(values))
 
 
 def _hour(hours: int | None) -> str:

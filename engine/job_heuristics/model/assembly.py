@@ -49,7 +49,7 @@ def assemble(events: Events) -> dict[str, JobPart]:
 
 def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """JOB_MODEL rows without what the configuration says; unordered."""
-    rows = events.jobs.sort(FILE, "seq", maintain_order=True)
+    rows = events.jobs.lazy().sort(FILE, "seq", maintain_order=True)
     facts = rows.group_by("job_id", maintain_order=True).agg(
         *[pl.col(name).drop_nulls().last() for name in _ATTRIBUTES],
         pl.col("am_start_ms").drop_nulls().first(),
@@ -61,22 +61,31 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
         last_time=pl.max_horizontal(pl.col("time_ms").max(), pl.col("finish_ms").max()),
         file=pl.col(FILE).last(),
     )
-    side = tasks.group_by("job_id").agg(
-        tasks_seen=pl.len().cast(pl.Int64),
-        seen_maps=(pl.col("side") == "map").sum().cast(pl.Int64),
-        seen_reduces=(pl.col("side") == "reduce").sum().cast(pl.Int64),
-        done_maps=((pl.col("side") == "map") & (pl.col("state") == "SUCCEEDED")).sum().cast(pl.Int64),
-        done_reduces=((pl.col("side") == "reduce") & (pl.col("state") == "SUCCEEDED")).sum().cast(pl.Int64),
-        task_time=pl.max_horizontal(pl.col("ended_ms").max(), pl.col("scheduled_ms").max()),
-        task_file=pl.col(FILE).min(),
+    side = (
+        tasks.lazy()
+        .group_by("job_id")
+        .agg(
+            tasks_seen=pl.len().cast(pl.Int64),
+            seen_maps=(pl.col("side") == "map").sum().cast(pl.Int64),
+            seen_reduces=(pl.col("side") == "reduce").sum().cast(pl.Int64),
+            done_maps=((pl.col("side") == "map") & (pl.col("state") == "SUCCEEDED")).sum().cast(pl.Int64),
+            done_reduces=((pl.col("side") == "reduce") & (pl.col("state") == "SUCCEEDED")).sum().cast(pl.Int64),
+            task_time=pl.max_horizontal(pl.col("ended_ms").max(), pl.col("scheduled_ms").max()),
+            task_file=pl.col(FILE).min(),
+        )
     )
-    tried = attempts.group_by("job_id").agg(
-        running=(pl.col("state") == "RUNNING").sum().cast(pl.Int64),
-        attempt_time=pl.max_horizontal(pl.col("finish_ms").max(), pl.col("start_ms").max()),
-        attempt_seq=pl.max_horizontal(pl.col("seq").max(), pl.col("end_seq").max()),
+    tried = (
+        attempts.lazy()
+        .group_by("job_id")
+        .agg(
+            running=(pl.col("state") == "RUNNING").sum().cast(pl.Int64),
+            attempt_time=pl.max_horizontal(pl.col("finish_ms").max(), pl.col("start_ms").max()),
+            attempt_seq=pl.max_horizontal(pl.col("seq").max(), pl.col("end_seq").max()),
+        )
     )
     frame = (
-        chosen.join(facts, on="job_id", how="left", maintain_order="left")
+        chosen.lazy()
+        .join(facts, on="job_id", how="left", maintain_order="left")
         .join(side, on="job_id", how="left", maintain_order="left")
         .join(tried, on="job_id", how="left", maintain_order="left")
     )
@@ -84,7 +93,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
     ended = state.is_in(TERMINAL)
     # A cut last line counts only while nothing was read behind it.
     still_cut = pl.col("cut_seq") > pl.max_horizontal(pl.col("last_seq"), pl.col("attempt_seq")).fill_null(-1)
-    return frame.with_columns(
+    completed = frame.with_columns(
         state=pl.when(ended)
         .then(state)
         .when(state.is_in(_BEGINNING) | (pl.col("kind") == "jhist"))
@@ -117,6 +126,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
         last_event_ms=pl.max_horizontal("last_time", "task_time", "attempt_time"),
         broken=_over_limit(events).fill_null(pl.col("broken")),
     )  # fmt: skip
+    return completed.collect()
 
 
 def _over_limit(events: Events) -> pl.Expr:

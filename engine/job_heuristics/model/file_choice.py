@@ -31,35 +31,37 @@ def choose_files(events: Events) -> tuple[pl.DataFrame, dict[str, set[int]]]:
         },
         schema={FILE: pl.UInt32, "kind": pl.String, "mtime": pl.Int64},
     ).with_columns(rank=pl.col("kind").replace_strict(_RANK, default=0, return_dtype=pl.Int64))
-    parts = [
-        events.jobs.group_by("job_id", FILE).agg(
-            final=pl.col("state").is_in(TERMINAL).any().fill_null(False),
-            ends=pl.lit(0, dtype=pl.UInt32),
-            records=pl.len(),
-        )
+    counts = [
+        events.jobs.lazy()
+        .group_by("job_id", FILE)
+        .agg(final=pl.col("state").is_in(TERMINAL).any().fill_null(False), ends=pl.lit(0), records=pl.len())
     ]
-    for frame, ends in (
-        (events.task_ends, 1),
-        (events.attempt_ends, 1),
-        (events.task_starts, 0),
-        (events.attempt_starts, 0),
+    for frame, ended in (
+        (events.task_ends, True),
+        (events.attempt_ends, True),
+        (events.task_starts, False),
+        (events.attempt_starts, False),
     ):
-        parts.append(
-            frame.group_by("job_id", FILE).agg(
-                final=pl.lit(False), ends=pl.len() * pl.lit(ends, dtype=pl.UInt32), records=pl.len()
-            )
+        rows = pl.len().cast(pl.Int32)
+        counts.append(
+            frame.lazy()
+            .group_by("job_id", FILE)
+            .agg(final=pl.lit(False), ends=rows if ended else pl.lit(0), records=pl.len())
         )
-    seen = pl.concat(parts).filter(pl.col("job_id").is_not_null())
     per_file = (
-        seen.group_by("job_id", FILE)
+        pl.concat(counts)
+        .filter(pl.col("job_id").is_not_null())
+        .group_by("job_id", FILE)
         .agg(pl.col("final").any(), pl.col("ends").sum(), pl.col("records").sum())
-        .join(kinds, on=FILE, how="left")
+        .collect()
     )
     files: dict[str, set[int]] = defaultdict(set)
     for job, file in per_file.select("job_id", FILE).iter_rows():
         files[job].add(file)
     chosen = (
-        per_file.with_columns(group=_group(pl.col("kind") == "mapreduce-rest"))
+        per_file.lazy()
+        .join(kinds.lazy(), on=FILE, how="left")
+        .with_columns(group=_group(pl.col("kind") == "mapreduce-rest"))
         .group_by("job_id", "group")
         .agg(
             pl.col("final").any(), pl.col("ends").sum(), pl.col("records").sum(), pl.col("rank").max(),
@@ -71,6 +73,7 @@ def choose_files(events: Events) -> tuple[pl.DataFrame, dict[str, set[int]]]:
         )
         .unique("job_id", keep="first", maintain_order=True)
         .select("job_id", "kind", "group")
+        .collect()
     )  # fmt: skip
     return chosen, files
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import polars as pl
@@ -45,8 +46,9 @@ def parts_of(frames: ModelFrames, settings: Mapping[str, job_conf.Settings]) -> 
 def _spans(names: pl.Series) -> dict[str, tuple[int, int]]:
     """First row and number of rows of each job; rows of one job lie together."""
     runs = names.rle().struct.unnest()
-    begins = runs["len"].cum_sum() - runs["len"]
-    return dict(zip(runs["value"].to_list(), zip(begins.to_list(), runs["len"].to_list(), strict=True), strict=True))
+    heights = runs["len"].to_list()
+    begins = accumulate(heights, initial=0)
+    return {job: (begin, height) for job, begin, height in zip(runs["value"].to_list(), begins, heights, strict=False)}
 
 
 @dataclass(frozen=True)

@@ -101,11 +101,11 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
     starts = _first(events.task_starts, "task_id")
     ends = _ends(events.task_ends, attempts)
     ids = pl.concat(
-        [f.select("job_id", "task_id", "type", FILE) for f in (events.task_starts, events.task_ends, attempts)]
+        [f[["job_id", "task_id", "type", FILE]] for f in (events.task_starts, events.task_ends, attempts)]
     ).unique("task_id", keep="first", maintain_order=True)
     chosen = _chosen_attempts(ends, attempts, rest)
-    picked = chosen.join(
-        attempts.select(
+    picked = chosen.lazy().join(
+        attempts.lazy().select(
             "attempt_id", "start_ms", pl.col("finish_ms").alias("attempt_finish_ms"), "shuffle_finish_ms",
             "sort_finish_ms", "host", "rack", "locality",
         ),
@@ -123,10 +123,11 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         )  # fmt: skip
     else:
         ends = ends.select(*end_columns, *COUNTER_COLUMNS)
-    tries = attempts.group_by("task_id").agg(attempts=pl.len().cast(pl.Int64))
+    tries = attempts.lazy().group_by("task_id").agg(attempts=pl.len().cast(pl.Int64))
     frame = (
-        ids.join(starts.select("task_id", "scheduled_ms"), on="task_id", how="left", maintain_order="left")
-        .join(ends, on="task_id", how="left", maintain_order="left", suffix="_end")
+        ids.lazy()
+        .join(starts.lazy().select("task_id", "scheduled_ms"), on="task_id", how="left", maintain_order="left")
+        .join(ends.lazy(), on="task_id", how="left", maintain_order="left", suffix="_end")
         .join(picked, on="task_id", how="left", maintain_order="left")
         .join(tries, on="task_id", how="left", maintain_order="left")
     )
@@ -148,23 +149,24 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         sort_ms=pl.when(is_map).then(zero).otherwise(pl.col("sort_finish_ms") - pl.col("shuffle_finish_ms")),
     )
     timed = pl.col("total_ms").is_not_null()
-    return frame.with_columns(
+    frame = frame.with_columns(
         timed=timed,
         shuffle_ms=pl.when(timed).then(pl.col("shuffle_ms").fill_null(0)),
         sort_ms=pl.when(timed).then(pl.col("sort_ms").fill_null(0)),
     )
+    return frame.collect()
 
 
 def completed_attempts(events: Events, attempts: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """Add to ``attempts`` what their tasks know (schedule, counters of the chosen attempt); ATTEMPT_MODEL rows, unordered."""
-    frame = attempts.join(
-        tasks.select("task_id", "scheduled_ms", pl.col("attempt_id").alias("picked")),
+    frame = attempts.lazy().join(
+        tasks.lazy().select("task_id", "scheduled_ms", pl.col("attempt_id").alias("picked")),
         on="task_id", how="left", maintain_order="left",
     ).with_columns(chosen=(pl.col("attempt_id") == pl.col("picked")).fill_null(False))  # fmt: skip
-    own = events.attempt_ends.filter(pl.col("counted")).select("attempt_id", *COUNTER_COLUMNS)
-    given = tasks.filter(pl.col("attempt_id").is_not_null()).select("attempt_id", *COUNTER_COLUMNS)
-    if own.height:
-        own = own.unique("attempt_id", keep="last", maintain_order=True)
-        own = own.join(given, on="attempt_id", how="anti")
-        given = pl.concat([given, own])
-    return frame.join(given, on="attempt_id", how="left", maintain_order="left")
+    of_tasks = tasks.lazy().filter(pl.col("attempt_id").is_not_null()).select("attempt_id", *COUNTER_COLUMNS)
+    counted = events.attempt_ends.filter(pl.col("counted"))
+    if counted.height:
+        own = counted.lazy().select("attempt_id", *COUNTER_COLUMNS)
+        own = own.unique("attempt_id", keep="last", maintain_order=True).join(of_tasks, on="attempt_id", how="anti")
+        of_tasks = pl.concat([of_tasks, own])
+    return frame.join(of_tasks, on="attempt_id", how="left", maintain_order="left").collect()
