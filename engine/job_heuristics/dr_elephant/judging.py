@@ -15,8 +15,6 @@ from engine.overlay import Parts
 from engine.result import Finding
 from engine.view import Context
 
-_DEFAULT_BLOCK = JobParameters().block_size
-
 
 def judge_all(
     model: Model,
@@ -40,8 +38,7 @@ def judge_all(
 
     def decide(part: Model) -> Judged:
         return judge(
-            part.jobs, memo["sides"].of(part.names), _properties(part), chosen, seed=parameters.mode == "seed",
-            block_size=parameters.block_size, default_block=_DEFAULT_BLOCK,
+            part.jobs, memo["sides"].of(part.names), _properties(part), chosen, published=parameters.mode == "published",
         )  # fmt: skip
 
     if last is None or touched is None:

@@ -1,4 +1,4 @@
-"""Where everything beyond upstream plugs in: further result tables and the detail the screen draws.
+"""Where everything beyond Dr. Elephant plugs in: further result tables and the detail the screen draws.
 
 Cost and recommendations are kept per job in ``context.memo`` and made anew only for jobs whose rows changed; what
 concerns one job (option ``job``) is made for that one only.
@@ -6,7 +6,7 @@ concerns one job (option ``job``) is made for that one only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.rules import NAMES, Rules
+from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.dr_elephant.verdict_tables import Judged
-from engine.job_heuristics.insight import cost, recommend, rollup, severity_rules
+from engine.job_heuristics.insight import cost, recommend, rollup
 from engine.job_heuristics.insight_tables import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.model.arrays import job_index
 from engine.job_heuristics.model.changes import Changes, spliced
@@ -40,63 +40,6 @@ class Extension:
     notes: tuple[str, ...] = ()
 
 
-_MINUTES = ("runtime_severity_in_min", "short_runtime_severity_in_min", "long_runtime_severity_in_min")
-MB = 2**20
-
-
-def limits_of(rules: Rules, block: int) -> dict[tuple[str, str], tuple[float, ...]]:
-    """The limits in force in the units of ``gates`` (ms, bytes, bytes/s); of heuristics that are switched off, the
-    defaults."""
-    found = severity_rules.default_limits(block)
-    for rule in rules.rules:
-        name = NAMES.get(rule.kind, "")
-        for key, limits in rule.limits.items():
-            if (name, key) in found:
-                memory = rule.numbers.get("container_memory_default_mb", 2048)
-                found[name, key] = tuple(_scaled(key, x, block, memory) for x in limits)
-    return found
-
-
-def _scaled(key: str, value: float, block: int, memory_mb: int) -> float:
-    if key in _MINUTES:
-        return value * severity_rules.MINUTE
-    if key == "files_severity":
-        return value * block
-    if key == "disk_speed_severity":
-        return value * 100 * MB
-    return value * memory_mb * MB if key == "container_memory_severity" else value
-
-
-def changed_limits(
-    limits: severity_rules.Limits, wishes: Collection[str], block: int
-) -> tuple[dict[tuple[str, str], tuple[float, ...]], tuple[str, ...]]:
-    """``limits`` with ``wishes`` applied, and a sentence for each wish that cannot be.
-
-    A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5`` (all
-    four times that).
-    """
-    found, complaints = dict(limits), []
-    for wish in wishes:
-        where, _, text = wish.partition("=")
-        name, _, key = (part.strip() for part in where.partition("/"))
-        try:
-            if text.startswith("x") and (name, key) in limits:
-                factor = float(text[1:])
-                if 0 < factor < 1e6:
-                    found[name, key] = tuple(v * factor for v in limits[name, key])
-                    continue
-            values = tuple(float(x) for x in text.split(":"))
-        except ValueError:
-            values = ()
-        if (name, key) in found and len(values) == 4 and all(abs(v) < 1e15 for v in values):
-            found[name, key] = tuple(_scaled(key, v, block, 2048) for v in values)
-        else:
-            complaints.append(
-                f"Limits {clean(wish, 100)!r} are not used: wanted HEURISTIC/PARAMETER=low:moderate:severe:critical or =x1.5."
-            )
-    return found, tuple(complaints)
-
-
 def extend(
     model: Model,
     judged: Judged,
@@ -111,9 +54,8 @@ def extend(
     Pure; ``context.memo`` only makes it faster.
     """
     memo: dict[str, Any] = context.memo.setdefault(("job-beyond", context.at_ms is None), {})
-    limits = limits_of(rules, parameters.block_size)
-    fleet, touched = _fleet(model, limits, parameters, changes, memo)
-    names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
+    fleet, touched = _fleet(model, rules, parameters, changes, memo)
+    names = rules.names
     listed = _listed(model, judged, fleet, touched, names, parameters, memo)
     context.check()
     tables = {
@@ -122,13 +64,13 @@ def extend(
         ROLLUP.name: listed.groups,
     }
     context.check()
-    changed, complaints = changed_limits(limits, parameters.limits, parameters.block_size)
+    changed, complaints = rules.changed(parameters.limits)
     shown = None
     if job_id is not None:
         from engine.job_heuristics.result import job_tables  # half of all the code: only who wants it waits for it
 
         shown = job_tables.shown(
-            model, judged.heuristics, judged.jobs, (limits, changed), job_id, parameters, memo, tables
+            model, judged.heuristics, judged.jobs, (rules, changed), job_id, parameters, memo, tables
         )
         if parameters.compare is not None and parameters.compare not in model.place:
             complaints += (f"Nothing is compared: there is no job {clean(parameters.compare, 100)!r}.",)
@@ -149,10 +91,10 @@ class Fleet:
 
 
 def _fleet(
-    model: Model, limits: severity_rules.Limits, parameters: JobParameters, changes: Changes, memo: dict[str, Any]
+    model: Model, rules: Rules, parameters: JobParameters, changes: Changes, memo: dict[str, Any]
 ) -> tuple[Fleet, frozenset[str] | None]:
     """Of all jobs, only changed ones made anew; and which those are (None: all)."""
-    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, tuple(sorted(limits.items())))
+    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key)
     touched = changes.since(memo.get("generation")) if "fleet" in memo else None
     if touched is None or 2 * len(touched) > model.jobs.height:
         touched = None
@@ -163,7 +105,7 @@ def _fleet(
     if again or touched:
         part = model if again or touched is None else model.only(touched)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        advised = recommend.recommendations(part, limits, parameters.headroom)
+        advised = recommend.recommendations(part, rules, parameters.headroom)
         made = Fleet(costs, advised, cost.waste(costs), recommend.savings(advised))
         if not again and touched is not None:
             old: Fleet = memo["fleet"]

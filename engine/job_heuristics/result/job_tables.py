@@ -7,8 +7,10 @@ from typing import Any
 import polars as pl
 
 from engine import units
-from engine.job_heuristics.insight import history, job_arrays, severity_rules, whatif
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.insight import history, whatif
 from engine.job_heuristics.insight_tables import CONF_CHANGES, EXPLAINED, HISTORY, PHASES, WHAT_IF
+from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import detail
@@ -19,13 +21,13 @@ def shown(
     model: Model,
     verdicts: pl.DataFrame,
     jobs: pl.DataFrame,
-    limits: tuple[severity_rules.Limits, severity_rules.Limits],
+    rules: tuple[Rules, Rules],
     job_id: str,
     parameters: JobParameters,
     memo: dict[str, Any],
     tables: dict[str, pl.DataFrame],
 ) -> detail.JobDetail:
-    """The chosen job: its detail, and its tables put into ``tables``. ``limits``: in force, and of the scenario."""
+    """The chosen job: its detail, and its tables put into ``tables``. ``rules``: in force, and of the scenario."""
     part = model.job(job_id)
     held: tuple[Any, ...] | None = memo.get("held")
     if held is None or held[0] != job_id:
@@ -37,10 +39,10 @@ def shown(
         parameters.map_mb, parameters.reduce_mb, parameters.split_size, parameters.reduces, parameters.slow_start
     )
     coming = memo.get("ahead")
-    if coming is None or coming[0] is not held or coming[1] != (limits[0], parameters.seed):
-        coming = (held, (limits[0], parameters.seed), detail.ahead_of(held[1].job, limits[0], parameters.seed))
+    if coming is None or coming[0] is not held or coming[1] != (rules[0].key, parameters.seed):
+        coming = (held, (rules[0].key, parameters.seed), detail.ahead_of(held[1].job, rules[0], parameters.seed))
         memo["ahead"] = coming
-    shown = detail.job_detail(held[1], mine, *limits, scenario, coming[2], (job_id, memo["turn"], parameters))
+    shown = detail.job_detail(held[1], mine, *rules, scenario, coming[2], (job_id, memo["turn"], parameters))
     tables[EXPLAINED.name] = _explained(shown)
     tables[PHASES.name] = _phases(shown)
     kept = memo.get("runs")
@@ -78,7 +80,7 @@ def _reason(v: detail.VerdictDetail) -> str:
     if v.why is None:
         return ""
     word = SEVERITIES[v.why.level]
-    return v.why.reason if word == v.severity else f"By upstream's limits it would be {word}: {v.why.reason}"
+    return v.why.reason if word == v.severity else f"By Dr. Elephant's code it would be {word}: {v.why.reason}"
 
 
 def _phases(shown: detail.JobDetail) -> pl.DataFrame:
