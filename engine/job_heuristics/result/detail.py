@@ -59,9 +59,9 @@ class SideDetail:
     sizes: Bins
     time_points: tuple[float, float, float, float]
     size_points: tuple[float, float, float, float]
-    time_upstream: Split
+    time_split: Split
     time_natural: Split
-    size_upstream: Split
+    size_split: Split
     size_natural: Split
     gini: float
     top: tuple[int, float]

@@ -166,8 +166,6 @@ class JobLevel(Level):
         ]
         if shown.before.runtime_ms is not None:
             second.append((f", ran {units.text('ms', shown.before.runtime_ms)}", "dim"))
-        if row.get("upstream_says"):
-            second.append(("  upstream would show nothing (notes)", "moderate"))
         return [first, second]
 
     def _listing_row(self, result: Result) -> dict[str, Any]:
@@ -336,7 +334,7 @@ class JobLevel(Level):
 
 
 def task_spec(spec: Table) -> Table:
-    """The task list of one job: what makes a task long comes first, what only explains upstream is not shown at first."""
+    """The task list of one job: what makes a task long comes first, what only explains Dr. Elephant's numbers is not shown at first."""
     from dataclasses import replace
 
     first = []
