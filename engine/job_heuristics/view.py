@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -105,9 +106,9 @@ VIEW = JobHeuristics()
 def _rules(parameters: JobParameters) -> rules.Rules:
     from engine.job_heuristics.dr_elephant import rules
 
-    chosen = rules.DEFAULT
-    if parameters.heuristic_conf is not None:
-        chosen = rules.read(parameters.heuristic_conf.name, parameters.heuristic_conf.data)
+    conf = parameters.heuristic_conf
+    chosen = rules.default_rules() if conf is None else rules.read(conf.name, conf.data)
+    chosen = replace(chosen, block_size=parameters.block_size)
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
 
@@ -138,13 +139,14 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
 
 def _notes(parameters: JobParameters, chosen: rules.Rules) -> tuple[str, ...]:
     notes = []
-    if parameters.mode == "seed":
+    if parameters.mode == "published":
         notes.append(
-            "Seed mode: the published description's rules; a job's notes (table differences) name what upstream has."
+            "Verdicts and metrics by Dr. Elephant's published description; table differences names what its code gives."
         )
     else:
         notes.append(
-            "Upstream mode: Dr. Elephant's code, number for number; a job's notes (table differences) name the seed's."
+            "Verdicts and metrics by Dr. Elephant's code, number for number; table differences names what its published "
+            "description gives."
         )
     if parameters.heuristic_conf is not None:
         notes.append(f"Thresholds from {parameters.heuristic_conf.name}: {len(chosen.rules)} heuristics in force.")

@@ -1,9 +1,16 @@
-"""Upstream's way of writing numbers: needed for equal details (fact sheet, section 6)."""
+"""Dr. Elephant's way of writing numbers, needed for equal details.
+
+See docs/models/job-heuristics.md, "Details"; Dr. Elephant's classes are ``Utils`` and ``MapReduceStatistics``.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
+
+from engine.job_heuristics.model.arrays import Array
 
 _UNITS = ((1 << 60, "EB"), (1 << 50, "PB"), (1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
@@ -84,3 +91,15 @@ def duration(ms: int) -> str:
     """``H:MM:SS``, hours not wrapped."""
     seconds = ms // 1000
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def plain(values: Array) -> list[str]:
+    """Write whole numbers as they are."""
+    return list(map(str, values.tolist()))
+
+
+def each(write: Callable[[Any], str], values: Array) -> list[str]:
+    """Write each value by ``write``, equal ones once."""
+    listed = values.tolist()
+    texts = {value: write(value) for value in set(listed)}
+    return list(map(texts.__getitem__, listed))

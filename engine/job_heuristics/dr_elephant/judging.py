@@ -1,4 +1,4 @@
-"""Verdicts of all jobs, kept from one computation to the next: only jobs that changed are judged again."""
+"""JudgedFleet of all jobs, kept from one computation to the next: only jobs that changed are judged again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.result import Finding
 from engine.view import Context
 
-_DEFAULT_BLOCK = JobParameters().block_size
-
 
 @dataclass(frozen=True)
-class Verdicts:
+class JudgedFleet:
     """Result frames of all jobs (JOBS, HEURISTICS, DIFFERENCES), jobs in model order, and a finding per bad verdict.
 
     ``version`` differs whenever any of them does.
@@ -33,7 +31,7 @@ class Verdicts:
     version: int
 
 
-def judge_all(model: Model, chosen: rules.Rules, parameters: JobParameters, context: Context) -> Verdicts:
+def judge_all(model: Model, chosen: rules.Rules, parameters: JobParameters, context: Context) -> JudgedFleet:
     """Judge all jobs of ``model`` by the rules ``chosen``."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     frames: FramePartials[str] = memo.state(f"verdicts {times}", lambda: FramePartials("job_id"))
@@ -43,10 +41,7 @@ def judge_all(model: Model, chosen: rules.Rules, parameters: JobParameters, cont
     def compute(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
         part = model.only(jobs)
         sides = sides_of(part.jobs, part.arrays[0], part.properties)
-        judged = judge(
-            part.jobs, sides, part.properties, chosen, seed=parameters.mode == "seed",
-            block_size=parameters.block_size, default_block=_DEFAULT_BLOCK,
-        )  # fmt: skip
+        judged = judge(part.jobs, sides, part.properties, chosen, published=parameters.mode == "published")
         fresh.update(judged.findings)
         return {"jobs": judged.jobs, "heuristics": judged.heuristics, "differences": judged.differences}
 
@@ -57,7 +52,7 @@ def judge_all(model: Model, chosen: rules.Rules, parameters: JobParameters, cont
     return memo.value(
         f"all verdicts {times}",
         frames.version,
-        lambda: Verdicts(
+        lambda: JudgedFleet(
             frames.frame("jobs"), frames.frame("heuristics"), frames.frame("differences"),
             tuple(chain.from_iterable(findings.values())), frames.version,
         ),

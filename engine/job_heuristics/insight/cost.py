@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.side_stats import Segments
-from engine.job_heuristics.insight.job_arrays import DEFAULT_CONTAINER_MB, MB
 from engine.job_heuristics.model.arrays import (
     KILLED,
     RUNNING,
@@ -22,7 +21,8 @@ from engine.job_heuristics.model.arrays import (
     TaskArrays,
     filled,
 )
-from engine.job_heuristics.model.job_conf import COST_KEYS
+from engine.job_heuristics.model.job_arrays import MB
+from engine.job_heuristics.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.tables.insight import COSTS
 
@@ -86,7 +86,7 @@ def charged(
         return clipped
 
     container = per_side(
-        "map_memory_mb", "reduce_memory_mb", 2**20, lambda name: whole(name, DEFAULT_CONTAINER_MB)
+        "map_memory_mb", "reduce_memory_mb", 2**20, lambda name: whole(name, DEFAULT_MB)
     )  # fmt: skip
     mb, cores = container[side], per_side("map_vcores", "reduce_vcores", 2**16, setting)[side]
     needed = np.minimum(_needs(tasks, count, headroom), container)[side]

@@ -8,40 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-
-SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3
-"""Outcome codes of ``Attempts.outcome``; WORDS names them."""
-WORDS = ("succeeded", "failed", "killed", "running")
-UNKNOWN = -1
-"""A time that the history does not hold (yet)."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempts:
-    """Attempts of one job as arrays of length n (times epoch ms, ``UNKNOWN`` where the history has none).
-
-    ``task`` numbers tasks from 0 over both sides; ``is_map`` per attempt; ``scheduled`` when its task was started (a
-    retry was asked for when the attempt before it ended, so only first attempts tell a container wait); ``finish`` of
-    a running attempt is the newest moment the history knows. ``chosen``: the attempt upstream counts. ``speculative``:
-    launched while another one of its task was running. ``host``: node name.
-    """
-
-    task: Ints
-    is_map: NDArray[np.bool_]
-    scheduled: Ints
-    start: Ints
-    finish: Ints
-    shuffle_end: Ints
-    sort_end: Ints
-    outcome: NDArray[np.int8]
-    chosen: NDArray[np.bool_]
-    speculative: NDArray[np.bool_]
-    host: tuple[str, ...] = ()
-    label: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.task)
+from engine.job_heuristics.model.job_arrays import RUNNING, SUCCEEDED, UNKNOWN, Attempts, Ints
 
 
 @dataclass(frozen=True, slots=True)

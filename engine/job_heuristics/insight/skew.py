@@ -12,98 +12,36 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.job_heuristics.dr_elephant.side_stats import Segments
+from engine.stats.natural_break import Split, natural_break
+
 Floats = NDArray[np.float64]
 
 SCALE = 1.4826
 """Median absolute deviation to standard deviation of a normal sample."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Values in two groups: ``low_n`` values below ``at`` with mean ``low_mean``, ``high_n`` from it on.
+def dr_elephant_split(values: NDArray[np.int64]) -> Split:
+    """Divide task values as Dr. Elephant's skew heuristics do, to be shown beside the natural break.
 
-    ``fit`` 0-1 is the share of the variance that the split explains (1: two points); 0 without a split.
-    """
-
-    at: float
-    low_n: int
-    low_mean: float
-    high_n: int
-    high_mean: float
-    fit: float = 0.0
-
-    @property
-    def factor(self) -> float:
-        """How many times larger the high group's mean is; infinite above a mean of 0, 1 without two groups."""
-        if not self.low_n or not self.high_n:
-            return 1.0
-        return self.high_mean / self.low_mean if self.low_mean > 0 else float("inf")
-
-
-def natural_break(values: Floats) -> Split:
-    """The split of ``values`` (any order, finite) into two groups with the least within-group sum of squares.
-
-    Exact: in one dimension the best groups are contiguous, so one sort and prefix sums visit every candidate,
-    O(n log n). Equal values stay together. Fewer than two different values: everything is in the high group.
-    """
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    n = len(ordered)
-    if n == 0:
-        return Split(0.0, 0, 0.0, 0, 0.0)
-    origin = ordered[n // 2]
-    shifted = ordered - origin
-    width = max(-shifted[0], shifted[-1])
-    if width <= 0:
-        return Split(float(ordered[0]), 0, 0.0, n, float(ordered[0]))
-    shifted = shifted / width
-    sums = np.cumsum(shifted)
-    total = sums[-1]
-    low_n = np.arange(1, n)
-    low_sum = sums[:-1]
-    # Between-group sum of squares; the within part is the total minus this, so the largest is best.
-    between = low_sum**2 / low_n + (total - low_sum) ** 2 / (n - low_n) - total**2 / n
-    between[ordered[1:] == ordered[:-1]] = -1.0
-    best = int(np.argmax(between))
-    spread = float(np.sum((shifted - total / n) ** 2))
-    low = best + 1
-    return Split(
-        at=float(ordered[low]),
-        low_n=low,
-        low_mean=float(low_sum[best] / low * width + origin),
-        high_n=n - low,
-        high_mean=float((total - low_sum[best]) / (n - low) * width + origin),
-        fit=min(1.0, max(0.0, float(between[best]) / spread)) if spread > 0 else 0.0,
-    )
-
-
-def upstream_split(values: NDArray[np.int64]) -> Split:
-    """Upstream's three splits (mean, then twice the difference of the group means) as shown beside the natural one.
-
-    Group means are truncated integers, as upstream prints them (``Statistics.findTwoGroups``, fact sheet 5.1).
+    See ``Segments.two_groups``; ``at`` is the middle of the last division.
     """
     values = np.asarray(values, dtype=np.int64)
     if not len(values):
         return Split(0.0, 0, 0.0, 0, 0.0)
-    middle = _truncated_mean(values)
-    low = values < middle
-    for _ in range(2):
-        middle = _truncated_mean(values[~low]) - _truncated_mean(values[low])
-        low = values < middle
-    spread = float(np.sum((values - values.mean()) ** 2))
-    a, b = values[low], values[~low]
-    within = sum(float(np.sum((part - part.mean()) ** 2)) for part in (a, b) if len(part))
+    groups = Segments(np.zeros(len(values), dtype=np.int64), 1).two_groups(values)
+    at = int(groups.middle[0])
+    low, high = values[values < at], values[values >= at]
+    around = float(np.sum((values - values.mean()) ** 2))
+    within = sum(float(np.sum((part - part.mean()) ** 2)) for part in (low, high) if len(part))
     return Split(
-        at=float(middle),
-        low_n=len(a),
-        low_mean=float(_truncated_mean(a)),
-        high_n=len(b),
-        high_mean=float(_truncated_mean(b)),
-        fit=max(0.0, 1 - within / spread) if spread > 0 and len(a) and len(b) else 0.0,
+        at=float(at),
+        low_n=int(groups.low_n[0]),
+        low_mean=float(groups.low_mean[0]),
+        high_n=int(groups.high_n[0]),
+        high_mean=float(groups.high_mean[0]),
+        fit=max(0.0, 1 - within / around) if around > 0 and len(low) and len(high) else 0.0,
     )
-
-
-def _truncated_mean(values: NDArray[np.int64]) -> int:
-    return int(values.sum(dtype=np.float64) / len(values)) if len(values) else 0
 
 
 def gini(values: Floats) -> float:

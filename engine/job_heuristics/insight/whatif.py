@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
-from engine.job_heuristics.insight import severity_rules
-from engine.job_heuristics.insight.job_arrays import MB, Ints, Job, Side, number
+from engine.job_heuristics.dr_elephant import metrics as dr_elephant_metrics
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.insight.skew import robust_line
+from engine.job_heuristics.model.job_arrays import MB, Ints, Job, Side, number
 
 START_MS = 2000.0
 """Assumed cost of starting a task where bytes do not tell it."""
@@ -48,7 +51,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Upstream's four metrics (fact sheet, section 3)."""
+    """Dr. Elephant's four metrics: MB s used and wasted, ms of wait and run time."""
 
     used_mb_s: int
     wasted_mb_s: int
@@ -69,25 +72,21 @@ class Prediction:
 
 
 def metrics(job: Job) -> Metrics:
-    """The four metrics of a job by upstream's formulas; wait and run time are None while it runs."""
-    used = wasted = 0
-    for side in job.sides:
-        seconds = int((side.total // 1000).sum())
-        used += side.container_mb * seconds
-        if len(side.total):
-            virtual = np.trunc((side.vmem // MB) / 2.1).astype(np.int64)
-            peak = int(np.maximum(side.pmem // MB, virtual).max())
-            wasted += max(0, side.container_mb - int(peak * 1.5)) * seconds
-    submit, finish = job.row["submit_ms"], job.row["finish_ms"]
-    if job.running or submit is None or finish is None:
-        return Metrics(used, wasted, None, None)
-    wait, mapped = 0, None
-    if len(job.maps.total):
-        mapped = int(job.maps.finish.max())
-        wait += max(0, mapped - (int(submit) + int(job.maps.total.max())))
-    if len(job.reduces.total) and mapped is not None:
-        wait += max(0, int(job.reduces.finish.max()) - (mapped + int(job.reduces.total.max())))
-    return Metrics(used, wasted, wait, int(finish) - int(submit))
+    """Return the four metrics of a job by Dr. Elephant's code; wait and run time are None while it runs."""
+    sides = [tasks_of(side) for side in job.sides]
+    values = {"timed": np.array([len(side.total) for side in job.sides])}
+    for measure in dr_elephant_metrics.MEASURES:
+        for name, *both in zip(measure.names, *(measure.compute(tasks) for tasks in sides), strict=True):
+            values[name] = np.concatenate(both)
+    row = {
+        "submit_ms": job.row["submit_ms"],
+        "finish_ms": job.row["finish_ms"],
+        "state": "RUNNING" if job.running else "SUCCEEDED",
+        "map_memory_mb": job.maps.container_mb,
+        "reduce_memory_mb": job.reduces.container_mb,
+    }
+    one = {name: values[0] for name, values in dr_elephant_metrics.compute(pl.DataFrame([row]), values).items()}
+    return Metrics(one["used_mb_s"] or 0, one["wasted_mb_s"] or 0, one["wait_ms"], one["runtime_ms"])
 
 
 def makespan(times: Ints, slots: int) -> int:
@@ -119,9 +118,8 @@ def peak_slots(start: Ints, finish: Ints) -> int:
     return max(1, int(np.cumsum(change[order]).max()))
 
 
-def predict(job: Job, scenario: Scenario, limits: severity_rules.Limits) -> Prediction:
-    """``job`` under ``scenario`` judged by ``limits`` (other thresholds are just other limits). An empty scenario gives
-    the job as it is."""
+def predict(job: Job, scenario: Scenario, rules: Rules) -> Prediction:
+    """Return ``job`` under ``scenario`` judged by ``rules``. An empty scenario gives the job as it is."""
     said: list[str] = []
     warnings: list[str] = []
     maps = _maps(job, scenario, said, warnings)
@@ -142,7 +140,7 @@ def predict(job: Job, scenario: Scenario, limits: severity_rules.Limits) -> Pred
     changed = replace(job, row=row, maps=maps, reduces=reduces)
     if shift or longer:
         said.append(f"containers: as many as ran at the peak ({map_slots} maps), dealt greedily")
-    levels = {tree.heuristic: int(tree.levels()[0]) for tree in severity_rules.trees(changed, limits)}
+    levels = {verdict.name: verdict.level for verdict in job_verdicts(changed, rules)}
     return Prediction(changed, metrics(changed), levels, tuple(said), tuple(warnings))
 
 

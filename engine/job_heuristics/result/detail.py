@@ -11,9 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.insight import advice, certainty, decision, job_arrays, phases, severity_rules, skew, whatif
-from engine.job_heuristics.model import series
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.verdicts import NO_DATA, NO_DATA_ADVICE
+from engine.job_heuristics.insight import certainty, decision, phases, skew, whatif
+from engine.job_heuristics.insight.job_verdicts import job_verdicts
+from engine.job_heuristics.model import job_arrays, series
+from engine.job_heuristics.tables.result import SEVERITIES
+from engine.stats.natural_break import Split, natural_break
 
 SLOT_POINTS = 240
 LANES = 400
@@ -55,10 +59,10 @@ class SideDetail:
     sizes: Bins
     time_points: tuple[float, float, float, float]
     size_points: tuple[float, float, float, float]
-    time_upstream: skew.Split
-    time_natural: skew.Split
-    size_upstream: skew.Split
-    size_natural: skew.Split
+    time_split: Split
+    time_natural: Split
+    size_split: Split
+    size_natural: Split
     gini: float
     top: tuple[int, float]
     causes: skew.Causes
@@ -146,7 +150,7 @@ def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int
     return tuple((str(text), int(n)) for text, n in found.iter_rows())
 
 
-def _chart(a: phases.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
+def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
     chart = phases.gantt(a)
     order = chart.order[chart.lane[chart.order] < LANES]
     moments = [int(row[k]) for k in ("submit_ms", "launch_ms") if row[k]]
@@ -187,10 +191,10 @@ def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
         bins(size),
         _points(total),
         _points(size),
-        skew.upstream_split(side.total),
-        skew.natural_break(total),
-        skew.upstream_split(side.size),
-        skew.natural_break(size),
+        skew.dr_elephant_split(side.total),
+        natural_break(total),
+        skew.dr_elephant_split(side.size),
+        natural_break(size),
         skew.gini(size),
         skew.top_share(size),
         skew.causes(total, size, side.cpu.astype(np.float64), list(side.hosts), list(side.racks)),
@@ -198,46 +202,47 @@ def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
     )
 
 
-def ahead_of(job: job_arrays.Job, limits: severity_rules.Limits, seed: int) -> Ahead:
-    """What is to come for one job."""
-    return Ahead(certainty.outlooks(job, limits, seed) if job.running else (), certainty.arrival(job, seed))
+def ahead_of(job: job_arrays.Job, rules: Rules, seed: int) -> Ahead:
+    """Return what is to come for one job; ``seed`` of the random numbers."""
+    return Ahead(certainty.outlooks(job, rules, seed) if job.running else (), certainty.arrival(job, seed))
 
 
 def job_detail(
-    held: JobFacts,
+    facts: JobFacts,
     verdicts: pl.DataFrame,
-    limits: severity_rules.Limits,
-    changed: severity_rules.Limits,
+    rules: Rules,
+    changed: Rules,
     scenario: whatif.Scenario,
     ahead: Ahead,
     stamp: tuple[Any, ...],
 ) -> JobDetail:
-    """One job under ``limits`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``: the
-    job's rows of the heuristics result; ``ahead``: of the same job and limits."""
-    job = held.job
-    trees = {t.heuristic: t for t in severity_rules.trees(job, limits)}
-    outlooks = {o.heuristic: o for o in ahead.outlooks}
+    """Return one job under ``rules`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``:
+    the job's rows of the heuristics result; ``ahead``: of the same job and rules."""
+    job = facts.job
+    explained = {verdict.name: verdict for verdict in job_verdicts(job, rules)}
+    outlooks = {outlook.heuristic: outlook for outlook in ahead.outlooks}
+    advices = {rule.name: rule.heuristic.advice for rule in rules.rules}
     prediction = None
-    if not scenario.empty or changed != limits:
+    if not scenario.empty or changed is not rules:
         prediction = whatif.predict(job, scenario, changed)
-    rows = []
+    details = []
     for row in verdicts.iter_rows(named=True):
         name = row["heuristic"]
-        tree = trees.get(name)
         level = SEVERITIES.index(row["severity"]) if row["severity"] in SEVERITIES else 0
-        rows.append(
+        advice = advices[name](level, job) if name in advices else NO_DATA_ADVICE if name == NO_DATA else ""
+        details.append(
             VerdictDetail(
                 name,
                 row["severity"],
                 int(row["score"] or 0),
                 labels(row["details"]),
-                decision.explain(tree) if tree is not None else None,
+                decision.explain(explained[name]) if name in explained else None,
                 outlooks.get(name) if job.running else None,
-                advice.advice(name, level, job),
+                advice,
                 prediction.levels.get(name) if prediction is not None else None,
             )
         )
-    return JobDetail(stamp, held, tuple(rows), ahead.arrival, whatif.metrics(job), scenario, prediction)
+    return JobDetail(stamp, facts, tuple(details), ahead.arrival, whatif.metrics(job), scenario, prediction)
 
 
 def labels(details: str | None) -> tuple[tuple[str, str], ...]:

@@ -7,8 +7,10 @@ from typing import Any
 import polars as pl
 
 from engine import units
-from engine.job_heuristics.dr_elephant.judging import Verdicts
-from engine.job_heuristics.insight import history, job_arrays, severity_rules, whatif
+from engine.job_heuristics.dr_elephant.judging import JudgedFleet
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.insight import history, whatif
+from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result import detail
@@ -19,13 +21,13 @@ from engine.view import Context
 
 def of_job(
     model: Model,
-    verdicts: Verdicts,
-    limits: tuple[severity_rules.Limits, severity_rules.Limits],
+    verdicts: JudgedFleet,
+    rules: tuple[Rules, Rules],
     job_id: str,
     parameters: JobParameters,
     context: Context,
 ) -> tuple[detail.JobDetail, dict[str, pl.DataFrame]]:
-    """Make the detail of one job, and its tables by name. ``limits``: those in force, and those of the scenario."""
+    """Make the detail of one job, and its tables by name. ``rules``: those in force, and those of the scenario."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     revision = (job_id, times, model.revisions[job_id])
     facts = memo.value("job facts", revision, lambda: _facts(model.only((job_id,))))
@@ -34,12 +36,12 @@ def of_job(
     )
     ahead = memo.value(
         "outlook of job",
-        (*revision, tuple(sorted(limits[0].items())), parameters.seed),
-        lambda: detail.ahead_of(facts.job, limits[0], parameters.seed),
+        (*revision, rules[0].key, parameters.seed),
+        lambda: detail.ahead_of(facts.job, rules[0], parameters.seed),
     )
     mine = verdicts.heuristics.filter(pl.col("job_id") == job_id)
     stamp = (*revision, verdicts.version, parameters)
-    job_detail = detail.job_detail(facts, mine, *limits, scenario, ahead, stamp)
+    job_detail = detail.job_detail(facts, mine, *rules, scenario, ahead, stamp)
     runs = memo.value("runs like job", (job_id, times, verdicts.version), lambda: _runs(model, verdicts.jobs, job_id))
     tables = {
         EXPLAINED.name: _explained(job_detail),
@@ -81,7 +83,7 @@ def _reason(v: detail.VerdictDetail) -> str:
     if v.why is None:
         return ""
     word = SEVERITIES[v.why.level]
-    return v.why.reason if word == v.severity else f"By upstream's limits it would be {word}: {v.why.reason}"
+    return v.why.reason if word == v.severity else f"By Dr. Elephant's code it would be {word}: {v.why.reason}"
 
 
 def _phases(job_detail: detail.JobDetail) -> pl.DataFrame:

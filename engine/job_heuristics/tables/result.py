@@ -27,7 +27,9 @@ JOBS = Table(
         Column("severity", TEXT, "worst verdict, null: none could be given", kind="level", priority=0),
         Column("score", INT, "sum of severity x tasks over verdicts of MODERATE and worse", kind="count", priority=0),
         Column("used_mb_s", INT, "container memory x time of the chosen attempts", unit="MB s", kind="mb_s"),
-        Column("wasted_mb_s", INT, "of it above 1.5 x the peak (seed mode: above the peak)", unit="MB s", kind="mb_s"),
+        Column(
+            "wasted_mb_s", INT, "of it above 1.5 x the peak (mode published: above the peak)", unit="MB s", kind="mb_s"
+        ),
         Column(
             "wait_ms",
             INT,
@@ -42,7 +44,7 @@ JOBS = Table(
         Column("reduces_finished", INT, "reduces that succeeded so far", kind="count", hidden=True),
         Column("attempts_running", INT, "attempts running now", kind="count", hidden=True),
         Column("source", TEXT, "history, rest, am, rumen or summary", hidden=True),
-        Column("notes", TEXT, "what was assumed for this job, and where the seed's rules would differ", hidden=True),
+        Column("notes", TEXT, "what was assumed for this job", hidden=True),
     ),
     key=("job_id",),
     order=("-submit_ms", "job_id"),
@@ -63,12 +65,12 @@ HEURISTICS = Table(
 
 DIFFERENCES = Table(
     "differences",
-    "Where the seed document's rules and upstream's code give another number or verdict for a job",
+    "Where Dr. Elephant's published description and its code give another number or verdict for a job",
     (
         Column("job_id", TEXT, "job id", kind="id", priority=0),
         Column("what", TEXT, "metric or heuristic", priority=0),
-        Column("upstream", TEXT, "by upstream's code", priority=0),
-        Column("seed", TEXT, "by the seed document", priority=0),
+        Column("upstream", TEXT, "by Dr. Elephant's code", priority=0),
+        Column("published", TEXT, "by its published description", priority=0),
         Column("reason", TEXT, "the rule that differs", priority=1),
     ),
     key=("job_id", "what"),

@@ -7,8 +7,8 @@ from tui.actions import Action
 SCOPE = "job-heuristics"
 
 ACTIONS: tuple[Action, ...] = (
-    Action("job-heuristics.mode", ("m",), "Mode", "Switch between upstream's rules and the seed document's; the job's section "
-           "'notes' names each number that differs.", SCOPE, bar=22),
+    Action("job-heuristics.mode", ("m",), "Mode", "Switch between Dr. Elephant's code and its published "
+           "description; the job's section 'notes' names each number that differs.", SCOPE, bar=22),
     Action("job-heuristics.group", ("b",), "Group by", "Group the roll-up by user, queue, job type or hour.", SCOPE, bar=24),
     Action("job-heuristics.what-if", ("w",), "What if", "Go to the what-if controls of the open job.", SCOPE, bar=14),
     Action("job-heuristics.take", ("t",), "Take advice", "Take the recommendation under the cursor into the what-if "

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.insight import certainty, job_arrays, severity_rules
+from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.insight import certainty
+from engine.job_heuristics.insight.job_verdicts import job_verdicts
+from engine.job_heuristics.model import job_arrays
 from tests.engine.job_heuristics.jobs import BASE, model, task
 
-LIMITS = severity_rules.default_limits()
+RULES = default_rules()
 
 
 def running(finished, ages, planned, seconds=60, side="map", **row):
@@ -26,7 +29,7 @@ def running(finished, ages, planned, seconds=60, side="map", **row):
 
 
 def outlook(job, name, **more):
-    return {o.heuristic: o for o in certainty.outlooks(job, LIMITS, **more)}[name]
+    return {o.heuristic: o for o in certainty.outlooks(job, RULES, **more)}[name]
 
 
 def test_a_finished_job_is_certain():
@@ -70,7 +73,7 @@ def test_running_tasks_older_than_finished_ones_pull_the_estimate_up():
 
 def test_seed_decides_everything():
     job = running([30, 60, 90, 400, 500, 600], [5, 6], planned=300)
-    assert certainty.outlooks(job, LIMITS, seed=7) == certainty.outlooks(job, LIMITS, seed=7)
+    assert certainty.outlooks(job, RULES, seed=7) == certainty.outlooks(job, RULES, seed=7)
     assert certainty.arrival(job, 7) == certainty.arrival(job, 7)
 
 
@@ -117,7 +120,7 @@ def test_arrival_without_evidence_says_so():
 def test_bounds_hold_whatever_the_rest_does(finished, ages, more, side):
     planned = len(finished) + len(ages) + more
     job = running(finished, ages, planned, side=side)
-    for found in certainty.outlooks(job, LIMITS, copies=20):
+    for found in certainty.outlooks(job, RULES, copies=20):
         assert 0 <= found.floor <= found.ceiling <= 4
         assert sum(found.chance) == pytest.approx(1)
         assert all(c == 0 for k, c in enumerate(found.chance) if not found.floor <= k <= found.ceiling)
@@ -128,8 +131,8 @@ def test_bounds_hold_whatever_the_rest_does(finished, ages, more, side):
         counts = {"maps": planned, "reduces": 0} if side == "map" else {"maps": 0, "reduces": planned}
         done = job_arrays.job(model(tasks, **counts))
         assert done is not None
-        final = {t.heuristic: int(t.levels()[0]) for t in severity_rules.trees(done, LIMITS)}
-        for found in certainty.outlooks(job, LIMITS, copies=5):
+        final = {verdict.name: verdict.level for verdict in job_verdicts(done, RULES)}
+        for found in certainty.outlooks(job, RULES, copies=5):
             word = "Mapper" if side == "map" else "Reducer"
             if found.heuristic in (f"{word} Time", f"{word} Skew", f"{word} Memory"):
                 assert found.floor <= final[found.heuristic] <= found.ceiling

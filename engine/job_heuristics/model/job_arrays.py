@@ -1,4 +1,4 @@
-"""One job's numbers as arrays: what why, certainty, skew, cost and recommendations all look at."""
+"""One job's numbers as arrays, for everything that looks at a single job: explanations, outlook, what-if, advice."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.insight import phases
-from engine.job_heuristics.model.job_conf import DEFAULT_AM_MB
+from engine.job_heuristics.model.job_conf import DEFAULT_MB
 from engine.job_heuristics.model.model import Model
 
 Ints = NDArray[np.int64]
 
-__all__ = ["DEFAULT_AM_MB", "DEFAULT_CONTAINER_MB", "MB", "Ints", "Job", "Side", "attempts", "job", "number", "resolve"]
 
 MB = 2**20
-DEFAULT_CONTAINER_MB = 2048
 
 _VARIABLE = re.compile(r"\$\{([^\}\$\s]{1,200})\}")
 
@@ -46,6 +43,45 @@ def number(conf: Mapping[str, str], key: str, default: float) -> float:
     except ValueError:
         return default
     return value if np.isfinite(value) else default
+
+
+def mean(values: Ints) -> float:
+    """Return the mean, 0 without values."""
+    return float(values.mean()) if len(values) else 0.0
+
+
+SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3
+"""Outcome codes of ``Attempts.outcome``; WORDS names them."""
+WORDS = ("succeeded", "failed", "killed", "running")
+UNKNOWN = -1
+"""A time that the history does not hold (yet)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempts:
+    """Attempts of one job as arrays of length n (times epoch ms, ``UNKNOWN`` where the history has none).
+
+    ``task`` numbers tasks from 0 over both sides; ``is_map`` per attempt; ``scheduled`` when its task was started (a
+    retry was asked for when the attempt before it ended, so only first attempts tell a container wait); ``finish`` of
+    a running attempt is the newest moment the history knows. ``chosen``: the attempt upstream counts. ``speculative``:
+    launched while another one of its task was running. ``host``: node name.
+    """
+
+    task: Ints
+    is_map: NDArray[np.bool_]
+    scheduled: Ints
+    start: Ints
+    finish: Ints
+    shuffle_end: Ints
+    sort_end: Ints
+    outcome: NDArray[np.int8]
+    chosen: NDArray[np.bool_]
+    speculative: NDArray[np.bool_]
+    host: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.task)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,7 +133,7 @@ class Job:
     conf: Mapping[str, str]
     maps: Side
     reduces: Side
-    attempts: phases.Attempts
+    attempts: Attempts
 
     @property
     def id(self) -> str:
@@ -113,6 +149,10 @@ class Job:
     def sides(self) -> tuple[Side, Side]:
         """Maps, reduces."""
         return self.maps, self.reduces
+
+    def side(self, name: str) -> Side:
+        """The side called ``map`` or ``reduce``."""
+        return self.maps if name == "map" else self.reduces
 
 
 def job(model: Model) -> Job | None:
@@ -140,7 +180,7 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
     timed = mine.filter(pl.col("timed") & pl.col("total_ms").is_not_null())
     ended = int(mine["ended_ms"].is_not_null().sum())
     planned = int(row["maps" if name == "map" else "reduces"] or 0)
-    container = int(row[f"{name}_memory_mb"] or DEFAULT_CONTAINER_MB)
+    container = int(row[f"{name}_memory_mb"] or DEFAULT_MB)
     stated = number(conf, f"mapreduce.{name}.memory.mb", 0)
     peak = np.maximum(_ints(timed, f"{name}_physical_max_bytes"), _ints(timed, "physical_bytes"))
     return Side(
@@ -168,13 +208,13 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
     )
 
 
-OUTCOMES = {"SUCCEEDED": phases.SUCCEEDED, "FAILED": phases.FAILED, "KILLED": phases.KILLED, "RUNNING": phases.RUNNING}
+OUTCOMES = {"SUCCEEDED": SUCCEEDED, "FAILED": FAILED, "KILLED": KILLED, "RUNNING": RUNNING}
 
 
-def attempts(frame: pl.DataFrame, row: Mapping[str, Any]) -> phases.Attempts:
+def attempts(frame: pl.DataFrame, row: Mapping[str, Any]) -> Attempts:
     """Attempts of one job from its ATTEMPT_MODEL rows; a running attempt ends, for now, at the newest event."""
     newest = int(row["finish_ms"] or row["last_event_ms"] or 0)
-    unknown = phases.UNKNOWN
+    unknown = UNKNOWN
     tasks = frame["task_id"].fill_null("").rank("dense").cast(pl.Int64).to_numpy() - 1 if frame.height else np.zeros(0)
     finish = pl.col("finish_ms").fill_null(pl.max_horizontal(pl.lit(newest), pl.col("start_ms")))
     columns = frame.select(
@@ -185,9 +225,9 @@ def attempts(frame: pl.DataFrame, row: Mapping[str, Any]) -> phases.Attempts:
         .otherwise(finish),
         shuffle=pl.col("shuffle_finish_ms").fill_null(unknown),
         sort=pl.col("sort_finish_ms").fill_null(unknown),
-        outcome=pl.col("state").replace_strict(OUTCOMES, default=phases.RUNNING, return_dtype=pl.Int8),
+        outcome=pl.col("state").replace_strict(OUTCOMES, default=RUNNING, return_dtype=pl.Int8),
     )
-    return phases.Attempts(
+    return Attempts(
         task=tasks.astype(np.int64),
         is_map=(frame["side"] == "map").fill_null(False).to_numpy(),
         scheduled=columns["scheduled_ms"].to_numpy(),

@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.insight import cost, job_arrays, recommend, rollup, severity_rules, whatif
+from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.insight import cost, recommend, rollup, whatif
+from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.job_conf import ADVICE_KEYS
 from engine.job_heuristics.tables.insight import LISTING
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
-LIMITS = severity_rules.default_limits()
+RULES = default_rules()
 
 
 def advice(job_model):
-    return {r["topic"]: r for r in recommend.recommendations(job_model, LIMITS).iter_rows(named=True)}
+    return {r["topic"]: r for r in recommend.recommendations(job_model, RULES).iter_rows(named=True)}
 
 
 def test_container_from_the_99_percent_and_head_room():
@@ -27,7 +29,7 @@ def test_container_from_the_99_percent_and_head_room():
     assert found["saving_mb_s"] == (8192 - 1536) * 4000
     assert (found["severity_now"], found["severity_after"]) == ("CRITICAL", "NONE")
     assert "-Xmx1228m" in found["text"] and "1,000 MB" in found["text"]
-    predicted = whatif.predict(job_arrays.job(job), whatif.Scenario(map_mb=1536), LIMITS)
+    predicted = whatif.predict(job_arrays.job(job), whatif.Scenario(map_mb=1536), RULES)
     assert whatif.metrics(job_arrays.job(job)).used_mb_s - predicted.metrics.used_mb_s == found["saving_mb_s"]
     assert not predicted.warnings
 
@@ -83,8 +85,8 @@ def test_jobs_are_independent():
     a = model([task("map", 10, 400, pmem_mb=1000) for _ in range(10)], map_memory_mb=8192)
     b = model([task("map", 10, 45) for _ in range(600)], job_id="job_1_0002")
     both = together(a, b)
-    plain = recommend.recommendations(both, LIMITS)
-    parts = pl.concat([recommend.recommendations(m, LIMITS) for m in (a, b)])
+    plain = recommend.recommendations(both, RULES)
+    parts = pl.concat([recommend.recommendations(m, RULES) for m in (a, b)])
     assert plain.sort("job_id", "rank").equals(parts.sort("job_id", "rank"))
 
 
@@ -100,7 +102,7 @@ one = st.builds(
 @given(st.lists(one, max_size=15), st.integers(1, 20_000), st.sampled_from(["", "x", "0.5", "1e400", "-3"]))
 def test_any_job_gives_sane_advice(tasks, memory, value):
     conf = dict.fromkeys(ADVICE_KEYS, value) if value else {}
-    found = recommend.recommendations(model(tasks, conf=conf, map_memory_mb=memory), LIMITS)
+    found = recommend.recommendations(model(tasks, conf=conf, map_memory_mb=memory), RULES)
     assert found.filter(~pl.col("saving_mb_s").is_finite()).height == 0
     for row in found.iter_rows(named=True):
         assert row["key"] and float(row["value"]) >= 0 and row["text"]
@@ -113,8 +115,8 @@ def test_every_job_with_something_to_say_is_asked(jobs):
     both = together(*models)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recommend, "_worth", lambda rows, *_: np.ones(rows.height, dtype=bool))
-        everyone = recommend.recommendations(both, LIMITS)
-    assert recommend.recommendations(both, LIMITS).equals(everyone)
+        everyone = recommend.recommendations(both, RULES)
+    assert recommend.recommendations(both, RULES).equals(everyone)
 
 
 def test_rollup_counts_every_job_once_per_grouping():

@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.insight import job_arrays, severity_rules
+from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.insight.whatif import Scenario, makespan, metrics, peak_slots, predict
+from engine.job_heuristics.model import job_arrays
 from tests.engine.job_heuristics.jobs import MB, model, task
 
-LIMITS = severity_rules.default_limits()
+RULES = default_rules()
 
 
 def job_of(tasks, conf=None, **row):
@@ -38,15 +40,15 @@ def test_metrics_by_hand():
 
 def test_the_empty_scenario_changes_nothing():
     job = job_of([*short_maps(60), task("reduce", 100, 300, shuffle=120, sort=5)])
-    found = predict(job, Scenario(), LIMITS)
+    found = predict(job, Scenario(), RULES)
     assert found.metrics == metrics(job) and not found.assumptions and not found.warnings
-    assert found.levels == {t.heuristic: int(t.levels()[0]) for t in severity_rules.trees(job, LIMITS)}
+    assert found.levels == {verdict.name: verdict.level for verdict in job_verdicts(job, RULES)}
 
 
 def test_larger_splits_heal_short_maps():
     job = job_of(short_maps())
-    assert predict(job, Scenario(), LIMITS).levels["Mapper Time"] == 3
-    found = predict(job, Scenario(split_bytes=800 * MB), LIMITS)
+    assert predict(job, Scenario(), RULES).levels["Mapper Time"] == 3
+    found = predict(job, Scenario(split_bytes=800 * MB), RULES)
     assert found.levels["Mapper Time"] == 0
     assert len(found.job.maps.total) == pytest.approx(48, abs=1)
     assert found.job.maps.size.sum() == pytest.approx(job.maps.size.sum(), rel=1e-6)
@@ -59,16 +61,16 @@ def test_larger_splits_heal_short_maps():
 def test_containers_change_memory_verdict_used_and_wasted():
     tasks = [task("map", 10, 400, pmem_mb=1000, vmem_mb=1000) for _ in range(10)]
     job = job_of(tasks, conf={"mapreduce.map.memory.mb": "8192"}, map_memory_mb=8192)
-    assert predict(job, Scenario(), LIMITS).levels["Mapper Memory"] == 4
-    found = predict(job, Scenario(map_mb=1536), LIMITS)
+    assert predict(job, Scenario(), RULES).levels["Mapper Memory"] == 4
+    found = predict(job, Scenario(map_mb=1536), RULES)
     assert found.levels["Mapper Memory"] == 0
     assert found.metrics.used_mb_s == 1536 * 4000 and found.metrics.wasted_mb_s == 36 * 4000
-    assert "would be killed" in predict(job, Scenario(map_mb=900), LIMITS).warnings[0]
+    assert "would be killed" in predict(job, Scenario(map_mb=900), RULES).warnings[0]
 
 
 def test_smaller_containers_shorten_a_job_that_waited_for_slots():
     job = job_of(short_maps(100, slots=10))
-    found = predict(job, Scenario(map_mb=1024), LIMITS)
+    found = predict(job, Scenario(map_mb=1024), RULES)
     assert found.metrics.runtime_ms is not None
     assert found.metrics.runtime_ms < metrics(job).runtime_ms * 0.6
 
@@ -76,8 +78,8 @@ def test_smaller_containers_shorten_a_job_that_waited_for_slots():
 def test_slow_start_removes_waiting_reducers():
     maps = short_maps(100, slots=10)  # ten waves, the last ends about 520 s
     job = job_of([*maps, *[task("reduce", 70, 520, shuffle=460, sort=5, size=30 * MB) for _ in range(10)]])
-    assert predict(job, Scenario(), LIMITS).levels["Shuffle & Sort"] == 2
-    found = predict(job, Scenario(slowstart=1.0), LIMITS)
+    assert predict(job, Scenario(), RULES).levels["Shuffle & Sort"] == 2
+    found = predict(job, Scenario(slowstart=1.0), RULES)
     assert found.levels["Shuffle & Sort"] < 2
     assert found.metrics.used_mb_s < metrics(job).used_mb_s - 10 * 2048 * 400
     assert found.metrics.runtime_ms <= metrics(job).runtime_ms + 5000
@@ -86,8 +88,8 @@ def test_slow_start_removes_waiting_reducers():
 def test_reducers_share_the_work():
     maps = [task("map", 10, 100)]
     job = job_of([*maps, *[task("reduce", 120, 2400, shuffle=60, size=1000 * MB) for _ in range(4)]])
-    assert predict(job, Scenario(), LIMITS).levels["Reducer Time"] == 2
-    found = predict(job, Scenario(reduces=20), LIMITS)
+    assert predict(job, Scenario(), RULES).levels["Reducer Time"] == 2
+    found = predict(job, Scenario(reduces=20), RULES)
     assert found.levels["Reducer Time"] == 0
     assert found.job.reduces.total.mean() == pytest.approx(480, rel=0.02) or found.job.reduces.total.mean() < 500_000
     assert found.job.reduces.size.sum() == pytest.approx(4000 * MB, rel=1e-6)
@@ -96,13 +98,14 @@ def test_reducers_share_the_work():
 
 def test_other_limits_re_judge():
     job = job_of(short_maps())
-    strict = {**LIMITS, ("Mapper Time", "num_tasks_severity"): (1, 2, 3, 4)}
+    strict, complaints = RULES.changed(["Mapper Time/num_tasks_severity=1:2:3:4"])
+    assert not complaints
     assert predict(job, Scenario(), strict).levels["Mapper Time"] == 4
 
 
 def test_split_without_counted_bytes_says_so():
     job = job_of([task("map", 10, 50, size=0)])
-    found = predict(job, Scenario(split_bytes=10 * MB), LIMITS)
+    found = predict(job, Scenario(split_bytes=10 * MB), RULES)
     assert "not counted" in found.warnings[0] and len(found.job.maps.total) == 1
 
 
@@ -137,7 +140,7 @@ one = st.builds(
     ),
 )
 def test_any_job_and_scenario_gives_a_sane_prediction(tasks, scenario):
-    found = predict(job_of(tasks), scenario, LIMITS)
+    found = predict(job_of(tasks), scenario, RULES)
     for side in found.job.sides:
         assert (side.total >= 0).all() and (side.size >= 0).all()
         assert len(side.total) == len(side.finish) == len(side.size) == len(side.hosts)

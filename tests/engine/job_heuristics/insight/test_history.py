@@ -1,4 +1,4 @@
-"""Runs of the same job: names, trend, changes, configuration differences; and advice in words."""
+"""Runs of the same job: names, trend, changes, configuration differences."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.job_heuristics.insight import advice, history, job_arrays, severity_rules
-from engine.job_heuristics.tables import CONF_MODEL, JOBS
-from tests.engine.job_heuristics.jobs import model, task
+from engine.job_heuristics.insight import history
+from engine.job_heuristics.tables.model import CONF_MODEL
+from engine.job_heuristics.tables.result import JOBS
 
 
 @pytest.mark.parametrize(
@@ -109,29 +109,6 @@ def test_conf_difference_leaves_out_what_always_differs():
     found = history.conf_difference(CONF_MODEL.frame(rows), "a", "b")
     assert found == [("gone", "g", None), ("k", "1", "2"), ("new", None, "n")]
     assert history.conf_difference(CONF_MODEL.empty(), "a", "b") == []
-
-
-def test_advice_carries_the_jobs_numbers():
-    job = job_arrays.job(
-        model(
-            [task("map", 10, 45, size=64 * 2**20, pmem_mb=700) for _ in range(600)]
-            + [task("reduce", 20, 300, shuffle=250, sort=10) for _ in range(5)]
-        )
-    )
-    assert job is not None
-    text = advice.advice("Mapper Time", 3, job)
-    assert "600 maps of only 0.8 min" in text and "64.0 MB" in text and "split.minsize" in text
-    assert "700 MB" in advice.advice("Mapper Memory", 2, job)
-    assert "slowstart" in advice.advice("Shuffle & Sort", 2, job) and "4.2 min" in advice.advice(
-        "Shuffle & Sort", 2, job
-    )
-    names = [t.heuristic for t in severity_rules.trees(job, severity_rules.default_limits())]
-    for name in [*names, "Exception", "Distributed Cache Limit", "Job Queue Limit", "No Data Received"]:
-        for level in range(5):
-            assert advice.advice(name, level, job).endswith(".")
-    empty = job_arrays.job(model([]))
-    assert empty is not None
-    assert all(advice.advice(name, 3, empty) for name in names)
 
 
 def test_long_histories_show_the_runs_around_the_chosen_one():

@@ -1,4 +1,4 @@
-"""The trees of limits give upstream's severities, the metrics upstream's numbers; why and how far tell the truth."""
+"""One job's gates give Dr. Elephant's severities, its metrics Dr. Elephant's numbers; why and how far tell the truth."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.insight import decision, job_arrays, severity_rules, whatif
-from engine.job_heuristics.model import incremental_assembly
+from engine.job_heuristics.dr_elephant.gates import amount
+from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.insight import decision, whatif
+from engine.job_heuristics.insight.job_verdicts import Sample, job_verdicts
+from engine.job_heuristics.model import incremental_assembly, job_arrays
 from engine.view import Context
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
 from tests.reference import reference
 
-LIMITS = severity_rules.default_limits()
+RULES = default_rules()
 WORDS = ("None", "Low", "Moderate", "Severe", "Critical")
 
 
 @cache
-def upstream_model():
+def reference_model():
     root = reference("job-heuristics")
     store = helper.Store()
     for path in sorted((root / "history").rglob("*")):
@@ -46,14 +49,14 @@ def expectations():
             yield found
 
 
-def test_every_numeric_verdict_and_metric_equals_upstream():
-    found_model = upstream_model()
+def test_every_verdict_with_gates_and_every_metric_equals_dr_elephants():
+    jobs_model = reference_model()
     seen = 0
     for expected in expectations():
-        job = job_arrays.job(found_model.only((expected["job_id"],)))
+        job = job_arrays.job(jobs_model.only((expected["job_id"],)))
         if job is None or job.running:
             continue
-        levels = {t.heuristic: WORDS[int(t.levels()[0])] for t in severity_rules.trees(job, LIMITS)}
+        levels = {verdict.name: WORDS[verdict.level] for verdict in job_verdicts(job, RULES)}
         for heuristic in expected["heuristics"]:
             if heuristic["name"] in levels:
                 assert levels[heuristic["name"]] == heuristic["severity"], (expected["tag"], heuristic["name"])
@@ -69,17 +72,17 @@ def test_every_numeric_verdict_and_metric_equals_upstream():
     assert seen > 300
 
 
-def test_a_prediction_without_change_is_the_job_for_every_upstream_job():
-    found_model = upstream_model()
-    for job_id in found_model.jobs["job_id"].to_list():
-        job = job_arrays.job(found_model.only((job_id,)))
+def test_a_prediction_without_change_is_the_job_for_every_reference_job():
+    jobs_model = reference_model()
+    for job_id in jobs_model.jobs["job_id"].to_list():
+        job = job_arrays.job(jobs_model.only((job_id,)))
         assert job is not None
-        found = whatif.predict(job, whatif.Scenario(), LIMITS)
+        found = whatif.predict(job, whatif.Scenario(), RULES)
         assert found.metrics == whatif.metrics(job), job_id
 
 
 def why_of(job, name):
-    return next(decision.explain(t) for t in severity_rules.trees(job, LIMITS) if t.heuristic == name)
+    return next(decision.explain(verdict) for verdict in job_verdicts(job, RULES) if verdict.name == name)
 
 
 def job_of(tasks, **more):
@@ -116,11 +119,11 @@ def test_best_and_worst_levels_say_so():
 
 
 def test_amounts():
-    assert decision.amount(24_000, "ms") == "0.4 min"
-    assert decision.amount(600, "ms") == "0.60 s"
-    assert decision.amount(1.5 * MB, "bytes") == "1.5 MB" and decision.amount(3, "bytes/s") == "3 bytes/s"
-    assert decision.amount(float("inf"), "") == "infinite" and decision.amount(float("nan"), "") == "undefined"
-    assert decision.amount(1, "tasks") == "1 task"
+    assert amount(24_000, "ms") == "0.4 min"
+    assert amount(600, "ms") == "0.60 s"
+    assert amount(1.5 * MB, "bytes") == "1.5 MB" and amount(3, "bytes/s") == "3 bytes/s"
+    assert amount(float("inf"), "") == "infinite" and amount(float("nan"), "") == "undefined"
+    assert amount(1, "tasks") == "1 task"
 
 
 numbers = st.integers(0, 2**40)
@@ -140,7 +143,7 @@ def arrays_job(rows):
     zero = np.zeros(len(rows), dtype=np.int64)
     side = replace(
         base.maps, n=len(rows), planned=len(rows), total=total, size=size, cpu=cpu, gc=gc, pmem=pmem, shuffle=zero,
-        sort=zero, spilled=gc, out_records=cpu,
+        sort=zero, start=zero, finish=total, vmem=zero, peak=pmem, spilled=gc, out_records=cpu, out_bytes=size,
     )  # fmt: skip
     return replace(base, maps=side, reduces=replace(side, name="reduce"))
 
@@ -149,11 +152,11 @@ def arrays_job(rows):
 @given(sides)
 def test_moving_the_deciding_limit_changes_the_level(rows):
     """Each limit that decides really holds the verdict: with it one level stricter the verdict would differ or tie."""
-    for tree in severity_rules.trees(arrays_job(rows), LIMITS):
-        found = decision.explain(tree)
-        assert found.level == int(tree.levels()[0])
+    for verdict in job_verdicts(arrays_job(rows), RULES):
+        found = decision.explain(verdict)
+        assert found.level == verdict.level
         assert found.margin >= 0
-        if tree.measured:
+        if not verdict.unexplained:
             assert any(limit.decides for branch in found.branches for limit in branch)
             for branch in found.branches:
                 for limit in branch:
@@ -164,8 +167,9 @@ def test_moving_the_deciding_limit_changes_the_level(rows):
 @given(sides, st.integers(1, 5))
 def test_unit_weights_are_the_tasks_themselves(rows, copies):
     job = arrays_job(rows)
-    plain = severity_rules.trees(job, LIMITS)
-    ones = [severity_rules.Sample(side, np.ones((copies, len(rows)))) for side in job.sides]
-    for a, b in zip(plain, severity_rules.trees(job, LIMITS, *ones), strict=True):
-        if a.heuristic != "Mapper Speed":  # weighted copies take the lower median
-            assert (b.levels() == a.levels()[0]).all()
+    plain = job_verdicts(job, RULES)
+    n = np.full(copies, len(rows))
+    ones = [Sample.weighted(side, np.ones((copies, len(rows))), n) for side in job.sides]
+    for a, b in zip(plain, job_verdicts(job, RULES, *ones), strict=True):
+        if a.name != "Mapper Speed":  # weighted copies take the lower median
+            assert (b.tree.levels() == a.level).all()

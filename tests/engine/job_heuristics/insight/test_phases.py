@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.insight import phases
+from engine.job_heuristics.model.job_arrays import UNKNOWN, Attempts
 
 BASE = 1_700_000_000_000
 
@@ -17,11 +18,11 @@ def make(rows):
     """rows: (task, is_map, scheduled, start, finish, shuffle_end, sort_end, outcome, chosen), seconds after BASE."""
 
     def moment(v):
-        return BASE + int(v * 1000) if v is not None else phases.UNKNOWN
+        return BASE + int(v * 1000) if v is not None else UNKNOWN
 
     columns = list(zip(*rows, strict=True)) if rows else [[] for _ in range(9)]
     ints = lambda k: np.array([moment(v) for v in columns[k]], dtype=np.int64)  # noqa: E731
-    return phases.Attempts(
+    return Attempts(
         task=np.array(columns[0], dtype=np.int64),
         is_map=np.array(columns[1], dtype=bool),
         scheduled=ints(2),

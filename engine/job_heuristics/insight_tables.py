@@ -1,1 +1,0 @@
-from engine.job_heuristics.tables.insight import *  # noqa: F403
