@@ -140,13 +140,10 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
 def _notes(parameters: JobParameters, chosen: rules.Rules) -> tuple[str, ...]:
     notes = []
     if parameters.mode == "published":
-        notes.append(
-            "Verdicts and metrics by Dr. Elephant's published description; table differences names what its code gives."
-        )
+        notes.append("Dr. Elephant's published description; table differences names what its code gives.")
     else:
         notes.append(
-            "Verdicts and metrics by Dr. Elephant's code, number for number; table differences names what its published "
-            "description gives."
+            "Dr. Elephant's code, number for number; table differences names what its published description gives."
         )
     if parameters.heuristic_conf is not None:
         notes.append(f"Thresholds from {parameters.heuristic_conf.name}: {len(chosen.rules)} heuristics in force.")

@@ -243,9 +243,9 @@ def test_advice_is_taken_into_the_scenario(cluster: Path, tmp_path: Path) -> Non
 def test_mode_switches_and_names_the_differences(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
-            await s.see("by Dr. Elephant's code")
+            await s.see("Dr. Elephant's code, number for number")
             await s.press("m")
-            await s.see("by Dr. Elephant's published description")
+            await s.see("Dr. Elephant's published description; table")
             await open_job(s, CRAWL)
             await section(s, "notes")
             await s.see("shown: published")
