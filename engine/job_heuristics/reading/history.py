@@ -34,18 +34,18 @@ class History:
     id = "jhist"
     title = "Job history"
     append = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
     formats = "Hadoop job histories, *.jhist, as text (Avro-Json) or binary (Avro-Binary), finished or growing"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its header line within the first bytes, or by its name."""
+        """Recognise it by its header line within the first bytes, or by its name."""
         return name.endswith((".jhist", ".jhist_tmp")) or _HEADER.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new bytes of a history. ``state``: its form, the number of the last line (text) or the schema (binary), the
         job, what Hadoop would throw at further records, and the length of a last record that is not complete."""
-        state = dict(state) if isinstance(state, dict) else {"form": "", "line": 0, "says": {}, "job": None}
+        state = dict(state) if isinstance(state, dict) else {"form": "", "line": 0, "errors": {}, "job": None}
         to = Collector(source.path, job=state.get("job"))
         at = 0
         if not state["form"]:
@@ -85,7 +85,7 @@ class History:
     def resume(self, source: Source, head: bytes, breaks: int) -> Any:
         """Return the state behind ``breaks`` line breaks if all between ``head`` and there is usual, else None."""
         state = self.read(source, head, None, False).state
-        if not isinstance(state, dict) or state["form"] not in ("json", "binary") or state.get("says"):
+        if not isinstance(state, dict) or state["form"] not in ("json", "binary") or state.get("errors"):
             return None
         if state["form"] == "json":
             return {**state, "line": breaks} if breaks >= state["line"] else None
@@ -106,7 +106,7 @@ class History:
         if preface:
             to.problem("text-before-header", f"{preface} line(s) of other text before the header", line=1)
             first = decode(data[: data.find(b"\n")])
-            to.says(0, f"java.io.IOException: Incompatible event log version: {first}")
+            to.parser_error(0, f"java.io.IOException: Incompatible event log version: {first}")
         begin = self._text_schema if header.group(1) == b"Json" else self._binary_schema
         return begin(data, start, end, preface + 2, state, to)
 
@@ -115,7 +115,7 @@ class History:
         """As ``_begin`` where no header line ends within the bytes at hand; ``begun``: one has begun."""
         if history_text.is_event(data[:256]) and b"\n" in data:
             to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
-            to.says(0, "java.io.IOException: Incompatible event log version: " + decode(data[:40]))
+            to.parser_error(0, "java.io.IOException: Incompatible event log version: " + decode(data[:40]))
             state["form"] = "json"
             return 0
         if not data or (len(data) < _LONGEST_PREFACE and not final):
@@ -133,15 +133,15 @@ class History:
     def _text_schema(data: bytes, start: int, end: int, line: int, state: dict[str, Any], to: Collector) -> int:
         """Take the schema of a text history, line number ``line``. Returns where the events begin."""
         schema = data[start:end].strip()
-        says = history_text.schema_problems(schema)
-        if says is None:
+        errors = history_text.schema_problems(schema)
+        if errors is None:
             to.problem("bad-schema", "the second line is no Avro schema", line=line)
-            to.says(line, "org.apache.avro.SchemaParseException: the second line is no Avro schema")
-            says = {}
+            to.parser_error(line, "org.apache.avro.SchemaParseException: the second line is no Avro schema")
+            errors = {}
             if history_text.is_event(schema):
                 end = start - 1
                 line -= 1
-        state.update(form="json", line=line, says=dict(says))
+        state.update(form="json", line=line, errors=dict(errors))
         return end + 1
 
     @staticmethod
@@ -152,10 +152,10 @@ class History:
             decoder = history_binary.decoder(schema)
         except (BadSchema, RecursionError) as error:
             to.problem("bad-schema", f"the second line is no usable Avro schema: {error}", line=line)
-            to.says(line, f"org.apache.avro.SchemaParseException: {error}")
+            to.parser_error(line, f"org.apache.avro.SchemaParseException: {error}")
             state["form"] = "none"
             return len(data)
-        state.update(form="binary", schema=schema, says=dict(decoder.says))
+        state.update(form="binary", schema=schema, errors=dict(decoder.errors))
         return end + 1
 
     @staticmethod
@@ -163,27 +163,27 @@ class History:
         """Read text events from ``at`` on; a last line without its end only if ``final``. Returns where reading stops."""
         end = data.rfind(b"\n", at) + 1
         line = state["line"]
-        says = dict(state.get("says") or {})
+        errors = dict(state.get("errors") or {})
         if end > at:
             # A BytesIO shares the bytes: nothing is copied but one line at a time.
             lines = io.BytesIO(data)
             lines.seek(at)
-            line = history_text.read_events(lines, line, says, to, end - at)
+            line = history_text.read_events(lines, line, errors, to, end - at)
             at = end
         tail = data[at:]
         if final and tail and not tail.isspace():
             mark = (line, len(tail))
             if list(mark) != state.get("cut"):
                 trial = Collector(to.path, job=to.job)
-                history_text.read_events(io.BytesIO(tail), line, says, trial, len(tail))
+                history_text.read_events(io.BytesIO(tail), line, errors, trial, len(tail))
                 if trial.problems:
                     to.problem("cut-file", "the file ends inside its last record", line=line + 1)
                     to.job_event(line + 1, "CUT", broken=history_text.cannot_parse(to.path, "Unexpected end-of-input"))
                     state["cut"] = list(mark)
                 else:
-                    line = history_text.read_events(io.BytesIO(tail), line, says, to, len(tail)) - 1
+                    line = history_text.read_events(io.BytesIO(tail), line, errors, to, len(tail)) - 1
                     at = len(data)
-        state.update(line=line, says=says)
+        state.update(line=line, errors=errors)
         return at
 
     @staticmethod
@@ -194,12 +194,12 @@ class History:
         except BadSchema:
             state["form"] = "none"
             return len(data)
-        says = dict(state.get("says") or {})
-        at, bad = decoder.read(data, at, source.offset, says, to)
-        state["says"] = says
+        errors = dict(state.get("errors") or {})
+        at, bad = decoder.read(data, at, source.offset, errors, to)
+        state["errors"] = errors
         if bad is not None:
             to.problem("bad-record", f"unreadable from here on: {bad}", byte=source.offset + at)
-            to.says(source.offset + at, f"org.apache.avro.AvroRuntimeException: Malformed data: {bad}")
+            to.parser_error(source.offset + at, f"org.apache.avro.AvroRuntimeException: Malformed data: {bad}")
             state["form"] = "none"
             return len(data)
         if final and at < len(data) and state.get("cut") != len(data) - at:

@@ -82,7 +82,7 @@ class Decoder:
             raise BadSchema(str(error)) from error
         if not isinstance(schema, dict) or schema.get("type") != "record":
             raise BadSchema("not a record")
-        self.says = missing_fields(schema)
+        self.errors = missing_fields(schema)
         self.patterns: list[Pattern] = []
         name = NAMESPACE + "JhCounters"
         compiler = Compiler(schema, hooks={name: self._counters}, skips={name: self._skip_counters})
@@ -205,15 +205,15 @@ class Decoder:
 
     # -- records --
 
-    def read(self, data: bytes, at: int, base: int, says: dict[str, str], to: Collector) -> tuple[int, str | None]:
+    def read(self, data: bytes, at: int, base: int, errors: dict[str, str], to: Collector) -> tuple[int, str | None]:
         """Read records from ``at`` on into ``to``; ``base`` is the byte of the file at which ``data`` begins.
 
-        ``says``: what Hadoop 2 would throw at the first event of a record; an entry is removed once it is noted. Returns
+        ``errors``: what Hadoop 2 would throw at the first event of a record; an entry is removed once it is noted. Returns
         the position behind the last whole record and, if the rest cannot be read, why (None: it ends there).
         """
         gathered: dict[Pattern, tuple[list[int], list[bytes]]] = {}
         try:
-            return self._read(data, at, base, says, to, gathered)
+            return self._read(data, at, base, errors, to, gathered)
         finally:
             _scatter(gathered, to)
 
@@ -222,7 +222,7 @@ class Decoder:
         data: bytes,
         at: int,
         base: int,
-        says: dict[str, str],
+        errors: dict[str, str],
         to: Collector,
         gathered: dict[Pattern, tuple[list[int], list[bytes]]],
     ) -> tuple[int, str | None]:
@@ -256,7 +256,7 @@ class Decoder:
                 return begin, None
             except BadRecord as error:
                 return begin, str(error)
-            self._collect(event, kind, record, base + begin, says, to, gathered)
+            self._collect(event, kind, record, base + begin, errors, to, gathered)
         return at, None
 
     @staticmethod
@@ -265,7 +265,7 @@ class Decoder:
         kind: str,
         record: str,
         seq: int,
-        says: dict[str, str],
+        errors: dict[str, str],
         to: Collector,
         gathered: dict[Pattern, tuple[list[int], list[bytes]]],
     ) -> None:
@@ -284,8 +284,8 @@ class Decoder:
             else:
                 event.counters = _unpack(packed)
         HANDLERS[type(event)](to, seq, kind, event)
-        if record in says:
-            to.says(seq, says.pop(record))
+        if record in errors:
+            to.parser_error(seq, errors.pop(record))
 
 
 def _scatter(gathered: dict[Pattern, tuple[list[int], list[bytes]]], to: Collector) -> None:

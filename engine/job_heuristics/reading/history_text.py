@@ -49,11 +49,11 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
     return missing_fields(schema)
 
 
-def read_events(lines: BinaryIO, number: int, says: dict[str, str], to: Collector, size: int) -> int:
+def read_events(lines: BinaryIO, number: int, errors: dict[str, str], to: Collector, size: int) -> int:
     """Read the next ``size`` bytes of ``lines``, which end with a line, into ``to``; ``number``: of the line before. Returns
     the number of the last one.
 
-    ``says``: what Hadoop would throw at the first event of a record (from the schema). Bad lines become problems.
+    ``errors``: what Hadoop would throw at the first event of a record (from the schema). Bad lines become problems.
     """
     by_type = _BY_TYPE
     for line in lines:
@@ -64,17 +64,17 @@ def read_events(lines: BinaryIO, number: int, says: dict[str, str], to: Collecto
         if line.startswith(_START):
             key = line[9 : line.find(b'"', 9, 80)]
             if key in by_type:
-                _event(line, number, key, says, to)
+                _event(line, number, key, errors, to)
                 continue
             if key in _SKIP:
                 continue
         elif not line or line.isspace():
             continue
-        _unusual_line(line, number, says, to)
+        _unusual_line(line, number, errors, to)
     return number
 
 
-def _event(line: bytes, number: int, key: bytes, says: dict[str, str], to: Collector) -> None:
+def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Collector) -> None:
     """Decode one line of event type ``key`` and collect its facts."""
     decoder, handle, kind, record = _BY_TYPE[key]
     try:
@@ -83,20 +83,20 @@ def _event(line: bytes, number: int, key: bytes, says: dict[str, str], to: Colle
         _salvage(line, number, kind, error, to)
         return
     handle(to, number, kind, event)
-    if says and record in says:
-        to.says(number, says.pop(record))
+    if errors and record in errors:
+        to.parser_error(number, errors.pop(record))
 
 
-def _unusual_line(line: bytes, number: int, says: dict[str, str], to: Collector) -> None:
+def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collector) -> None:
     """Read a line that does not begin as Hadoop writes it: blanks in front, another spelling, or rubbish."""
     begin = _TYPE.match(line)
     if begin is None:
         to.problem("bad-record", f"not an event: {decode(line[:60])}", line=number)
-        to.says(number, cannot_parse(to.path, "Unexpected character"))
+        to.parser_error(number, cannot_parse(to.path, "Unexpected character"))
         return
     key = begin.group(1)
     if key in _BY_TYPE:
-        _event(line, number, key, says, to)
+        _event(line, number, key, errors, to)
     elif key not in _SKIP:
         to.problem("unknown-event", f"unknown event type {decode(key)}", line=number)
 
@@ -120,15 +120,15 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         record = msgspec.convert(_raws(inner), shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         to.problem("bad-record", f"{kind}: {reason}", line=number)
-        to.says(number, cannot_parse(to.path, reason))
+        to.parser_error(number, cannot_parse(to.path, reason))
         return
     except (KeyError, TypeError, AttributeError, ValueError) as second:
         to.problem("bad-record", f"{kind}: {second}", line=number)
-        to.says(number, cannot_parse(to.path, reason))
+        to.parser_error(number, cannot_parse(to.path, reason))
         return
     if dropped:
         to.problem("bad-number", f"{kind}: {dropped} number(s) beyond 64 bit left out", line=number)
-        to.says(number, cannot_parse(to.path, "Numeric value out of range of long"))
+        to.parser_error(number, cannot_parse(to.path, "Numeric value out of range of long"))
     elif text is not line:
         to.problem("bad-text", f"{kind}: {reason}", line=number)
     HANDLERS[shape](to, number, kind, record)

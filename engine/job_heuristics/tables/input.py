@@ -1,21 +1,14 @@
-"""The tables of job heuristics: what readers deliver, the model assembled from it, and what results show.
+"""Input tables: events as the files hold them, so that a growing history only ever appends; one row per record.
 
-Three layers. *Input* tables hold events as the files hold them, so that a growing history only ever appends.
-*Model* frames (``incremental_assembly.assemble``) hold one row per job, task and attempt; everything that analyses jobs is a
-pure function of them. *Result* tables are what ``report`` prints.
+The model (tables.model) is assembled from them by ``model.assembly``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import polars as pl
 
+from engine.job_heuristics.tables.columns import count, flag, text, time, whole
 from engine.tables import Column, Kind, Table
-
-TEXT = pl.String
-INT = pl.Int64
-FLAG = pl.Boolean
 
 _TASK_COUNTERS: tuple[tuple[str, str, str, Kind], ...] = (
     ("cpu_ms", "CPU_MILLISECONDS", "CPU time spent", "ms"),
@@ -72,20 +65,20 @@ FILE_COUNTER_NAMES: dict[str, str] = {counter: column for column, counter, _ in 
 """Counter of group FileSystemCounter → our column."""
 
 COUNTERS: tuple[Column, ...] = (
-    *(Column(c, INT, m, kind=k, hidden=True) for c, _, m, k in _TASK_COUNTERS),
-    *(Column(c, INT, m, kind="bytes", hidden=True) for c, _, m in _FILE_COUNTERS),
+    *(whole(column, meaning, kind=kind, hidden=True) for column, _, meaning, kind in _TASK_COUNTERS),
+    *(whole(column, meaning, kind="bytes", hidden=True) for column, _, meaning in _FILE_COUNTERS),
 )
 """Counter columns, the same in task ends, attempt ends and the model. Null: the file does not have that counter
-(upstream reads a missing counter as 0)."""
+(Dr. Elephant reads a missing counter as 0)."""
 COUNTER_COLUMNS: tuple[str, ...] = tuple(c.name for c in COUNTERS)
 
-SEQ = Column("seq", INT, "place of the record in its file, growing: line number or byte", kind="count")
-JOB = Column("job_id", TEXT, "job id from the content, null: not known", kind="id", priority=0)
-TASK = Column("task_id", TEXT, "task id", kind="id", priority=0)
-ATTEMPT = Column("attempt_id", TEXT, "task attempt id", kind="id", priority=0)
-TYPE = Column("type", TEXT, "MAP, REDUCE, and in old files SETUP and CLEANUP")
-STATE = Column("state", TEXT, "state in Hadoop's words")
-ERROR = Column("error", TEXT, "error text of the attempt or task, cleaned and cut; empty: none")
+SEQ = count("seq", "place of the record in its file, growing: line number or byte")
+JOB = text("job_id", "job id from the content, null: not known", kind="id", priority=0)
+TASK = text("task_id", "task id", kind="id", priority=0)
+ATTEMPT = text("attempt_id", "task attempt id", kind="id", priority=0)
+TYPE = text("type", "MAP, REDUCE, and in old files SETUP and CLEANUP")
+STATE = text("state", "state in Hadoop's words")
+ERROR = text("error", "error text of the attempt or task, cleaned and cut; empty: none")
 PROGRESS = Column(
     "progress",
     pl.Binary,
@@ -94,48 +87,41 @@ PROGRESS = Column(
 )
 
 
-def times(*columns: tuple[str, str]) -> Iterable[Column]:
-    """Columns of epoch milliseconds from pairs of name and meaning."""
-    return (Column(name, INT, meaning, unit="epoch ms", kind="time_ms") for name, meaning in columns)
-
-
 JOB_EVENTS = Table(
     "job_events",
-    "One row per job-level fact: an event of the history, a REST answer, a summary line. Null: this row does not say",
+    "One row per job-level fact: an event of the history, a REST answer, a summary line. Null: not in this row",
     (
         SEQ,
         JOB,
-        Column("event", TEXT, "event type (AM_STARTED, JOB_SUBMITTED ... ; REST_JOB, RUMEN_JOB, SUMMARY, BEGIN)"),
-        Column("source", TEXT, "history, rest, am (answer of a running application master), rumen or summary"),
-        *times(
-            ("time_ms", "when the event happened, null: it does not say"),
-            ("submit_ms", "submitted"),
-            ("launch_ms", "initialised by the application master"),
-            ("finish_ms", "finished"),
-            ("am_start_ms", "application master started"),
-        ),
-        Column("name", TEXT, "job name in full"),
-        Column("user", TEXT, "user"),
-        Column("queue", TEXT, "queue"),
-        Column("state", TEXT, "SUCCEEDED, FAILED, KILLED, ERROR, RUNNING ..."),
-        Column("maps", INT, "maps planned", kind="count"),
-        Column("reduces", INT, "reduces planned", kind="count"),
-        Column("maps_finished", INT, "maps finished", kind="count"),
-        Column("reduces_finished", INT, "reduces finished", kind="count"),
-        Column("attempts_running", INT, "attempts running, where the source says so", kind="count"),
-        Column("uberized", FLAG, "whole job ran inside the application master", kind="flag"),
-        Column("am_host", TEXT, "host of the application master"),
-        Column("am_container", TEXT, "container of the application master"),
-        Column("workflow", TEXT, "workflow id, name and node where the submitter set them, joined by /"),
-        Column("diagnostics", TEXT, "diagnostics of the job's end"),
-        Column("broken", TEXT, "what Hadoop's own parser would stumble over in this file, empty: nothing"),
+        text("event", "event type (AM_STARTED, JOB_SUBMITTED ... ; REST_JOB, RUMEN_JOB, SUMMARY, BEGIN)"),
+        text("source", "history, rest, am (answer of a running application master), rumen or summary"),
+        time("time_ms", "when the event happened, null: unknown"),
+        time("submit_ms", "submitted"),
+        time("launch_ms", "initialised by the application master"),
+        time("finish_ms", "finished"),
+        time("am_start_ms", "application master started"),
+        text("name", "job name in full"),
+        text("user", "user"),
+        text("queue", "queue"),
+        text("state", "SUCCEEDED, FAILED, KILLED, ERROR, RUNNING ..."),
+        count("maps", "maps planned"),
+        count("reduces", "reduces planned"),
+        count("maps_finished", "maps finished"),
+        count("reduces_finished", "reduces finished"),
+        count("attempts_running", "attempts running, where the source says so"),
+        flag("uberized", "whole job ran inside the application master"),
+        text("am_host", "host of the application master"),
+        text("am_container", "container of the application master"),
+        text("workflow", "workflow id, name and node where the submitter set them, joined by /"),
+        text("diagnostics", "diagnostics of the job's end"),
+        text("broken", "what Hadoop's own parser would stumble over in this file, empty: nothing"),
     ),
 )
 
 TASK_STARTS = Table(
     "task_starts",
     "One row per TASK_STARTED: when a task was scheduled",
-    (SEQ, JOB, TASK, TYPE, *times(("scheduled_ms", "task scheduled")), Column("locations", TEXT, "split hosts")),
+    (SEQ, JOB, TASK, TYPE, time("scheduled_ms", "task scheduled"), text("locations", "split hosts")),
 )
 
 TASK_ENDS = Table(
@@ -147,9 +133,10 @@ TASK_ENDS = Table(
         TASK,
         TYPE,
         STATE,
-        *times(("scheduled_ms", "task scheduled, where the same record says so"), ("finish_ms", "task ended")),
-        Column("chosen_id", TEXT, "successfulAttemptId or failedDueToAttempt, null: absent", kind="id"),
-        Column("has_counters", FLAG, "whether the record carries counters at all", kind="flag"),
+        time("scheduled_ms", "task scheduled, where the same record says so"),
+        time("finish_ms", "task ended"),
+        text("chosen_id", "successfulAttemptId or failedDueToAttempt, null: absent", kind="id"),
+        flag("has_counters", "whether the record carries counters at all"),
         ERROR,
         *COUNTERS,
     ),
@@ -164,11 +151,11 @@ ATTEMPT_STARTS = Table(
         TASK,
         ATTEMPT,
         TYPE,
-        *times(("start_ms", "attempt started")),
-        Column("host", TEXT, "host of the container"),
-        Column("container", TEXT, "container id", kind="id"),
-        Column("locality", TEXT, "NODE_LOCAL, RACK_LOCAL, OFF_SWITCH; null: not said"),
-        Column("avataar", TEXT, "VIRGIN or SPECULATIVE; null: not said"),
+        time("start_ms", "attempt started"),
+        text("host", "host of the container"),
+        text("container", "container id", kind="id"),
+        text("locality", "NODE_LOCAL, RACK_LOCAL, OFF_SWITCH; null: unknown"),
+        text("avataar", "VIRGIN or SPECULATIVE; null: unknown"),
     ),
 )
 
@@ -183,18 +170,16 @@ ATTEMPT_ENDS = Table(
         ATTEMPT,
         TYPE,
         STATE,
-        *times(
-            ("finish_ms", "attempt ended"),
-            ("map_finish_ms", "map phase of a map ended"),
-            ("shuffle_finish_ms", "shuffle of a reduce ended"),
-            ("sort_finish_ms", "merge of a reduce ended"),
-        ),
-        Column("host", TEXT, "host"),
-        Column("rack", TEXT, "rack"),
+        time("finish_ms", "attempt ended"),
+        time("map_finish_ms", "map phase of a map ended"),
+        time("shuffle_finish_ms", "shuffle of a reduce ended"),
+        time("sort_finish_ms", "merge of a reduce ended"),
+        text("host", "host"),
+        text("rack", "rack"),
         ERROR,
-        Column("split", TEXT, "status text of the attempt: names the input split of many maps"),
+        text("split", "status text of the attempt: names the input split of many maps"),
         PROGRESS,
-        Column("counted", FLAG, "whether the counter columns below were read from this record", kind="flag"),
+        flag("counted", "whether the counter columns below were read from this record"),
         *COUNTERS,
     ),
 )
@@ -204,9 +189,9 @@ CONF = Table(
     "One row per property of a job's configuration, unresolved: ${other} stands as in the file",
     (
         JOB,
-        Column("key", TEXT, "property name", priority=0),
-        Column("value", TEXT, "its value, variables not replaced"),
-        Column("origin", TEXT, "where Hadoop says the value came from (last source element)"),
+        text("key", "property name", priority=0),
+        text("value", "its value, variables not replaced"),
+        text("origin", "where Hadoop says the value came from (last source element)"),
     ),
 )
 

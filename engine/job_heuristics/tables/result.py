@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-from engine.job_heuristics.tables.input import COUNTER_COLUMNS, COUNTERS, INT, TEXT
+from engine.job_heuristics.tables.columns import count, mb_s, text, time, whole
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, COUNTERS
 from engine.job_heuristics.tables.model import TASK_MODEL
-from engine.tables import Column, Table
+from engine.tables import Table
 
 SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
 """Severity words by value 0-4."""
 
 JOBS = Table(
     "jobs",
-    "One row per job with upstream's four metrics, its severity and score",
+    "One row per job with Dr. Elephant's four metrics, its severity and score",
     (
-        Column("job_id", TEXT, "job id from the content", kind="id", priority=0, width=24),
-        Column("name", TEXT, "job name in full", priority=0, width=24),
-        Column("user", TEXT, "user", priority=1),
-        Column("queue", TEXT, "queue", priority=2),
-        Column("job_type", TEXT, "job type", title="type", priority=3),
-        Column("state", TEXT, "SUCCEEDED, FAILED, KILLED, ERROR, RUNNING or UNKNOWN", priority=0),
-        Column("submit_ms", INT, "submitted", unit="epoch ms", kind="time_ms", title="submitted", priority=2),
-        Column("launch_ms", INT, "initialised", unit="epoch ms", kind="time_ms", title="launched", hidden=True),
-        Column("finish_ms", INT, "finished; null while running", unit="epoch ms", kind="time_ms", title="finished"),
-        Column("maps", INT, "map tasks (running jobs: planned)", kind="count", priority=1),
-        Column("reduces", INT, "reduce tasks (running jobs: planned)", kind="count", priority=1),
-        Column("severity", TEXT, "worst verdict, null: none could be given", kind="level", priority=0),
-        Column("score", INT, "sum of severity x tasks over verdicts of MODERATE and worse", kind="count", priority=0),
-        Column("used_mb_s", INT, "container memory x time of the chosen attempts", unit="MB s", kind="mb_s"),
-        Column(
-            "wasted_mb_s", INT, "of it above 1.5 x the peak (mode published: above the peak)", unit="MB s", kind="mb_s"
-        ),
-        Column(
-            "wait_ms",
-            INT,
-            "time the job ran longer than its longest map and reduce",
-            unit="ms",
-            kind="ms",
-            title="wait",
-        ),
-        Column("runtime_ms", INT, "submit to finish", unit="ms", kind="ms", title="run time"),
-        Column("upstream_says", TEXT, "upstream's error where it would show nothing, else empty", hidden=True),
-        Column("maps_finished", INT, "maps that succeeded so far", kind="count", hidden=True),
-        Column("reduces_finished", INT, "reduces that succeeded so far", kind="count", hidden=True),
-        Column("attempts_running", INT, "attempts running now", kind="count", hidden=True),
-        Column("source", TEXT, "history, rest, am, rumen or summary", hidden=True),
-        Column("notes", TEXT, "what was assumed for this job", hidden=True),
+        text("job_id", "job id from the content", kind="id", priority=0, width=24),
+        text("name", "job name in full", priority=0, width=24),
+        text("user", "user", priority=1),
+        text("queue", "queue", priority=2),
+        text("job_type", "job type", title="type", priority=3),
+        text("state", "SUCCEEDED, FAILED, KILLED, ERROR, RUNNING or UNKNOWN", priority=0),
+        time("submit_ms", "submitted", title="submitted", priority=2),
+        time("launch_ms", "initialised", title="launched", hidden=True),
+        time("finish_ms", "finished; null while running", title="finished"),
+        count("maps", "map tasks (running jobs: planned)", priority=1),
+        count("reduces", "reduce tasks (running jobs: planned)", priority=1),
+        text("severity", "worst verdict, null: none", kind="level", priority=0),
+        count("score", "sum of severity x tasks over verdicts of MODERATE and worse", priority=0),
+        mb_s("used_mb_s", "container memory x time of the chosen attempts"),
+        mb_s("wasted_mb_s", "of it above 1.5 x the peak (mode published: above the peak)"),
+        whole("wait_ms", "time the job ran longer than its longest map and reduce", unit="ms", kind="ms", title="wait"),
+        whole("runtime_ms", "submit to finish", unit="ms", kind="ms", title="run time"),
+        text("upstream_says", "Dr. Elephant's error where it would show nothing, else empty", hidden=True),
+        count("maps_finished", "maps that succeeded so far", hidden=True),
+        count("reduces_finished", "reduces that succeeded so far", hidden=True),
+        count("attempts_running", "attempts running now", hidden=True),
+        text("source", "history, rest, am, rumen or summary", hidden=True),
+        text("notes", "what was assumed for this job", hidden=True),
     ),
     key=("job_id",),
     order=("-submit_ms", "job_id"),
@@ -52,13 +44,13 @@ JOBS = Table(
 
 HEURISTICS = Table(
     "heuristics",
-    "One row per job and heuristic that gave a result, in upstream's order",
+    "One row per job and heuristic that gave a result, in Dr. Elephant's order",
     (
-        Column("job_id", TEXT, "job id", kind="id", priority=0),
-        Column("heuristic", TEXT, "upstream's name of the heuristic", priority=0),
-        Column("severity", TEXT, "NONE, LOW, MODERATE, SEVERE or CRITICAL", kind="level", priority=0),
-        Column("score", INT, "severity x tasks of the side from MODERATE on", kind="count"),
-        Column("details", TEXT, "upstream's labels and values, JSON", kind="json"),
+        text("job_id", "job id", kind="id", priority=0),
+        text("heuristic", "Dr. Elephant's name of the heuristic", priority=0),
+        text("severity", "NONE, LOW, MODERATE, SEVERE or CRITICAL", kind="level", priority=0),
+        count("score", "severity x tasks of the side from MODERATE on"),
+        text("details", "Dr. Elephant's labels and values, JSON", kind="json"),
     ),
     key=("job_id", "heuristic"),
 )
@@ -67,18 +59,18 @@ DIFFERENCES = Table(
     "differences",
     "Where Dr. Elephant's published description and its code give another number or verdict for a job",
     (
-        Column("job_id", TEXT, "job id", kind="id", priority=0),
-        Column("what", TEXT, "metric or heuristic", priority=0),
-        Column("upstream", TEXT, "by Dr. Elephant's code", priority=0),
-        Column("published", TEXT, "by its published description", priority=0),
-        Column("reason", TEXT, "the rule that differs", priority=1),
+        text("job_id", "job id", kind="id", priority=0),
+        text("what", "metric or heuristic", priority=0),
+        text("upstream", "by Dr. Elephant's code", priority=0),
+        text("published", "by its published description", priority=0),
+        text("reason", "the rule that differs", priority=1),
     ),
     key=("job_id", "what"),
 )
 
 TASKS = Table(
     "tasks",
-    "The tasks of one job (option job), as upstream sees them",
+    "The tasks of one job (option job), as Dr. Elephant sees them",
     (
         *(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS),
         *COUNTERS,
