@@ -6,7 +6,7 @@ docs/models/job-heuristics.md, "Arithmetic".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -440,38 +440,3 @@ def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tu
     for each in measures:
         values.update(zip(each.names, each.compute(stats), strict=True))
     return values, stats
-
-
-class Measured:
-    """``Sides`` of many jobs; those of a few can be replaced without touching the others."""
-
-    def __init__(self, names: Sequence[str], sides: Sides) -> None:
-        self._names = list(names)
-        self._place = {name: k for k, name in enumerate(self._names)}
-        self._sides = sides
-        self._newer: dict[str, tuple[Sides, int]] = {}
-
-    def replace(self, gone: Collection[str], names: Sequence[str], sides: Sides) -> None:
-        """Forget the jobs ``gone`` and take in ``names`` with their ``sides``."""
-        for name in gone:
-            self._newer.pop(name, None)
-            self._place.pop(name, None)
-        self._newer.update({name: (sides, k) for k, name in enumerate(names)})
-
-    def of(self, names: Sequence[str]) -> Sides:
-        """The sides of ``names``, in that order. Raises KeyError for a job that is not known."""
-        if not self._newer and names == self._names:
-            return self._sides
-        if len(names) == 1:  # as at each step of a growing job
-            sides, k = self._newer.get(names[0]) or (self._sides, self._place[names[0]])
-            return {column: values[2 * k : 2 * k + 2] for column, values in sides.items()}
-        old = [(k, self._place[name]) for k, name in enumerate(names) if name not in self._newer]
-        new = [(k, *self._newer[name]) for k, name in enumerate(names) if name in self._newer]
-        to, at = np.array(old, dtype=np.int64).reshape(-1, 2).T
-        found: dict[str, Array] = {}
-        for column, values in self._sides.items():
-            made = found[column] = np.zeros(2 * len(names), dtype=values.dtype)
-            made[2 * to], made[2 * to + 1] = values[2 * at], values[2 * at + 1]
-            for k, sides, place in new:
-                made[2 * k], made[2 * k + 1] = sides[column][2 * place], sides[column][2 * place + 1]
-        return found

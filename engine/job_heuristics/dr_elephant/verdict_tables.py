@@ -18,8 +18,8 @@ from engine.job_heuristics.dr_elephant.side_stats import Array, Sides, measure
 from engine.job_heuristics.dr_elephant.verdicts import Verdicts, idle, rows, verdicts
 from engine.job_heuristics.model import job_conf
 from engine.job_heuristics.model.arrays import TaskArrays
-from engine.job_heuristics.tables import DIFFERENCES, JOB_MODEL, JOBS, SEVERITIES
-from engine.overlay import Parts
+from engine.job_heuristics.tables.model import JOB_MODEL
+from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, SEVERITIES
 from engine.result import Finding, Level
 
 Properties = Mapping[str, Mapping[str, str]]
@@ -32,23 +32,8 @@ class Judged:
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     differences: pl.DataFrame
-    findings: Parts[Finding]
-    """Made of one part per job, in the same order."""
-    newest: Judged | None = None
-    """The same of the jobs alone that changed last."""
-
-    def of(self, jobs: frozenset[str]) -> Judged:
-        """The part of some jobs."""
-        if (
-            self.newest is not None
-            and self.newest.jobs.height == len(jobs)
-            and jobs.issuperset(self.newest.jobs["job_id"])
-        ):
-            return self.newest
-        wanted = pl.col("job_id").is_in(pl.Series(sorted(jobs)).implode())
-        found = [each for job, each in zip(self.jobs["job_id"], self.findings.parts, strict=True) if job in jobs]
-        jobs_, heuristics, differences = (f.filter(wanted) for f in (self.jobs, self.heuristics, self.differences))
-        return Judged(jobs_, heuristics, differences, Parts(found))
+    findings: Mapping[str, tuple[Finding, ...]]
+    """Of each job, in the same order."""
 
 
 LEVELS: dict[str, Level] = {
@@ -57,8 +42,8 @@ LEVELS: dict[str, Level] = {
 """Level of a finding by severity."""
 
 
-def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> Parts[Finding]:
-    """One finding per verdict of LOW and worse, those of each of ``jobs`` (JOBS rows) as one part."""
+def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
+    """Make one finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows)."""
     names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
     found: dict[str, list[Finding]] = {job: [] for job in names}
     bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
@@ -71,7 +56,7 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> Parts[Finding]:
         )
         text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
         found[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
-    return Parts([tuple(each) for each in found.values()])
+    return {job: tuple(each) for job, each in found.items()}
 
 
 def slow_start(properties: Properties, names: list[str]) -> Array:

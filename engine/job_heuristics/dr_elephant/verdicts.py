@@ -10,7 +10,7 @@ import polars as pl
 from engine.job_heuristics.dr_elephant.heuristic import Rule, verdict
 from engine.job_heuristics.dr_elephant.jobs import Jobs, Verdict
 from engine.job_heuristics.dr_elephant.rules import Rules
-from engine.job_heuristics.tables import HEURISTICS, SEVERITIES
+from engine.job_heuristics.tables.result import HEURISTICS, SEVERITIES
 
 NO_DATA = "No Data Received"
 """Name of Dr. Elephant's pseudo result for a job without tasks."""

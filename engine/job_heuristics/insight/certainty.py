@@ -19,7 +19,7 @@ from engine.job_heuristics.insight.job_verdicts import Floats, Sample, job_verdi
 from engine.job_heuristics.insight.whatif import makespan, peak_slots
 from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import RUNNING, Ints, Job, Side
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables.result import SEVERITIES
 
 COPIES = 200
 MOST = 1000

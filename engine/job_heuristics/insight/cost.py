@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.side_stats import Segments
-from engine.job_heuristics.insight_tables import COSTS
 from engine.job_heuristics.model.arrays import (
     KILLED,
     RUNNING,
@@ -25,6 +24,7 @@ from engine.job_heuristics.model.arrays import (
 from engine.job_heuristics.model.job_arrays import MB
 from engine.job_heuristics.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.model.model import Model
+from engine.job_heuristics.tables.insight import COSTS
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("useful", "memory that tasks needed, while they worked"),
@@ -44,8 +44,7 @@ def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
     """Rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
-    told = model.told
-    conf = {job: told[job][1] for job in model.names}
+    conf = {job: settings.cost for job, settings in model.settings.items()}
     return charged(model.jobs, *model.arrays, conf, headroom, (price_gb_h, price_vcore_h))
 
 
@@ -57,8 +56,8 @@ def charged(
     headroom: float = 1.5,
     prices: tuple[float | None, float | None] = (None, None),
 ) -> pl.DataFrame:
-    """``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job as ``settings.of_cost`` gives it, ``prices`` of a GB
-    and of a virtual core for an hour.
+    """``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job its ``Settings.cost``; ``prices`` of a GB and of a
+    virtual core for an hour.
 
     ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
     nothing counts as over-sizing. Uber jobs ran inside the application master: their attempts cost nothing more.

@@ -8,7 +8,7 @@ import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import Gate, Reading, amount
 from engine.job_heuristics.insight.job_verdicts import JobVerdict
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables.result import SEVERITIES
 
 ALL_TASKS = "number of tasks"
 """Label of a gate whose value is the number of tasks."""

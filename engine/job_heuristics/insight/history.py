@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.job_heuristics.insight.skew import SCALE
-from engine.job_heuristics.insight_tables import HISTORY
+from engine.job_heuristics.tables.insight import HISTORY
 
 MOST = 200
 """Most runs that are shown and judged, those around the chosen one."""

@@ -18,11 +18,11 @@ from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.dr_elephant.side_stats import Segments, truncated
 from engine.job_heuristics.insight.recommendation_rules import LEAST_MB, advise, used_mb_s
 from engine.job_heuristics.insight.whatif import COPY_BYTES_PER_MS
-from engine.job_heuristics.insight_tables import RECOMMENDATIONS
 from engine.job_heuristics.model.arrays import Array, TaskArrays, filled
 from engine.job_heuristics.model.job_arrays import MB
 from engine.job_heuristics.model.model import Model
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables.insight import RECOMMENDATIONS
+from engine.job_heuristics.tables.result import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +131,7 @@ def _reducers(
 
 def recommendations(model: Model, rules: Rules, headroom: float = 1.5) -> pl.DataFrame:
     """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
-    told = model.told
-    conf = {job: told[job][2] for job in model.names}
+    conf = {job: settings.advice for job, settings in model.settings.items()}
     return advised(model.jobs, model.arrays[0], conf, rules, headroom)
 
 
@@ -143,7 +142,7 @@ def advised(
     rules: Rules,
     headroom: float = 1.5,
 ) -> pl.DataFrame:
-    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``settings.of_advice`` gives it."""
+    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``job_conf.Settings.advice`` gives it."""
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     found = stats(jobs, tasks)
     for row in found.rows(jobs, np.flatnonzero(_worth(jobs, found, rules, headroom))):

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.formats.hadoop_xml import MAX_BYTES, BadXml, properties
 from engine.job_heuristics.reading.event_collector import Collector, job_of
-from engine.job_heuristics.tables import CONF
+from engine.job_heuristics.tables.input import CONF
 from engine.reading import Reading, Source
 from engine.tables import Table
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from engine.job_heuristics.reading.records import (
     AMStarted,
     Counters,
+    Group,
     JobFinished,
     JobInfoChange,
     JobInited,
@@ -24,11 +26,7 @@ from engine.job_heuristics.reading.records import (
     Text,
     Union,
 )
-from engine.job_heuristics.tables import (
-    COUNTER_COLUMNS,
-    FILE_COUNTER_NAMES,
-    TASK_COUNTER_NAMES,
-)
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
 from engine.problems import Problem
 from engine.reading import Reading
 from engine.text import MAX_FIELD, clean
@@ -59,34 +57,26 @@ ANYWHERE = {
 
 
 def counter_row(counters: Counters | None) -> Sequence[int | None]:
-    """The counter columns of one record (same order as COUNTER_COLUMNS)."""
-    if counters is None:
-        return _EMPTY
-    if counters.wrapped is not None:
+    """Return the counter columns of one record, in the order of COUNTER_COLUMNS."""
+    if counters is not None and counters.wrapped is not None:
         counters = counters.wrapped
-    groups = counters.groups
-    if not groups:
+    if counters is None or not counters.groups:
         return _EMPTY
     row: list[int | None] = [None] * _WIDTH
-    others = None
-    for group in groups:
+    others: list[Group] = []
+    for group in counters.groups:
         index = OFFICIAL.get(group.name)
         if index is None:
-            if others is None:
-                others = [group]
-            else:
-                others.append(group)
+            others.append(group)
             continue
         for counter in group.counts:
             at = index.get(counter.name)
             if at is not None:
                 row[at] = counter.value
-    if others is not None:
-        for group in others:
-            for counter in group.counts:
-                at = ANYWHERE.get(counter.name)
-                if at is not None and row[at] is None:
-                    row[at] = counter.value
+    for counter in chain.from_iterable(group.counts for group in others):
+        at = ANYWHERE.get(counter.name)
+        if at is not None and row[at] is None:
+            row[at] = counter.value
     return row
 
 

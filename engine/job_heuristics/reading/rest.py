@@ -10,7 +10,7 @@ import msgspec
 from engine.job_heuristics.reading.conf import JOB_IN_NAME
 from engine.job_heuristics.reading.event_collector import Collector, counter_row, job_of
 from engine.job_heuristics.reading.records import Counter, Counters, Group
-from engine.job_heuristics.tables import INPUTS
+from engine.job_heuristics.tables.input import INPUTS
 from engine.reading import Reading, Source
 from engine.tables import Table
 

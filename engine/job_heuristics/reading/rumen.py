@@ -10,7 +10,7 @@ import msgspec
 
 from engine.job_heuristics.reading.event_collector import Collector, job_of
 from engine.job_heuristics.reading.rest import _Fields, _objects
-from engine.job_heuristics.tables import COUNTER_COLUMNS, INPUTS, JOB_EVENTS
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, INPUTS, JOB_EVENTS
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import decode

@@ -16,7 +16,7 @@ from engine.job_heuristics.dr_elephant.verdicts import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.insight import certainty, decision, phases, skew, whatif
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.model import job_arrays, series
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables.result import SEVERITIES
 from engine.stats.natural_break import Split, natural_break
 
 SLOT_POINTS = 240

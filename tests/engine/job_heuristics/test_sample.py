@@ -7,7 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from engine.job_heuristics.model.upkeep import assemble
+from engine.incremental import Memo
+from engine.job_heuristics.model.incremental_assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.result import Result
@@ -59,7 +60,7 @@ def test_the_played_cluster_moves(tmp_path: Path) -> None:
     assert next(steps) <= 1
     store = Store()
     known: dict[str, int] = {}
-    memo: dict[object, object] = {}
+    memo = Memo()
 
     def look() -> Result:
         paths = {str(p): p for p in tmp_path.rglob("*") if p.is_file()}
@@ -92,7 +93,7 @@ def test_the_played_cluster_moves(tmp_path: Path) -> None:
     fresh = VIEW.compute(store.inputs(), JobParameters(), Context(0))
     for name, frame in fresh.tables.items():
         assert last.tables[name].equals(frame), name
-    model = assemble(store.inputs(), Context(0))
-    again = assemble(store.inputs(), Context(0, memo=memo))
+    model = current_model(store.inputs(), Context(0))
+    again = current_model(store.inputs(), Context(0, memo=memo))
     for part in ("jobs", "tasks", "attempts", "conf"):
         assert getattr(model, part).equals(getattr(again, part)), part

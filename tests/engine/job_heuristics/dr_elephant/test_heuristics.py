@@ -16,7 +16,7 @@ from engine.job_heuristics.dr_elephant.verdict_tables import sides_of
 from engine.job_heuristics.dr_elephant.verdicts import verdicts
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.model import job_arrays
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.tables.result import SEVERITIES
 from tests.engine.job_heuristics.jobs import MB, model, task
 
 RULES = default_rules()

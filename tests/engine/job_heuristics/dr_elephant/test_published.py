@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from engine.incremental import Memo
 from engine.job_heuristics.dr_elephant.jobs import Jobs
 from engine.job_heuristics.dr_elephant.rules import default_rules
 from engine.job_heuristics.dr_elephant.verdict_tables import sides_of
 from engine.job_heuristics.dr_elephant.verdicts import rows, verdicts
-from engine.job_heuristics.model.upkeep import assemble
+from engine.job_heuristics.model.incremental_assembly import current_model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.view import VIEW
 from engine.result import Result
@@ -50,7 +51,7 @@ def compute(mode: str) -> Result:
 def test_what_both_modes_find_alike_is_computed_once() -> None:
     draw = np.random.default_rng(7)
     count = 300
-    model = assemble(inputs_of({f"/d/{job().file_name}": writer.text(job())}), Context(0))
+    model = current_model(inputs_of({f"/d/{job().file_name}": writer.text(job())}), Context(0))
     names = sides_of(model.jobs, model.arrays[0], {}).keys()
     sides = {name: draw.integers(0, 10 ** draw.integers(1, 12, 2 * count)) for name in names}
     frame = pl.concat([model.jobs.with_columns(job_id=pl.lit(f"job_1_{k}")) for k in range(count)])
@@ -97,7 +98,7 @@ def test_the_published_description_has_no_exception_heuristic() -> None:
 def test_nothing_is_computed_twice() -> None:
     made = job()
     inputs = inputs_of({f"/d/{made.file_name}": writer.text(made)})
-    memo: dict[object, object] = {}
+    memo = Memo()
     first = VIEW.compute(inputs, JobParameters(), Context(0, memo=memo))
     again = VIEW.compute(inputs, JobParameters(), Context(0, memo=memo))
     assert first.tables["heuristics"] is again.tables["heuristics"]

@@ -15,7 +15,7 @@ from engine.job_heuristics.dr_elephant.gates import amount
 from engine.job_heuristics.dr_elephant.rules import default_rules
 from engine.job_heuristics.insight import decision, whatif
 from engine.job_heuristics.insight.job_verdicts import Sample, job_verdicts
-from engine.job_heuristics.model import job_arrays, upkeep
+from engine.job_heuristics.model import incremental_assembly, job_arrays
 from engine.view import Context
 from tests.engine.job_heuristics import helper
 from tests.engine.job_heuristics.jobs import MB, model, task
@@ -38,7 +38,7 @@ def reference_model():
 
                 data, name = gzip.decompress(data), name[:-3]
             store.put(f"{path.parent}/{name}", data)
-    return upkeep.assemble(store.inputs(), Context(now_ms=0))
+    return incremental_assembly.current_model(store.inputs(), Context(now_ms=0))
 
 
 def expectations():
@@ -53,7 +53,7 @@ def test_every_verdict_with_gates_and_every_metric_equals_dr_elephants():
     jobs_model = reference_model()
     seen = 0
     for expected in expectations():
-        job = job_arrays.job(jobs_model.job(expected["job_id"]))
+        job = job_arrays.job(jobs_model.only((expected["job_id"],)))
         if job is None or job.running:
             continue
         levels = {verdict.name: WORDS[verdict.level] for verdict in job_verdicts(job, RULES)}
@@ -75,7 +75,7 @@ def test_every_verdict_with_gates_and_every_metric_equals_dr_elephants():
 def test_a_prediction_without_change_is_the_job_for_every_reference_job():
     jobs_model = reference_model()
     for job_id in jobs_model.jobs["job_id"].to_list():
-        job = job_arrays.job(jobs_model.job(job_id))
+        job = job_arrays.job(jobs_model.only((job_id,)))
         assert job is not None
         found = whatif.predict(job, whatif.Scenario(), RULES)
         assert found.metrics == whatif.metrics(job), job_id

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.insight import history
-from engine.job_heuristics.tables import CONF_MODEL, JOBS
+from engine.job_heuristics.tables.model import CONF_MODEL
+from engine.job_heuristics.tables.result import JOBS
 
 
 @pytest.mark.parametrize(

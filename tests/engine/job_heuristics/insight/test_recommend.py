@@ -12,7 +12,7 @@ from engine.job_heuristics.dr_elephant.rules import default_rules
 from engine.job_heuristics.insight import cost, recommend, rollup, whatif
 from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.job_conf import ADVICE_KEYS
-from engine.job_heuristics.tables import JOBS
+from engine.job_heuristics.tables.insight import LISTING
 from tests.engine.job_heuristics.jobs import MB, model, task, together
 
 RULES = default_rules()
@@ -135,8 +135,10 @@ def test_rollup_counts_every_job_once_per_grouping():
         "wait_ms": [5, 6, None],
         "submit_ms": [1_700_000_000_000] * 3,
     }
-    saved = recommend.savings(recommend.recommendations(both, RULES))
-    found = rollup.rollup(JOBS.frame(rows), cost.waste(cost.costs(both)), saved)
+    spent = cost.waste(cost.costs(both))
+    costs = [spent.get(job, (None, None)) for job in rows["job_id"]]
+    rows |= {"cost_mb_s": [each for each, _ in costs], "avoidable_mb_s": [each for _, each in costs]}
+    found = rollup.rollup(LISTING.frame(rows))
     for by in rollup.GROUPS:
         part = found.filter(pl.col("by") == by)
         assert (

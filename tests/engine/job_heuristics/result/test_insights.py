@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from engine.incremental import Memo
 from engine.job_heuristics.insight import cost
 from engine.job_heuristics.model import series
 from engine.job_heuristics.parameters import JobParameters
@@ -30,7 +31,7 @@ def inputs():
 
 
 def compute(inputs, memo=None, **parameters):
-    return VIEW.compute(inputs, JobParameters(**parameters), Context(now_ms=0, memo={} if memo is None else memo))
+    return VIEW.compute(inputs, JobParameters(**parameters), Context(now_ms=0, memo=Memo() if memo is None else memo))
 
 
 def test_every_table_is_declared_and_scenarios_only_add(inputs):
@@ -48,7 +49,7 @@ def test_every_table_is_declared_and_scenarios_only_add(inputs):
 
 
 def test_a_result_with_a_memo_equals_one_without(inputs):
-    memo: dict = {}
+    memo = Memo()
     for parameters in (
         {}, {"job": "0105"}, {"job": "0108"}, {"job": "0108", "map_mb": 2304}, {"mode": "published", "job": "0108"},
         {"headroom": 1.2}, {"price_gb_h": 0.5}, {"job": "0108", "limits": ("Mapper Time/num_tasks_severity=1:2:3:4",)}, {},
@@ -63,7 +64,7 @@ def test_a_result_with_a_memo_equals_one_without(inputs):
 def test_a_growing_history_is_merged(inputs):
     root = reference("job-heuristics") / "history"
     files = {str(p).removesuffix(".gz"): helper.read_bytes(p) for p in helper.files_below([root])}
-    store, memo = helper.Store(), {}
+    store, memo = helper.Store(), Memo()
     names = sorted(files)
     late = names[10]
     for name in names:
@@ -81,7 +82,7 @@ def test_a_growing_history_is_merged(inputs):
 
 
 def test_equal_details_are_equal_and_others_not(inputs):
-    memo: dict = {}
+    memo = Memo()
     a, b = compute(inputs, memo, job="0108"), compute(inputs, memo, job="0108")
     assert a.same_as(b)
     assert not a.same_as(compute(inputs, memo, job="0108", map_mb=1024))
@@ -165,7 +166,7 @@ def test_all_files_of_a_job_may_go(tmp_path):
     shutil.copytree(FILES, root)
     session = Session([root], [VIEW], settings=LiveSettings(cache=False), strict=True)
     session.scan(final=True)
-    memo: dict = {}
+    memo = Memo()
     job = compute(session.inputs(VIEW.name), memo).tables["jobs"]["job_id"][0]
     for path in root.rglob("*"):
         if path.is_file() and job in path.read_text(errors="replace") + path.name:

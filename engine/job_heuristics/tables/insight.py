@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from engine.job_heuristics.tables import JOBS, SEVERITIES
+from engine.job_heuristics.tables.result import JOBS, SEVERITIES
 from engine.tables import Column, Table
 
 RECOMMENDATIONS = Table(
