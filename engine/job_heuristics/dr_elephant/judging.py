@@ -9,7 +9,6 @@ from itertools import chain
 import polars as pl
 
 from engine.incremental import FramePartials, Partials
-from engine.job_heuristics.dr_elephant import rules
 from engine.job_heuristics.dr_elephant.verdict_tables import judge, sides_of
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
@@ -31,7 +30,7 @@ class JudgedFleet:
     version: int
 
 
-def judge_all(model: Model, chosen: rules.Rules, parameters: JobParameters, context: Context) -> JudgedFleet:
+def judge_all(model: Model, chosen: Rules, parameters: JobParameters, context: Context) -> JudgedFleet:
     """Judge all jobs of ``model`` by the rules ``chosen``."""
     memo, times = context.memo, "now" if context.at_ms is None else "past"
     frames: FramePartials[str] = memo.state(f"verdicts {times}", lambda: FramePartials("job_id"))
@@ -45,7 +44,7 @@ def judge_all(model: Model, chosen: rules.Rules, parameters: JobParameters, cont
         fresh.update(judged.findings)
         return {"jobs": judged.jobs, "heuristics": judged.heuristics, "differences": judged.differences}
 
-    key = (parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
+    key = (parameters.mode, chosen.key)
     stamps = {job: model.revisions[job] for job in model.names}
     frames.update(stamps, compute, key=key)
     findings.update(frames.revisions, lambda jobs: {job: fresh[job] for job in jobs})

@@ -177,7 +177,11 @@ LISTING = Table(
     "The job list with one letter per heuristic (. NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result)",
     (
         JOBS.column("name"),
-        text("strip", "one letter per heuristic in Dr. Elephant's order: . NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result", title="verdicts", priority=0, width=13),
+        text(
+            "strip",
+            "one letter per heuristic in Dr. Elephant's order: . NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result",
+            title="verdicts", priority=0, width=13,
+        ),
         replace(JOBS.column("severity"), width=10),
         replace(JOBS.column("state"), width=9),
         replace(JOBS.column("score"), priority=1, width=6),
