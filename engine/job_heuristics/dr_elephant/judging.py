@@ -1,4 +1,4 @@
-"""JudgedFleet of all jobs, kept from one computation to the next: only jobs that changed are judged again."""
+"""Verdicts of all jobs, kept from one computation to the next: only jobs that changed are judged again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import chain
 import polars as pl
 
 from engine.incremental import FramePartials, Partials
+from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.dr_elephant.verdict_tables import judge, sides_of
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
