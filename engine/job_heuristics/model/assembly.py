@@ -132,7 +132,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
 def _over_limit(events: Events) -> pl.Expr:
     """What Dr. Elephant says instead of parsing a history file that is too large for it; null for all others."""
     texts = {
-        file: f"the history file has {info.size / 2**20:,.0f} MB, more than upstream's limit of {SIZE_LIMIT_MB} MB "
+        file: f"the history file has {info.size / 2**20:,.0f} MB, more than Dr. Elephant's limit of {SIZE_LIMIT_MB} MB "
         "(history_log_size_limit_in_mb): it is not parsed and the job is treated as failed"
         for file, info in events.infos.items()
         if info.size > SIZE_LIMIT_MB * 2**20 and info.kind == "jhist"

@@ -63,7 +63,7 @@ class Attempts:
 
     ``task`` numbers tasks from 0 over both sides; ``is_map`` per attempt; ``scheduled`` when its task was started (a
     retry was asked for when the attempt before it ended, so only first attempts tell a container wait); ``finish`` of
-    a running attempt is the newest moment the history knows. ``chosen``: the attempt upstream counts. ``speculative``:
+    a running attempt is the newest moment the history knows. ``chosen``: the attempt Dr. Elephant counts. ``speculative``:
     launched while another one of its task was running. ``host``: node name.
     """
 

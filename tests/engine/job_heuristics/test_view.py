@@ -83,7 +83,7 @@ def test_a_history_too_large_for_upstream_says_so(inputs: Inputs) -> None:
     job = "job_1760000000000_0001"
     assert says(limit) == dict(compute(inputs).tables["jobs"].select("job_id", "upstream_says").iter_rows())
     over = says(limit + 1)
-    assert "more than upstream's limit of 500 MB" in over[job] and "treated as failed" in over[job]
+    assert "more than Dr. Elephant's limit of 500 MB" in over[job] and "treated as failed" in over[job]
     assert {other: words for other, words in over.items() if other != job} == {
         other: words for other, words in says(limit).items() if other != job
     }
