@@ -116,7 +116,7 @@ _FEW = 16
 """Most segments that are sorted one by one."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _EXACT = 2.0**52
-"""Integers whose magnitudes add up to less than this have exact sums in double, in any order."""
+"""Whole numbers whose magnitudes add up to less than this have exact sums in double, in any order."""
 
 
 def truncated(values: Array) -> Array:
@@ -171,8 +171,8 @@ class Segments:
     @cached_property
     def _start(self) -> Array:
         """Where each segment begins once the rows are sorted by segment."""
-        found: Array = np.cumsum(self.size) - self.size
-        return found
+        start: Array = np.cumsum(self.size) - self.size
+        return start
 
     @property
     def _few(self) -> bool:
@@ -192,22 +192,22 @@ class Segments:
     def _ordered(self, values: Array) -> Array:
         """Values sorted within their segment, segment by segment."""
         if not self._few:
-            found: Array = values[np.lexsort((values, self.segment))]
-            return found
-        held = self._sorted.get(id(values))
-        if held is None:
+            ordered: Array = values[np.lexsort((values, self.segment))]
+            return ordered
+        cached = self._sorted.get(id(values))
+        if cached is None:
             parts = [_sorted(values[part]) for part in self._parts]
-            held = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
-        return held[1]
+            cached = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
+        return cached[1]
 
     def _picked(self, values: Array, place: Array) -> Array:
         """Per segment the value at ``place`` (from 0) of its sorted values; 0 without rows."""
         place = np.clip(place, 0, np.maximum(self.size - 1, 0))
         if self._few and id(values) not in self._sorted:
-            found = [
+            picked = [
                 _nth(values[part], at) if n else 0 for (part, n), at in zip(self._sized, place.tolist(), strict=True)
             ]
-            return np.array(found, dtype=np.int64)
+            return np.array(picked, dtype=np.int64)
         ranked = self._ordered(values)
         if not len(ranked):
             return np.zeros(self.groups, dtype=np.int64)
@@ -216,14 +216,14 @@ class Segments:
     def _splits(self, values: Array) -> list[_Split] | None:
         """Per segment its values ready to be divided in two; None for many segments, and where sums in double depend
         on their order."""
-        held = self._halved.get(id(values))
-        if held is None:
-            found = None
+        cached = self._halved.get(id(values))
+        if cached is None:
+            splits = None
             if self._few and len(values) and np.abs(values.astype(np.float64)).sum() < _EXACT:
                 ranked, ends = self._ordered(values).astype(np.float64), (self._start + self.size).tolist()
-                found = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
-            held = self._halved[id(values)] = (values, found)
-        return held[1]
+                splits = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
+            cached = self._halved[id(values)] = (values, splits)
+        return cached[1]
 
     def sum(self, values: Array) -> Array:
         """Sum in double, in the order of rows."""
@@ -242,7 +242,7 @@ class Segments:
         return total
 
     def average(self, values: Array) -> Array:
-        """Upstream's average: sum in double, divided, truncated; 0 without rows."""
+        """Average as Dr. Elephant takes it: sum in double, divided, truncated; 0 without rows."""
         return self._mean(self.sum(values), self.size)
 
     @staticmethod
@@ -273,8 +273,8 @@ class Segments:
     def mean(self, values: Array) -> Array:
         """Mean rounded down, in double; NaN without rows."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: Array = np.floor(self.sum(values) / self.size)
-        return found
+            means: Array = np.floor(self.sum(values) / self.size)
+        return means
 
     def quantile(self, values: Array, share: float) -> Array:
         """The value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
@@ -381,8 +381,8 @@ class _Split:
 
 def _count(segment: Array, count: int) -> Array:
     """Rows of each of ``count`` segments."""
-    found: Array = np.bincount(segment, minlength=count).astype(np.int64)
-    return found
+    rows: Array = np.bincount(segment, minlength=count).astype(np.int64)
+    return rows
 
 
 def _columns(rows: Sequence[tuple[int, int, int, int, float]]) -> Groups:

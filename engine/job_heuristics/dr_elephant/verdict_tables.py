@@ -45,7 +45,7 @@ LEVELS: dict[str, Level] = {
 def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
     """Make one finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows)."""
     names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
-    found: dict[str, list[Finding]] = {job: [] for job in names}
+    findings: dict[str, list[Finding]] = {job: [] for job in names}
     bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
     for job, heuristic, severity, score, details in zip(*(column.to_list() for column in bad), strict=True):
         if severity == "NONE":
@@ -55,8 +55,8 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
             for label, value in json.loads(details).items()
         )
         text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
-        found[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
-    return {job: tuple(each) for job, each in found.items()}
+        findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
+    return {job: tuple(each) for job, each in findings.items()}
 
 
 def slow_start(properties: Properties, names: list[str]) -> Array:
@@ -104,7 +104,7 @@ def judge(jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: Rules
     code = Jobs(jobs, sides, properties, _blocks(jobs, properties, rules.block_size, published=False))
     described = Jobs(jobs, sides, properties, _blocks(jobs, properties, rules.block_size, published=True))
     by_code = verdicts(rules, code)
-    by_description = verdicts(rules, described, published=True, upstream=by_code)
+    by_description = verdicts(rules, described, published=True, by_code=by_code)
     counted = {mode: metrics.compute(jobs, sides, published=mode) for mode in (False, True)}
     judged, made = (described, by_description) if published else (code, by_code)
     heuristics = rows(judged, made)
@@ -163,8 +163,8 @@ METRIC_DIFFERENCES = {
 
 def _differences(
     jobs: pl.DataFrame,
-    upstream: Verdicts,
-    published: Verdicts,
+    by_code: Verdicts,
+    by_description: Verdicts,
     counted: Mapping[bool, Mapping[str, list[int | None]]],
 ) -> pl.DataFrame:
     """DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
@@ -173,8 +173,8 @@ def _differences(
         one, two = counted[False][name], counted[True][name]
         at = [j for j, (x, y) in enumerate(zip(one, two, strict=True)) if x != y]
         parts.append((at, name, [str(one[j]) for j in at], [str(two[j]) for j in at], reason))
-    by_rule = {id(rule): verdict for rule, verdict in published}
-    for rule, verdict in upstream:
+    by_rule = {id(rule): verdict for rule, verdict in by_description}
+    for rule, verdict in by_code:
         other = by_rule.get(id(rule))
         if other is verdict:
             continue

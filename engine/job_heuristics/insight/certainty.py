@@ -249,9 +249,12 @@ def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:
     after = np.minimum(job.reduces.total, np.maximum(0, job.reduces.finish - np.maximum(last_map, job.reduces.start)))
     reduces, why_reduces = _side_left(job, job.reduces, after, rng, copies)
     if reduces is None:
-        found = _arrival(now, maps, why_maps)
+        map_end = _arrival(now, maps, why_maps)
         return Arrival(
-            found.low, None, None, f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown"
+            map_end.low,
+            None,
+            None,
+            f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown",
         )
     return _arrival(now, maps + reduces, f"{why_maps}; {why_reduces}")
 

@@ -1,6 +1,6 @@
 """What a job really cost: every attempt and the application master, split by cause so that the parts add up exactly.
 
-Upstream counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes to one
+Dr. Elephant counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes to one
 cause; a successful attempt is divided into waiting, over-sizing and useful parts. Integers throughout.
 """
 

@@ -34,8 +34,10 @@ def stem(name: str) -> str:
 
 def stems(names: pl.Series) -> pl.Series:
     """``stem`` of each name, each different name once."""
-    known = {name: stem(name) for name in names.unique().drop_nulls().to_list()}
-    return names.replace_strict(known, default="", return_dtype=pl.String) if known else names.fill_null("")
+    stem_by_name = {name: stem(name) for name in names.unique().drop_nulls().to_list()}
+    return (
+        names.replace_strict(stem_by_name, default="", return_dtype=pl.String) if stem_by_name else names.fill_null("")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,11 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
     if not one.height:
         return HISTORY.empty()
     wanted = stem(one["name"][0] or "")
-    known = jobs.with_columns(stem=stems(jobs["name"].fill_null("")))
+    named = jobs.with_columns(stem=stems(jobs["name"].fill_null("")))
     runs = (
-        known.filter((pl.col("stem") == wanted) & pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String)))
+        named.filter((pl.col("stem") == wanted) & pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String)))
         if wanted
-        else known.filter(pl.col("job_id") == job_id)
+        else named.filter(pl.col("job_id") == job_id)
     )
     runs = runs.join(inputs, "job_id", "left", maintain_order="left").sort("submit_ms", "job_id", nulls_last=False)
     if runs.height > MOST:
@@ -137,21 +139,21 @@ def conf_difference(conf: pl.DataFrame, before: str, after: str) -> list[tuple[s
 
     What names the run itself (ids, paths of this run, time stamps) differs always and is left out.
     """
-    held = {
+    conf_of = {
         job: dict(zip(*(part[c].to_list() for c in ("key", "value")), strict=True))
         for job in (before, after)
         for part in [conf.filter(pl.col("job_id") == job)]
     }
-    found = []
-    for key in sorted(held[before].keys() | held[after].keys()):
-        a, b = held[before].get(key), held[after].get(key)
+    differences = []
+    for key in sorted(conf_of[before].keys() | conf_of[after].keys()):
+        a, b = conf_of[before].get(key), conf_of[after].get(key)
         if (
             a != b
             and not _ALWAYS.search(key)
             and (a is None or b is None or _RUN_ID.sub("#", a) != _RUN_ID.sub("#", b))
         ):
-            found.append((key, a, b))
-    return found
+            differences.append((key, a, b))
+    return differences
 
 
 _ALWAYS = re.compile(

@@ -49,26 +49,26 @@ def waterfall(
         ("reduce code", _last(attempts.finish, reduces & good), "until the last reducer ended"),
         ("commit", finish or 0, "last task until the job's end"),
     ]  # fmt: skip
-    known = [moment for _, moment, _ in marks if moment > 0]
-    at = submit if submit and submit > 0 else (min(known) if known else 0)
-    found = []
+    moments = [moment for _, moment, _ in marks if moment > 0]
+    at = submit if submit and submit > 0 else (min(moments) if moments else 0)
+    bars = []
     for name, moment, text in marks:
         if moment > at:
-            found.append(Phase(name, at, moment, text))
+            bars.append(Phase(name, at, moment, text))
             at = moment
     if finish is None and newest > at:
-        found.append(Phase("running", at, newest, "since the last phase that ended"))
-    return tuple(found)
+        bars.append(Phase("running", at, newest, "since the last phase that ended"))
+    return tuple(bars)
 
 
 def _first(moments: Ints, mask: NDArray[np.bool_]) -> int:
-    held = moments[mask & (moments > 0)]
-    return int(held.min()) if len(held) else 0
+    of_mask = moments[mask & (moments > 0)]
+    return int(of_mask.min()) if len(of_mask) else 0
 
 
 def _last(moments: Ints, mask: NDArray[np.bool_]) -> int:
-    held = moments[mask & (moments > 0)]
-    return int(held.max()) if len(held) else 0
+    of_mask = moments[mask & (moments > 0)]
+    return int(of_mask.max()) if len(of_mask) else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,8 @@
-"""Skew beyond upstream's split: an exact natural break, inequality measures, and what makes slow tasks slow.
+"""Skew beyond Dr. Elephant's split: inequality measures, and what makes slow tasks slow.
 
-Upstream divides task values at the *difference* of two group means. Here: the split into two groups that leaves the
-least variance (Fisher 1958; Jenks' natural break for two classes), the Gini index and shares of the largest tasks, and
-a robust line of run time on bytes whose residuals tell big inputs from slow nodes from costly records.
+Beside Dr. Elephant's division of task values: the Gini index and shares of the largest tasks, and a robust line of run
+time on bytes whose residuals tell big inputs from slow nodes from costly records. See docs/models/job-heuristics.md,
+"Causes of long tasks".
 """
 
 from __future__ import annotations
@@ -204,13 +204,13 @@ def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int =
     robust deviations above the median group, worst first. Needs three groups, so that there is a normal one."""
     if not names:
         return ()
-    found, index = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
-    if len(found) < 3:
+    distinct, index = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
+    if len(distinct) < 3:
         return ()
     ratio = total_ms / expected
     order = np.argsort(index, kind="stable")
-    starts = np.searchsorted(index[order], np.arange(len(found) + 1))
-    groups = [order[starts[i] : starts[i + 1]] for i in range(len(found))]
+    starts = np.searchsorted(index[order], np.arange(len(distinct) + 1))
+    groups = [order[starts[i] : starts[i + 1]] for i in range(len(distinct))]
     medians = np.array([float(np.median(ratio[g])) for g in groups])
     big = np.array([len(g) >= least for g in groups])
     if big.sum() < 3:
@@ -220,14 +220,14 @@ def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int =
     spread = max(SCALE * float(np.median(np.abs(medians[big] - middle))), 0.02 * middle, 1e-9)
     result = [
         Outlier(
-            name=str(found[i]),
+            name=str(distinct[i]),
             tasks=len(groups[i]),
             ratio=float(medians[i]),
             lost_ms=float(np.sum(np.maximum(0.0, total_ms[groups[i]] - expected[groups[i]]))),
             z=float((medians[i] - middle) / spread),
         )
         for i in np.flatnonzero(big)
-        if found[i] and medians[i] >= 1.25 * middle and (medians[i] - middle) / spread > 3.5
+        if distinct[i] and medians[i] >= 1.25 * middle and (medians[i] - middle) / spread > 3.5
     ]
     return tuple(sorted(result, key=lambda o: (-o.lost_ms, o.name)))
 

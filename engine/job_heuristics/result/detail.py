@@ -26,7 +26,7 @@ LANES = 400
 
 @dataclass(frozen=True, slots=True)
 class VerdictDetail:
-    """One verdict: severity (upstream's words), score, upstream's labels and values, and what we add to it.
+    """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
 
     ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
 
@@ -139,7 +139,7 @@ def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -
 
 def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int], ...]:
     """Error texts (their first line) of attempts, most frequent first, at most 20."""
-    found = (
+    counted = (
         attempts.filter(pl.col("error").fill_null("") != "")
         .select(pl.col("error").str.split("·").list.first().str.slice(0, 300).alias("text"))
         .group_by("text")
@@ -147,7 +147,7 @@ def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int
         .sort(["n", "text"], descending=[True, False])
         .head(20)
     )
-    return tuple((str(text), int(n)) for text, n in found.iter_rows())
+    return tuple((str(text), int(n)) for text, n in counted.iter_rows())
 
 
 def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
@@ -246,13 +246,13 @@ def job_detail(
 
 
 def labels(details: str | None) -> tuple[tuple[str, str], ...]:
-    """Upstream's labels and values of a verdict from the JSON of the heuristics result."""
+    """Return Dr. Elephant's labels and values of a verdict from the JSON of the heuristics result."""
     try:
-        found = json.loads(details or "{}")
+        by_label = json.loads(details or "{}")
     except ValueError:
         return ()
-    if not isinstance(found, dict):
+    if not isinstance(by_label, dict):
         return ()
     return tuple(
-        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in found.items()
+        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in by_label.items()
     )

@@ -125,13 +125,13 @@ def _previous(runs: pl.DataFrame, job_id: str) -> str | None:
 def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
     if not other or other == job_id or other not in model.parts:
         return CONF_CHANGES.empty()
-    found = history.conf_difference(model.only((other, job_id)).conf, other, job_id)
+    differences = history.conf_difference(model.only((other, job_id)).conf, other, job_id)
     return CONF_CHANGES.frame(
         {
-            "key": [k for k, _, _ in found],
-            "before": [a for _, a, _ in found],
-            "after": [b for _, _, b in found],
-            "other_job_id": [other] * len(found),
+            "key": [k for k, _, _ in differences],
+            "before": [a for _, a, _ in differences],
+            "after": [b for _, _, b in differences],
+            "other_job_id": [other] * len(differences),
         }
     )
 

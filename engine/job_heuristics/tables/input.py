@@ -76,7 +76,7 @@ COUNTERS: tuple[Column, ...] = (
     *(Column(c, INT, m, kind="bytes", hidden=True) for c, _, m in _FILE_COUNTERS),
 )
 """Counter columns, the same in task ends, attempt ends and the model. Null: the file does not have that counter
-(upstream reads a missing counter as 0)."""
+(Dr. Elephant reads a missing counter as 0)."""
 COUNTER_COLUMNS: tuple[str, ...] = tuple(c.name for c in COUNTERS)
 
 SEQ = Column("seq", INT, "place of the record in its file, growing: line number or byte", kind="count")

@@ -1,4 +1,4 @@
-"""The result tables beyond upstream's. Apart from what computes them, so that knowing a view's tables loads none of it."""
+"""The result tables beyond Dr. Elephant's. Apart from what computes them, so that knowing a view's tables loads none of it."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ ROLLUP = Table(
         Column("jobs", pl.Int64, "jobs", kind="count", priority=0),
         Column("running", pl.Int64, "of them running", kind="count", priority=3),
         Column("failed", pl.Int64, "of them failed or killed", kind="count", priority=2),
-        Column("used_mb_s", pl.Int64, "upstream's used memory x time", unit="MB s", kind="mb_s", title="used"),
+        Column("used_mb_s", pl.Int64, "Dr. Elephant's used memory x time", unit="MB s", kind="mb_s", title="used"),
         Column(
             "wasted_mb_s",
             pl.Int64,
-            "upstream's wasted memory x time",
+            "Dr. Elephant's wasted memory x time",
             unit="MB s",
             kind="mb_s",
             title="wasted",
@@ -113,7 +113,7 @@ ROLLUP = Table(
             kind="mb_s",
             title="saving",
         ),
-        Column("wait_ms", pl.Int64, "upstream's wait, summed", unit="ms", kind="ms", title="wait", priority=2),
+        Column("wait_ms", pl.Int64, "Dr. Elephant's wait, summed", unit="ms", kind="ms", title="wait", priority=2),
         Column(
             "share",
             pl.Float64,
@@ -191,8 +191,8 @@ HISTORY = Table(
         Column("state", pl.String, "state", priority=1),
         Column("severity", pl.String, "worst verdict", kind="level", priority=0),
         Column("input_bytes", pl.Int64, "bytes read by maps", unit="bytes", kind="bytes", title="input"),
-        Column("used_mb_s", pl.Int64, "upstream's used memory x time", unit="MB s", kind="mb_s", title="used"),
-        Column("wasted_mb_s", pl.Int64, "upstream's wasted", unit="MB s", kind="mb_s", title="wasted", priority=2),
+        Column("used_mb_s", pl.Int64, "Dr. Elephant's used memory x time", unit="MB s", kind="mb_s", title="used"),
+        Column("wasted_mb_s", pl.Int64, "Dr. Elephant's wasted", unit="MB s", kind="mb_s", title="wasted", priority=2),
         Column("runtime_ms", pl.Int64, "run time", unit="ms", kind="ms", title="run time"),
         Column("used_per_gb", pl.Float64, "used MB s per GB of input", unit="MB s/GB", kind="number", title="used/GB"),
         Column("ms_per_gb", pl.Float64, "run time per GB of input", unit="ms/GB", kind="ms", title="time/GB"),
@@ -249,7 +249,7 @@ LISTING = Table(
     "The job list with one letter per heuristic (. NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result)",
     (
         JOBS.column("name"),
-        Column("strip", pl.String, "one letter per heuristic in upstream's order: . NONE, L LOW, M MODERATE, "
+        Column("strip", pl.String, "one letter per heuristic in Dr. Elephant's order: . NONE, L LOW, M MODERATE, "
                "S SEVERE, C CRITICAL, blank: no result", title="verdicts", priority=0, width=13),
         replace(JOBS.column("severity"), width=10),
         replace(JOBS.column("state"), width=9),

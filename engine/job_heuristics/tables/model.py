@@ -27,7 +27,7 @@ JOB_MODEL = Table(
         Column("name", TEXT, "job name"),
         Column("user", TEXT, "user"),
         Column("queue", TEXT, "queue"),
-        Column("job_type", TEXT, "job type by upstream's JobTypeConf.xml"),
+        Column("job_type", TEXT, "job type by Dr. Elephant's JobTypeConf.xml"),
         Column("state", TEXT, "SUCCEEDED, FAILED, KILLED, ERROR, RUNNING or UNKNOWN (no event said)"),
         *times(
             ("submit_ms", "submitted"),
@@ -45,7 +45,7 @@ JOB_MODEL = Table(
         Column("uberized", FLAG, "whole job ran inside the application master", kind="flag"),
         Column("am_starts", INT, "application master attempts", kind="count"),
         Column("workflow", TEXT, "workflow the job belongs to"),
-        Column("diagnostics", TEXT, "upstream's diagnostics of the job (REST: of its failed task)"),
+        Column("diagnostics", TEXT, "Dr. Elephant's diagnostics of the job (REST: of its failed task)"),
         Column("source", TEXT, "history, rest, am, rumen or summary: what the tasks come from"),
         Column("file", pl.UInt32, "id of the file the events come from", kind="id"),
         Column("conf_file", pl.UInt32, "id of the file the configuration comes from, null: none found", kind="id"),
@@ -60,22 +60,24 @@ JOB_MODEL = Table(
 _MODEL_TASK = (
     JOB,
     TASK,
-    Column("side", TEXT, "map or reduce: upstream counts everything that is no MAP as a reduce"),
+    Column("side", TEXT, "map or reduce: Dr. Elephant counts everything that is no MAP as a reduce"),
     TYPE,
     Column("state", TEXT, "SUCCEEDED, FAILED, KILLED, or RUNNING while the task has not ended"),
 )
 
 TASK_MODEL = Table(
     "task_model",
-    "One row per task, with the one attempt upstream would take (times null: none)",
+    "One row per task, with the one attempt Dr. Elephant would take (times null: none)",
     (
         *_MODEL_TASK,
         Column("attempt_id", TEXT, "chosen attempt, null: none", kind="id"),
-        Column("timed", FLAG, "whether start and finish of that attempt are known (upstream's T and B)", kind="flag"),
+        Column(
+            "timed", FLAG, "whether start and finish of that attempt are known (Dr. Elephant's T and B)", kind="flag"
+        ),
         Column(
             "fallback",
             FLAG,
-            "whether the attempt is our choice, since the file names none and upstream stops",
+            "whether the attempt is our choice, since the file names none and Dr. Elephant stops",
             kind="flag",
         ),
         *times(
@@ -87,7 +89,9 @@ TASK_MODEL = Table(
         Column("total_ms", INT, "finish - start of the chosen attempt", kind="ms"),
         Column("shuffle_ms", INT, "shuffle of the chosen attempt, 0 for maps", kind="ms"),
         Column("sort_ms", INT, "merge of the chosen attempt, 0 for maps", kind="ms"),
-        Column("input_bytes", INT, "map input as upstream counts it: HDFS + S3 + S3A + S3N bytes read", kind="bytes"),
+        Column(
+            "input_bytes", INT, "map input as Dr. Elephant counts it: HDFS + S3 + S3A + S3N bytes read", kind="bytes"
+        ),
         Column("host", TEXT, "host of the chosen attempt"),
         Column("rack", TEXT, "its rack"),
         Column("locality", TEXT, "its locality"),

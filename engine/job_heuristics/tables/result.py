@@ -11,7 +11,7 @@ SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
 
 JOBS = Table(
     "jobs",
-    "One row per job with upstream's four metrics, its severity and score",
+    "One row per job with Dr. Elephant's four metrics, its severity and score",
     (
         Column("job_id", TEXT, "job id from the content", kind="id", priority=0, width=24),
         Column("name", TEXT, "job name in full", priority=0, width=24),
@@ -27,7 +27,9 @@ JOBS = Table(
         Column("severity", TEXT, "worst verdict, null: none could be given", kind="level", priority=0),
         Column("score", INT, "sum of severity x tasks over verdicts of MODERATE and worse", kind="count", priority=0),
         Column("used_mb_s", INT, "container memory x time of the chosen attempts", unit="MB s", kind="mb_s"),
-        Column("wasted_mb_s", INT, "of it above 1.5 x the peak (mode published: above the peak)", unit="MB s", kind="mb_s"),
+        Column(
+            "wasted_mb_s", INT, "of it above 1.5 x the peak (mode published: above the peak)", unit="MB s", kind="mb_s"
+        ),
         Column(
             "wait_ms",
             INT,
@@ -37,7 +39,7 @@ JOBS = Table(
             title="wait",
         ),
         Column("runtime_ms", INT, "submit to finish", unit="ms", kind="ms", title="run time"),
-        Column("upstream_says", TEXT, "upstream's error where it would show nothing, else empty", hidden=True),
+        Column("upstream_says", TEXT, "Dr. Elephant's error where it would show nothing, else empty", hidden=True),
         Column("maps_finished", INT, "maps that succeeded so far", kind="count", hidden=True),
         Column("reduces_finished", INT, "reduces that succeeded so far", kind="count", hidden=True),
         Column("attempts_running", INT, "attempts running now", kind="count", hidden=True),
@@ -50,13 +52,13 @@ JOBS = Table(
 
 HEURISTICS = Table(
     "heuristics",
-    "One row per job and heuristic that gave a result, in upstream's order",
+    "One row per job and heuristic that gave a result, in Dr. Elephant's order",
     (
         Column("job_id", TEXT, "job id", kind="id", priority=0),
-        Column("heuristic", TEXT, "upstream's name of the heuristic", priority=0),
+        Column("heuristic", TEXT, "Dr. Elephant's name of the heuristic", priority=0),
         Column("severity", TEXT, "NONE, LOW, MODERATE, SEVERE or CRITICAL", kind="level", priority=0),
         Column("score", INT, "severity x tasks of the side from MODERATE on", kind="count"),
-        Column("details", TEXT, "upstream's labels and values, JSON", kind="json"),
+        Column("details", TEXT, "Dr. Elephant's labels and values, JSON", kind="json"),
     ),
     key=("job_id", "heuristic"),
 )
@@ -76,7 +78,7 @@ DIFFERENCES = Table(
 
 TASKS = Table(
     "tasks",
-    "The tasks of one job (option job), as upstream sees them",
+    "The tasks of one job (option job), as Dr. Elephant sees them",
     (
         *(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS),
         *COUNTERS,
