@@ -34,11 +34,11 @@ class Subject:
     published: bool = False
 
     def __getitem__(self, measure: str) -> Array:
-        """The values of a measure. Raises KeyError."""
+        """Return the values of a measure. Raises KeyError."""
         return self.measures[measure]
 
     def rows(self, at: Array) -> Subject:
-        """The subject's values at the places ``at`` only."""
+        """Return the subject's values at the places ``at`` only."""
         return Subject(_Rows(self.measures, at), self.limits, self.numbers, self.published)
 
 

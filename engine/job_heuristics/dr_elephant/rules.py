@@ -210,7 +210,7 @@ def _applications() -> set[str]:
 
 
 def _params(element: Element) -> dict[str, str]:
-    """Texts of the heuristic's parameters; of two with one name the first counts."""
+    """Return texts of the heuristic's parameters; of two with one name the first counts."""
     texts: dict[str, str] = {}
     params = element.find("params")
     for child in params if params is not None else ():

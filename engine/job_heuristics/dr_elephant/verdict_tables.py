@@ -80,8 +80,8 @@ def sides_of(jobs: pl.DataFrame, tasks: TaskArrays, properties: Properties) -> d
 
 
 def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, *, published: bool) -> Array:
-    """Bytes of a block per job: those of ``rules``; in the published description the cluster's own, which the
-    configuration tells, unless another size was chosen."""
+    """Return the bytes of a block per job: those of ``rules``; in the published description the cluster's own, which
+    the configuration tells, unless another size was chosen."""
     sizes = np.full(jobs.height, float(block_size))
     if published and block_size == BLOCK_SIZE:
         for j, name in enumerate(jobs["job_id"].to_list()):
@@ -127,7 +127,7 @@ def judge(jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: Rules
 
 
 def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
-    """Per job, whether it has tasks of which nothing is known: then used and wasted are unknown, not 0."""
+    """Return per job, whether it has tasks of which nothing is known: then used and wasted are unknown, not 0."""
     planned = zip(*(jobs[name].to_list() for name in ("tasks_seen", "maps", "reduces", "source")), strict=True)
     return [
         not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest", "summary")
@@ -136,7 +136,7 @@ def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
 
 
 def _totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:
-    """Severity (None: no verdict at all) and score of each job."""
+    """Return the severity (None: no verdict at all) and score of each job."""
     worst = np.full(jobs.count, -1, dtype=np.int64)
     score = np.zeros(jobs.count, dtype=np.int64)
     for _, verdict in made:
@@ -167,7 +167,7 @@ def _differences(
     by_description: Verdicts,
     counted: Mapping[bool, Mapping[str, list[int | None]]],
 ) -> pl.DataFrame:
-    """DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
+    """Return DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
     parts: list[tuple[list[int], str, list[str], list[str], str]] = []
     for name, reason in METRIC_DIFFERENCES.items():
         one, two = counted[False][name], counted[True][name]

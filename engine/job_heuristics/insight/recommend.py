@@ -83,8 +83,8 @@ def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
 
 
 def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
-    """Covariance (``cov``), correlation (``corr``) and variance of ``x`` (``var``) per segment; NaN or infinite below
-    two rows, ``corr`` also without spread."""
+    """Compute the covariance (``cov``), correlation (``corr``) and variance of ``x`` (``var``) per segment; NaN or
+    infinite below two rows, ``corr`` also without spread."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         dx = x - (s.sum(x) / s.size)[s.segment]
         dy = y - (s.sum(y) / s.size)[s.segment]
@@ -95,9 +95,9 @@ def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
 def _reducers(
     v: Mapping[str, Array], s: Segments, size: Array, columns: Mapping[str, Array]
 ) -> dict[str, tuple[Array, Array]]:
-    """Per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had got so
-    far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later. Not
-    known of jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
+    """Compute per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had
+    got so far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later.
+    Not known of jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
     count = s.groups // 2
     maps, reduces = s.size[0::2], s.size[1::2]
     late = (s.segment & 1) == 1
@@ -130,7 +130,8 @@ def _reducers(
 
 
 def recommendations(model: Model, rules: Rules, headroom: float = 1.5) -> pl.DataFrame:
-    """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
+    """Return the rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first
+    within a job."""
     conf = {job: settings.advice for job, settings in model.settings.items()}
     return advised(model.jobs, model.arrays[0], conf, rules, headroom)
 
@@ -142,7 +143,8 @@ def advised(
     rules: Rules,
     headroom: float = 1.5,
 ) -> pl.DataFrame:
-    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``job_conf.Settings.advice`` gives it."""
+    """Return ``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as
+    ``job_conf.Settings.advice`` gives it."""
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
     numbers = stats(jobs, tasks)
     for row in numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom))):
@@ -159,7 +161,7 @@ def advised(
 
 
 def savings(frame: pl.DataFrame) -> dict[str, float]:
-    """Per job what its recommendations save together, MB s; jobs without one are absent."""
+    """Return per job what its recommendations save together, MB s; jobs without one are absent."""
     saved: dict[str, float] = {}
     for job, saving in zip(frame["job_id"].to_list(), frame["saving_mb_s"].to_list(), strict=True):
         saved[job] = saved.get(job, 0.0) + max(saving, 0.0)
@@ -167,8 +169,8 @@ def savings(frame: pl.DataFrame) -> dict[str, float]:
 
 
 def _worth(jobs: pl.DataFrame, numbers: Stats, rules: Rules, headroom: float) -> Array:
-    """The jobs that ``advise`` may have something to say about: all of which its first questions hold. Of most jobs none
-    does, and asking all of them at once takes a fraction of the time."""
+    """Return the jobs that a rule of ``advise`` may apply to, by its first condition, of all jobs at once: for most jobs
+    none does, and calling ``advise`` for each takes much longer."""
     there = numbers.sides["n"] > 0
     worth = np.zeros(len(there) // 2, dtype=bool)
     for side, word in enumerate(("Mapper", "Reducer")):

@@ -68,7 +68,7 @@ def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules, headro
 
 
 def _container(row: Mapping[str, Any], side: str, word: str, rules: Rules, headroom: float) -> Advice | None:
-    """Smaller containers, from the peak memory of the tasks."""
+    """Recommend smaller containers, from the peak memory of the tasks."""
     current, peak, peak99 = int(row[f"{side}_memory_mb"]), row[f"{side}_peak"], row[f"{side}_peak99"]
     if not peak or current <= 0:
         return None  # memory was not measured
@@ -124,7 +124,7 @@ def _slots(row: Mapping[str, Any], side: str) -> float:
 
 
 def _splits(row: Mapping[str, Any], rules: Rules) -> Advice | None:
-    """Other splits, so that maps run the ideal time."""
+    """Recommend other splits, so that maps run the ideal time."""
     n, mean, total_bytes = int(row["map_n"]), float(row["map_mean"]), float(row["map_bytes"])
     time = rules.by_heuristic["Mapper Time"]
     now = time.level(n=n, avg_total_ms=mean)
@@ -158,7 +158,7 @@ def _splits(row: Mapping[str, Any], rules: Rules) -> Advice | None:
 
 
 def _reducer_count(row: Mapping[str, Any], rules: Rules) -> Advice | None:
-    """Another number of reducers, so that they run the ideal time."""
+    """Recommend another number of reducers, so that they run the ideal time."""
     n, mean = int(row["reduce_n"]), float(row["reduce_mean"])
     time = rules.by_heuristic["Reducer Time"]
     now = time.level(n=n, avg_total_ms=mean)
@@ -191,7 +191,7 @@ def _reducer_count(row: Mapping[str, Any], rules: Rules) -> Advice | None:
 
 
 def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -> Advice | None:
-    """A later start of reducers that wait for the last map."""
+    """Recommend a later start of reducers that wait for the last map."""
     idle, later, n = float(row["idle_ms"] or 0), float(row["later_ms"] or 0), int(row["reduce_n"])
     if not row["map_n"] or row["slowstart"] is None or later < 60_000 or later < 0.05 * row["reduce_mean"] * n:
         return None
@@ -226,7 +226,7 @@ def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -
 
 
 def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -> Advice | None:
-    """A sort buffer that holds the output of a map, or splits whose output it holds."""
+    """Recommend a sort buffer that holds the output of a map, or splits whose output it holds."""
     spilled, records = float(row["map_spilled"] or 0), float(row["map_records"] or 0)
     if records <= 0 or spilled <= 1.05 * records:
         return None

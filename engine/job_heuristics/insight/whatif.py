@@ -90,7 +90,7 @@ def metrics(job: Job) -> Metrics:
 
 
 def makespan(times: Ints, slots: int) -> int:
-    """When the last of ``times`` (ms) ends if ``slots`` containers take them greedily in the given order.
+    """Return when the last of ``times`` (ms) ends if ``slots`` containers take them greedily in the given order.
 
     Above 5,000 tasks: the mean load plus half the longest, which greedy dealing approaches.
     """
@@ -109,7 +109,7 @@ def makespan(times: Ints, slots: int) -> int:
 
 
 def peak_slots(start: Ints, finish: Ints) -> int:
-    """The largest number of intervals that overlap; an end at the moment of a start does not count."""
+    """Return the largest number of intervals that overlap; an end at the moment of a start does not count."""
     if not len(start):
         return 0
     moments = np.concatenate([finish, start])
@@ -145,7 +145,7 @@ def predict(job: Job, scenario: Scenario, rules: Rules) -> Prediction:
 
 
 def _slots(slots: int, old: Side, new: Side) -> int:
-    """Smaller containers: more of them fit where the job had to wait for some."""
+    """Return the containers of a changed side: more where smaller ones fit and the job had to wait for some."""
     if len(old.total) <= slots:
         return max(slots, len(new.total))
     return max(1, slots * old.container_mb // max(1, new.container_mb))
@@ -162,21 +162,21 @@ def _contain(side: Side, mb: int | None, assumptions: list[str], warnings: list[
 
 
 def _start_cost(side: Side, work: Ints) -> float:
-    """Fixed ms per task: intercept of the robust line of time on bytes if bytes explain the time, else START_MS;
-    never more than half of the shortest task or START_MOST_MS."""
+    """Return the fixed ms per task: intercept of the robust line of time on bytes if bytes explain the time, else
+    START_MS; never more than half of the shortest task or START_MOST_MS."""
     line = robust_line(side.size.astype(np.float64), work.astype(np.float64))
     cost = line.intercept if line.explained > 0.5 and line.slope > 0 else START_MS
     return float(np.clip(cost, 0, min(START_MOST_MS, 0.5 * float(work.min())) if len(work) else 0))
 
 
 def _pick(n: int, wanted: int) -> Ints:
-    """``wanted`` of n tasks, evenly over their order, each about equally often."""
+    """Return ``wanted`` of n tasks, evenly over their order, each about equally often."""
     places: Ints = ((np.arange(wanted) + 0.5) * n / wanted).astype(np.int64)
     return places
 
 
 def _taken(side: Side, at: Ints, per_task: float) -> Side:
-    """Side with tasks ``at``; what grows with the input times ``per_task``, memory as it was."""
+    """Return the side with the tasks ``at`` alone; what grows with the input times ``per_task``, memory as it was."""
 
     def scaled(values: Ints) -> Ints:
         grown: Ints = np.rint(values[at] * per_task).astype(np.int64)
@@ -236,14 +236,14 @@ def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[s
 
 
 def idle_ms(side: Side, last_map: int) -> Ints:
-    """Per reducer, ms between its start and the last map's end (or its own shuffle's end)."""
+    """Return per reducer, ms between its start and the last map's end (or its own shuffle's end)."""
     until = np.minimum(last_map, side.start + side.shuffle)
     result: Ints = np.clip(until - side.start, 0, side.total)
     return result
 
 
 def copy_rate(side: Side, last_map: int) -> float:
-    """Bytes per ms that one reducer copies: median of those that started after the last map, else assumed."""
+    """Return the bytes per ms that one reducer copies: median of those that started after the last map, else assumed."""
     late = (side.start >= last_map) & (side.shuffle > 0) & (side.size > 0)
     return float(np.median(side.size[late] / side.shuffle[late])) if late.any() else COPY_BYTES_PER_MS
 
@@ -251,7 +251,7 @@ def copy_rate(side: Side, last_map: int) -> float:
 def _reduces(
     job: Job, scenario: Scenario, last_map: int, assumptions: list[str], warnings: list[str]
 ) -> tuple[Side, int]:
-    """The changed reduces, and how many ms later (or earlier) the last of them ends, seen from the last map."""
+    """Return the changed reduces, and how many ms later (or earlier) the last of them ends, seen from the last map."""
     side = _contain(job.reduces, scenario.reduce_mb, assumptions, warnings)
     n = len(side.total)
     if not n:

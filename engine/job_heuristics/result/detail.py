@@ -124,7 +124,7 @@ class JobDetail:
 
 
 def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -> JobFacts:
-    """Everything of a job that parameters do not change."""
+    """Return everything of a job that parameters do not change."""
     a, row = job.attempts, job.row
     path = phases.critical_path(a, row["launch_ms"])
     return JobFacts(
@@ -138,7 +138,7 @@ def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -
 
 
 def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int], ...]:
-    """Error texts (their first line) of attempts, most frequent first, at most 20."""
+    """Return error texts (their first line) of attempts, most frequent first, at most 20."""
     counted = (
         attempts.filter(pl.col("error").fill_null("") != "")
         .select(pl.col("error").str.split("·").list.first().str.slice(0, 300).alias("text"))
@@ -169,7 +169,8 @@ def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[s
 
 
 def bins(values: NDArray[np.float64], most: int = 60) -> Bins:
-    """Histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from it."""
+    """Return the histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from
+    it."""
     count = int(np.clip(2 * np.sqrt(len(values)), 8, most))
     high = max(1.0, float(values.max(initial=0.0)))
     low = float(values.min(initial=high))

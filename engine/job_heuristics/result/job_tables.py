@@ -55,7 +55,7 @@ def of_job(
 
 
 def _facts(part: Model) -> detail.JobFacts:
-    """What is known of one job apart from parameters; ``part`` holds that job alone."""
+    """Return all of one job that does not depend on parameters; ``part`` holds that job alone."""
     job = job_arrays.job(part)
     assert job is not None
     return detail.facts_of(job, part.attempts, part.tasks)
@@ -102,7 +102,7 @@ def _phases(job_detail: detail.JobDetail) -> pl.DataFrame:
 
 
 def _runs(model: Model, jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
-    """HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
+    """Return HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
     one = jobs.filter(pl.col("job_id") == job_id)
     stem = history.stem(one["name"][0] or "") if one.height else ""
     alike = [name for name in jobs["name"].drop_nulls().unique().to_list() if history.stem(name) == stem]
