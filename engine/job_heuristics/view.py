@@ -53,7 +53,7 @@ class JobHeuristics:
         from engine.job_heuristics.result import insights  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
-        """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
+        """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``."""
         from engine.job_heuristics.dr_elephant.judging import judge_all
         from engine.job_heuristics.model.incremental_assembly import current_model
         from engine.job_heuristics.result import insights
@@ -96,7 +96,7 @@ class JobHeuristics:
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
-        """Dr. Elephant prints nothing: it fills a database and a web page."""
+        """Return None: Dr. Elephant fills a database and a web page and prints nothing."""
         return None
 
 
@@ -113,7 +113,7 @@ def _rules(parameters: JobParameters) -> rules.Rules:
 
 
 def _find(model: Model, wanted: str) -> str:
-    """The job called ``wanted``, or the only one whose id ends so. Raises NoInput."""
+    """Return the job called ``wanted``, or the only one whose id ends so. Raises NoInput."""
     names: list[str] = model.jobs["job_id"].to_list()
     if wanted in names:
         return wanted

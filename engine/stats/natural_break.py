@@ -36,7 +36,7 @@ class Split:
 
 
 def natural_break(values: Floats) -> Split:
-    """The split of ``values`` (any order, finite) into two groups with the least within-group sum of squares.
+    """Return the split of ``values`` (any order, finite) into two groups with the least within-group sum of squares.
 
     Exact: in one dimension the best groups are contiguous, so one sort and prefix sums visit every candidate,
     O(n log n). Equal values stay together. Fewer than two different values: everything is in the high group.

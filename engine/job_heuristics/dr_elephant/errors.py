@@ -39,7 +39,7 @@ def errors(jobs: Jobs, rules: Rules) -> list[str]:
 
 
 def _before_heuristics(row: Mapping[str, Any], unfinished: bool) -> str:
-    """The error of reading a job; empty: its heuristics run."""
+    """Return the error of reading a job; empty if its heuristics run."""
     state, source = row["state"], row["source"]
     if source == "rumen":
         return "Dr. Elephant does not read Rumen traces"
@@ -57,7 +57,7 @@ def _before_heuristics(row: Mapping[str, Any], unfinished: bool) -> str:
 
 
 def _slow_start_error(value: str | None) -> str:
-    """The error of parsing the slow-start share, which the wait metric reads and does not use."""
+    """Return the error of parsing the slow-start share, which the wait metric reads and does not use."""
     if value is None:
         return _NO_SLOW_START
     try:
@@ -101,7 +101,7 @@ def assumptions(jobs: Jobs) -> list[str]:
 
 
 def _container_notes(properties: Mapping[str, str]) -> list[str]:
-    """Sentences on containers whose size is no number of MB."""
+    """Return sentences on containers whose size is no number of MB."""
     words = []
     for side, key in (("map", job_conf.MAP_MEMORY), ("reduce", job_conf.REDUCE_MEMORY)):
         value = properties.get(key)

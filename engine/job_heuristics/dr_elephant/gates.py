@@ -34,11 +34,11 @@ class Subject:
     published: bool = False
 
     def __getitem__(self, measure: str) -> Array:
-        """The values of a measure. Raises KeyError."""
+        """Return the values of a measure. Raises KeyError."""
         return self.measures[measure]
 
     def rows(self, at: Array) -> Subject:
-        """The subject's values at the places ``at`` only."""
+        """Return the subject's values at the places ``at`` only."""
         return Subject(_Rows(self.measures, at), self.limits, self.numbers, self.published)
 
 
@@ -158,14 +158,14 @@ def read(branches: tuple[Branch, ...], subject: Subject) -> Tree:
 
 def worst(branches: tuple[tuple[Reading, ...], ...]) -> Array:
     """Return the severities 0-4 of the worst of some branches."""
-    held = []
+    levels = []
     for branch in branches:
         level = branch[0].levels()
         for reading in branch[1:]:
             level = np.minimum(level, reading.levels())
-        held.append(level)
-    result = held[0]
-    for level in held[1:]:
+        levels.append(level)
+    result = levels[0]
+    for level in levels[1:]:
         result = np.maximum(result, level)
     return result
 

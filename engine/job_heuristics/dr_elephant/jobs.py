@@ -44,7 +44,7 @@ class Jobs:
         self.judged = ~self.failed & ~self.empty
 
     def side(self, side: str) -> Mapping[str, Array]:
-        """The measures of the maps or reduces by name, one value per job."""
+        """Return the measures of the maps or reduces by name, one value per job."""
         return self._sides[SIDES.index(side)]
 
 
@@ -55,7 +55,7 @@ class PerJob:
     of: Callable[[int], Mapping[str, Any]]
 
     def texts(self, at: Array) -> list[str]:
-        """Details of the jobs ``at`` as JSON objects."""
+        """Return details of the jobs ``at`` as JSON objects."""
         return [_json(self.of(j)) for j in at.tolist()]
 
 
@@ -66,7 +66,7 @@ class PerLabel:
     of: Callable[[Array], Mapping[str, list[str]]]
 
     def texts(self, at: Array) -> list[str]:
-        """Details of the jobs ``at`` as JSON objects."""
+        """Return details of the jobs ``at`` as JSON objects."""
         columns = self.of(at)
         shape = ",".join(f'"{label}":"%s"' for label in columns).join("{}")
         return list(map(shape.__mod__, zip(*columns.values(), strict=True)))
@@ -107,5 +107,5 @@ def _json(details: Mapping[str, Any]) -> str:
 
 
 def _cut(value: str) -> str:
-    """Dr. Elephant stores 255 characters of a value."""
+    """Cut a value to the 255 characters that Dr. Elephant stores."""
     return value if len(value) <= 255 else value[:252] + "..."

@@ -29,12 +29,13 @@ _LARGEST = 2**63 - 1
 
 
 def _seconds(tasks: TaskStats) -> Array:
-    """Whole seconds of each task."""
+    """Return whole seconds of each task."""
     return divided(tasks["total_ms"], 1000)
 
 
 def _peaks(tasks: TaskStats) -> Array:
-    """MB that each task is taken to need: its physical memory, or its virtual memory by the node manager's ratio."""
+    """Return MB that each task is taken to need: its physical memory, or its virtual memory by the node manager's
+    ratio."""
     virtual = truncated((tasks["virtual_bytes"] >> 20) / VIRTUAL_PER_PHYSICAL)
     peaks: Array = np.maximum(tasks["physical_bytes"] >> 20, virtual)
     return peaks
@@ -86,12 +87,12 @@ def compute(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> dic
 
 
 def _side(sides: Mapping[str, Array], name: str) -> tuple[Array, Array]:
-    """A measure of maps and of reduces, per job."""
+    """Return a measure of maps and of reduces, per job."""
     return sides[name][0::2], sides[name][1::2]
 
 
 def _memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
-    """MB s used and wasted by the code: whole seconds, and one peak for all tasks of a side."""
+    """Return MB s used and wasted by the code: whole seconds, and one peak for all tasks of a side."""
     used: list[int | None] = [0] * jobs.height
     wasted: list[int | None] = [0] * jobs.height
     for name, seconds, peak in zip(
@@ -107,7 +108,7 @@ def _memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[in
 
 
 def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
-    """MB s used and wasted by the published description: exact times, and each task's own peak."""
+    """Return MB s used and wasted by the published description: exact times, and each task's own peak."""
     used: list[int | None] = [0] * jobs.height
     wasted: list[int | None] = [0] * jobs.height
     for name, ms, unused in zip(
@@ -120,7 +121,7 @@ def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None
 
 
 def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
-    """Ms that maps and reduces ended later than their longest task needed from their ideal start."""
+    """Return ms that maps and reduces ended later than their longest task needed from their ideal start."""
     finish, longest, timed = (_side(sides, name) for name in ("last_finish_ms", "longest_ms", "timed"))
     ideal, floor = finish[0], 0
     if published:

@@ -29,12 +29,12 @@ BLOCK_SIZE = 64 * 2**20
 
 @dataclass(frozen=True)
 class Rules:
-    """All heuristics in force in their order, and the HDFS ``block_size`` in bytes. ``given``: they come from a
-    HeuristicConf.xml."""
+    """All heuristics in force in their order, and the HDFS ``block_size`` in bytes. ``configured``: they come from
+    a HeuristicConf.xml."""
 
     rules: tuple[Rule, ...]
     problems: tuple[Problem, ...] = ()
-    given: bool = False
+    configured: bool = False
     block_size: int = BLOCK_SIZE
 
     @cached_property
@@ -202,7 +202,7 @@ def read(name: str, data: bytes) -> Rules:
             rules.append(_configured(heuristic, shown, _params(element), problem))
     if not rules:
         problem("bad-heuristic-conf", "no MapReduce heuristic in it: no job is judged")
-    return Rules(tuple(rules), tuple(problems), given=True)
+    return Rules(tuple(rules), tuple(problems), configured=True)
 
 
 def _applications() -> set[str]:
@@ -210,7 +210,7 @@ def _applications() -> set[str]:
 
 
 def _params(element: Element) -> dict[str, str]:
-    """Texts of the heuristic's parameters; of two with one name the first counts."""
+    """Return texts of the heuristic's parameters; of two with one name the first counts."""
     texts: dict[str, str] = {}
     params = element.find("params")
     for child in params if params is not None else ():

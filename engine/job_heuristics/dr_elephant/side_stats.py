@@ -38,44 +38,44 @@ class TaskStats(Protocol):
     """
 
     def __getitem__(self, column: str) -> Array:
-        """A number of each task: a column of ``TASK_NUMBERS``, ``peak``, or ``data`` (bytes read by a map or fetched by a
-        reduce)."""
+        """Return a number of each task: a column of ``TASK_NUMBERS``, ``peak``, or ``data`` (bytes read by a map or
+        fetched by a reduce)."""
         ...
 
     def where(self, mask: Array) -> TaskStats:
-        """The tasks where ``mask`` is set."""
+        """Return the tasks where ``mask`` is set."""
         ...
 
     def average(self, values: Array) -> Array:
-        """Average of a number of each task."""
+        """Return the average of a number of each task."""
         ...
 
     def whole(self, values: Array) -> Array:
-        """Exact sum of whole numbers."""
+        """Return the exact sum of whole numbers."""
         ...
 
     def count(self, mask: Array) -> Array:
-        """Number of tasks where ``mask`` is set."""
+        """Return the number of tasks where ``mask`` is set."""
         ...
 
     def median(self, values: Array) -> Array:
-        """Median of whole numbers."""
+        """Return the median of whole numbers."""
         ...
 
     def largest(self, values: Array, empty: int) -> Array:
-        """Largest value; ``empty`` without tasks."""
+        """Return the largest value; ``empty`` without tasks."""
         ...
 
     def smallest(self, values: Array, empty: int) -> Array:
-        """Smallest value; ``empty`` without tasks."""
+        """Return the smallest value; ``empty`` without tasks."""
         ...
 
     def two_groups(self, values: Array) -> Groups:
-        """Two groups as Dr. Elephant's code divides values."""
+        """Return two groups as Dr. Elephant's code divides values."""
         ...
 
     def two_means(self, values: Array) -> Groups:
-        """Two groups as the published description divides values."""
+        """Return two groups as the published description divides values."""
         ...
 
 
@@ -116,11 +116,11 @@ _FEW = 16
 """Most segments that are sorted one by one."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _EXACT = 2.0**52
-"""Integers whose magnitudes add up to less than this have exact sums in double, in any order."""
+"""Whole numbers whose magnitudes add up to less than this have exact sums in double, in any order."""
 
 
 def truncated(values: Array) -> Array:
-    """Doubles cast to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
+    """Cast doubles to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
     if not len(values) or np.abs(values).max() < 2.0**63:  # not so where one is NaN
         whole: Array = values.astype(np.int64)
         return whole
@@ -130,7 +130,7 @@ def truncated(values: Array) -> Array:
 
 
 def divided(a: Array, b: Array | int) -> Array:
-    """Integer division toward zero; ``b`` must not hold 0."""
+    """Divide whole numbers toward zero; ``b`` must not hold 0."""
     if len(a) and a.min() >= 0 and np.min(b) > 0:
         whole: Array = a // b
         return whole
@@ -139,8 +139,10 @@ def divided(a: Array, b: Array | int) -> Array:
 
 
 def _narrow(values: Array) -> tuple[Array, int]:
-    """Whole numbers less their least one, in 32 bits, and that one; as they are where they do not fit, or are few. NumPy sorts
-    32 bits in half the time."""
+    """Return whole numbers less their least one, in 32 bits, and that one; as they are where they do not fit or are few.
+
+    NumPy sorts 32 bits in half the time.
+    """
     if len(values) < 500 or values.dtype != np.int64:
         return values, 0
     least = int(values.min())
@@ -153,7 +155,7 @@ def _sorted(values: Array) -> Array:
 
 
 def _nth(values: Array, at: int) -> int:
-    """The value at place ``at`` of the sorted ones."""
+    """Return the value at place ``at`` of the sorted ones."""
     small, least = _narrow(values)
     return int(np.partition(small, at)[at]) + least
 
@@ -171,8 +173,8 @@ class Segments:
     @cached_property
     def _start(self) -> Array:
         """Where each segment begins once the rows are sorted by segment."""
-        found: Array = np.cumsum(self.size) - self.size
-        return found
+        start: Array = np.cumsum(self.size) - self.size
+        return start
 
     @property
     def _few(self) -> bool:
@@ -190,40 +192,40 @@ class Segments:
         return [self.segment == k for k in range(self.groups)]
 
     def _ordered(self, values: Array) -> Array:
-        """Values sorted within their segment, segment by segment."""
+        """Return values sorted within their segment, segment by segment."""
         if not self._few:
-            found: Array = values[np.lexsort((values, self.segment))]
-            return found
-        held = self._sorted.get(id(values))
-        if held is None:
+            ordered: Array = values[np.lexsort((values, self.segment))]
+            return ordered
+        cached = self._sorted.get(id(values))
+        if cached is None:
             parts = [_sorted(values[part]) for part in self._parts]
-            held = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
-        return held[1]
+            cached = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
+        return cached[1]
 
     def _picked(self, values: Array, place: Array) -> Array:
-        """Per segment the value at ``place`` (from 0) of its sorted values; 0 without rows."""
+        """Return per segment the value at ``place`` (from 0) of its sorted values; 0 without rows."""
         place = np.clip(place, 0, np.maximum(self.size - 1, 0))
         if self._few and id(values) not in self._sorted:
-            found = [
+            picked = [
                 _nth(values[part], at) if n else 0 for (part, n), at in zip(self._sized, place.tolist(), strict=True)
             ]
-            return np.array(found, dtype=np.int64)
+            return np.array(picked, dtype=np.int64)
         ranked = self._ordered(values)
         if not len(ranked):
             return np.zeros(self.groups, dtype=np.int64)
         return np.where(self.size > 0, ranked[np.minimum(self._start + place, len(ranked) - 1)], 0)
 
     def _splits(self, values: Array) -> list[_Split] | None:
-        """Per segment its values ready to be divided in two; None for many segments, and where sums in double depend
-        on their order."""
-        held = self._halved.get(id(values))
-        if held is None:
-            found = None
+        """Return per segment its values ready to be divided in two; None for many segments, and where sums in double
+        depend on their order."""
+        cached = self._halved.get(id(values))
+        if cached is None:
+            splits = None
             if self._few and len(values) and np.abs(values.astype(np.float64)).sum() < _EXACT:
                 ranked, ends = self._ordered(values).astype(np.float64), (self._start + self.size).tolist()
-                found = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
-            held = self._halved[id(values)] = (values, found)
-        return held[1]
+                splits = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
+            cached = self._halved[id(values)] = (values, splits)
+        return cached[1]
 
     def sum(self, values: Array) -> Array:
         """Sum in double, in the order of rows."""
@@ -234,7 +236,7 @@ class Segments:
         return np.bincount(self.segment, weights=values.astype(np.float64), minlength=self.groups)
 
     def whole(self, values: Array) -> Array:
-        """Exact integer sum."""
+        """Return the exact integer sum."""
         if self._few:
             return np.array([values[part].sum() for part in self._parts], dtype=np.int64)
         total = np.zeros(self.groups, dtype=np.int64)
@@ -242,7 +244,7 @@ class Segments:
         return total
 
     def average(self, values: Array) -> Array:
-        """Upstream's average: sum in double, divided, truncated; 0 without rows."""
+        """Return the average as Dr. Elephant takes it: sum in double, divided, truncated; 0 without rows."""
         return self._mean(self.sum(values), self.size)
 
     @staticmethod
@@ -251,7 +253,7 @@ class Segments:
             return truncated(total / count)
 
     def largest(self, values: Array, empty: int) -> Array:
-        """Largest value; ``empty`` without rows."""
+        """Return the largest value; ``empty`` without rows."""
         if self._few:
             return np.array(
                 [values[part].max(initial=_LEAST) if n else empty for part, n in self._sized], dtype=np.int64
@@ -261,7 +263,7 @@ class Segments:
         return np.where(self.size > 0, out, empty)
 
     def smallest(self, values: Array, empty: int) -> Array:
-        """Smallest value; ``empty`` without rows."""
+        """Return the smallest value; ``empty`` without rows."""
         if self._few:
             return np.array(
                 [values[part].min(initial=_MOST) if n else empty for part, n in self._sized], dtype=np.int64
@@ -271,17 +273,17 @@ class Segments:
         return np.where(self.size > 0, out, empty)
 
     def mean(self, values: Array) -> Array:
-        """Mean rounded down, in double; NaN without rows."""
+        """Return the mean rounded down, in double; NaN without rows."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: Array = np.floor(self.sum(values) / self.size)
-        return found
+            means: Array = np.floor(self.sum(values) / self.size)
+        return means
 
     def quantile(self, values: Array, share: float) -> Array:
-        """The value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
+        """Return the value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
         return self._picked(values, np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64))
 
     def median(self, values: Array) -> Array:
-        """Median; of an even count the truncated mean of the middle two; 0 without rows."""
+        """Return the median; of an even count the truncated mean of the middle two; 0 without rows."""
         low = self._picked(values, np.maximum(self.size - 1, 0) // 2)
         high = low if (self.size % 2 == 1).all() else self._picked(values, self.size // 2)
         total = low + high
@@ -289,7 +291,8 @@ class Segments:
         return np.where(self.size > 0, middle, 0)
 
     def ranked(self, values: Array, share: Array) -> Array:
-        """Percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without rows."""
+        """Return the percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without
+        rows."""
         place = np.ceil(self.size * np.clip(share, 0.0, 1.0)).astype(np.int64)
         return np.where(place > 0, self._picked(values, place - 1), 0)
 
@@ -348,13 +351,13 @@ class _Split:
         self._sums = np.concatenate(([0.0], np.cumsum(ranked)))
 
     def _cut(self, middle: float) -> tuple[int, float, int, float]:
-        """Sizes and sums of both groups."""
+        """Return the sizes and sums of both groups."""
         n = int(self._ranked.searchsorted(middle))
         low = float(self._sums[n])
         return n, low, len(self._ranked) - n, float(self._sums[-1]) - low
 
     def by_differences(self) -> tuple[int, int, int, int, float]:
-        """``Segments.two_groups`` of one segment."""
+        """Return ``Segments.two_groups`` of one segment."""
         na, a, nb = 0, 0, len(self._ranked)
         b = int(float(self._sums[-1]) / nb) if nb else 0
         middle = 0
@@ -365,7 +368,7 @@ class _Split:
         return na, a, nb, b, middle
 
     def by_means(self, rounds: int) -> tuple[int, int, int, int, float]:
-        """``Segments.two_means`` of one segment."""
+        """Return ``Segments.two_means`` of one segment."""
         total = len(self._ranked)
         middle = float(self._sums[-1]) / total if total else 0.0
         na, a, nb, b = 0, 0.0, 0, 0.0
@@ -380,9 +383,9 @@ class _Split:
 
 
 def _count(segment: Array, count: int) -> Array:
-    """Rows of each of ``count`` segments."""
-    found: Array = np.bincount(segment, minlength=count).astype(np.int64)
-    return found
+    """Return the rows of each of ``count`` segments."""
+    rows: Array = np.bincount(segment, minlength=count).astype(np.int64)
+    return rows
 
 
 def _columns(rows: Sequence[tuple[int, int, int, int, float]]) -> Groups:
@@ -398,22 +401,22 @@ class SideTasks(Segments):
         self.columns = columns
 
     def __getitem__(self, column: str) -> Array:
-        """A number of each task. Raises KeyError."""
+        """Return a number of each task. Raises KeyError."""
         return self.columns[column]
 
     def where(self, mask: Array) -> SideTasks:
-        """The tasks where ``mask`` is set."""
+        """Return the tasks where ``mask`` is set."""
         if mask.all():
             return self
         return SideTasks(self.segment[mask], self.groups, {name: values[mask] for name, values in self.columns.items()})
 
     def count(self, mask: Array) -> Array:
-        """Number of tasks where ``mask`` is set, per segment."""
+        """Return the number of tasks where ``mask`` is set, per segment."""
         return _count(self.segment[mask], self.groups)
 
 
 def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:
-    """The tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
+    """Return the tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
     segment, numbers = tasks.side[tasks.timed], tasks.numbers
     data = np.where((segment & 1) == 0, numbers["input_bytes"], numbers["reduce_shuffle_bytes"])
     return SideTasks(segment, 2 * jobs, {**numbers, "data": data})

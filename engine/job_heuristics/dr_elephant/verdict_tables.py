@@ -45,7 +45,7 @@ LEVELS: dict[str, Level] = {
 def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple[Finding, ...]]:
     """Make one finding per verdict of LOW and worse, for each of ``jobs`` (JOBS rows)."""
     names = dict(zip(jobs["job_id"].to_list(), jobs["name"].to_list(), strict=True))
-    found: dict[str, list[Finding]] = {job: [] for job in names}
+    findings: dict[str, list[Finding]] = {job: [] for job in names}
     bad = heuristics.filter(pl.col("severity") != "NONE") if heuristics.height > 1000 else heuristics
     for job, heuristic, severity, score, details in zip(*(column.to_list() for column in bad), strict=True):
         if severity == "NONE":
@@ -55,8 +55,8 @@ def findings_of(jobs: pl.DataFrame, heuristics: pl.DataFrame) -> dict[str, tuple
             for label, value in json.loads(details).items()
         )
         text = f"{names.get(job) or '(no name)'}, score {score:,}. {values}"
-        found[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
-    return {job: tuple(each) for job, each in found.items()}
+        findings[job].append(Finding(LEVELS[severity], f"{job} {heuristic}", text))
+    return {job: tuple(each) for job, each in findings.items()}
 
 
 def slow_start(properties: Properties, names: list[str]) -> Array:
@@ -80,8 +80,8 @@ def sides_of(jobs: pl.DataFrame, tasks: TaskArrays, properties: Properties) -> d
 
 
 def _blocks(jobs: pl.DataFrame, properties: Properties, block_size: int, *, published: bool) -> Array:
-    """Bytes of a block per job: those of ``rules``; in the published description the cluster's own, which the
-    configuration tells, unless another size was chosen."""
+    """Return the bytes of a block per job: those of ``rules``; in the published description the cluster's own, which
+    the configuration tells, unless another size was chosen."""
     sizes = np.full(jobs.height, float(block_size))
     if published and block_size == BLOCK_SIZE:
         for j, name in enumerate(jobs["job_id"].to_list()):
@@ -104,7 +104,7 @@ def judge(jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: Rules
     code = Jobs(jobs, sides, properties, _blocks(jobs, properties, rules.block_size, published=False))
     described = Jobs(jobs, sides, properties, _blocks(jobs, properties, rules.block_size, published=True))
     by_code = verdicts(rules, code)
-    by_description = verdicts(rules, described, published=True, upstream=by_code)
+    by_description = verdicts(rules, described, published=True, by_code=by_code)
     counted = {mode: metrics.compute(jobs, sides, published=mode) for mode in (False, True)}
     judged, made = (described, by_description) if published else (code, by_code)
     heuristics = rows(judged, made)
@@ -127,7 +127,7 @@ def judge(jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: Rules
 
 
 def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
-    """Per job, whether it has tasks of which nothing is known: then used and wasted are unknown, not 0."""
+    """Return per job, whether it has tasks of which nothing is known: then used and wasted are unknown, not 0."""
     planned = zip(*(jobs[name].to_list() for name in ("tasks_seen", "maps", "reduces", "source")), strict=True)
     return [
         not seen and ((maps or 0) > 0 or (reduces or 0) > 0) and source in ("am", "rest", "summary")
@@ -136,7 +136,7 @@ def _without_tasks(jobs: pl.DataFrame) -> list[bool]:
 
 
 def _totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:
-    """Severity (None: no verdict at all) and score of each job."""
+    """Return the severity (None: no verdict at all) and score of each job."""
     worst = np.full(jobs.count, -1, dtype=np.int64)
     score = np.zeros(jobs.count, dtype=np.int64)
     for _, verdict in made:
@@ -163,18 +163,18 @@ METRIC_DIFFERENCES = {
 
 def _differences(
     jobs: pl.DataFrame,
-    upstream: Verdicts,
-    published: Verdicts,
+    by_code: Verdicts,
+    by_description: Verdicts,
     counted: Mapping[bool, Mapping[str, list[int | None]]],
 ) -> pl.DataFrame:
-    """DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
+    """Return DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
     parts: list[tuple[list[int], str, list[str], list[str], str]] = []
     for name, reason in METRIC_DIFFERENCES.items():
         one, two = counted[False][name], counted[True][name]
         at = [j for j, (x, y) in enumerate(zip(one, two, strict=True)) if x != y]
         parts.append((at, name, [str(one[j]) for j in at], [str(two[j]) for j in at], reason))
-    by_rule = {id(rule): verdict for rule, verdict in published}
-    for rule, verdict in upstream:
+    by_rule = {id(rule): verdict for rule, verdict in by_description}
+    for rule, verdict in by_code:
         other = by_rule.get(id(rule))
         if other is verdict:
             continue

@@ -20,12 +20,12 @@ _NO_DATA_DETAILS = '{"No Data Received":""}'
 Verdicts = list[tuple[Rule, Verdict]]
 
 
-def verdicts(rules: Rules, jobs: Jobs, *, published: bool = False, upstream: Verdicts | None = None) -> Verdicts:
+def verdicts(rules: Rules, jobs: Jobs, *, published: bool = False, by_code: Verdicts | None = None) -> Verdicts:
     """Return the verdicts of all rules in force, in their order, by Dr. Elephant's code or the ``published`` description.
 
-    ``upstream``: those by the code, of the same jobs; where both give the same verdict it is taken over.
+    ``by_code``: the verdicts of the same jobs by the code; where both give the same one it is taken over.
     """
-    by_rule = {id(rule): made for rule, made in upstream or ()}
+    by_rule = {id(rule): made for rule, made in by_code or ()}
     return [
         (rule, by_rule[id(rule)])
         if rule.heuristic.same_in_both and id(rule) in by_rule

@@ -94,13 +94,13 @@ def outlooks(job: Job, rules: Rules, seed: int = 1, copies: int = COPIES) -> tup
 
 
 def _chances(levels: Array) -> Chances:
-    """The share of each severity 0-4 among ``levels``."""
+    """Return the share of each severity 0-4 among ``levels``."""
     none, low, moderate, severe, critical = (float(np.mean(levels == k)) for k in range(5))
     return none, low, moderate, severe, critical
 
 
 def running_ages(job: Job, side: Side) -> Ints:
-    """Age in ms of the attempts of one side that run now."""
+    """Return the age in ms of the attempts of one side that run now."""
     a = job.attempts
     mine = (a.is_map == (side.name == "map")) & (a.outcome == RUNNING) & (a.start > 0)
     result: Ints = np.maximum(0, a.finish[mine] - a.start[mine])
@@ -127,7 +127,8 @@ def bounds(job: Job, side: Side, tree: Tree) -> tuple[int, int]:
 
 
 def _ends(reading: Reading, planned: int, least_mean: float) -> tuple[int, int]:
-    """Lowest and highest severity that one gate can end at; ``least_mean`` is the smallest final mean time, ms."""
+    """Return the lowest and highest severity that one gate can end at; ``least_mean`` is the smallest final mean time,
+    ms."""
     final = reading.gate.final
     if final in (Final.TASKS, Final.SOME_TASKS):
         level = reading.level_of(planned)
@@ -142,8 +143,8 @@ def _ends(reading: Reading, planned: int, least_mean: float) -> tuple[int, int]:
 
 
 def survivors(finished: Ints, ages: Ints) -> Floats:
-    """Probability of each finished duration for a new task, with running ones (``ages``) as censored (Kaplan and Meier
-    1958); what lies beyond the longest finished task counts as that one."""
+    """Return the probability of each finished duration for a new task, with running ones (``ages``) as censored (Kaplan
+    and Meier 1958); what lies beyond the longest finished task counts as that one."""
     n = len(finished)
     if not n:
         return np.zeros(0)
@@ -160,7 +161,7 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
 
 
 def _drawn(job: Job, rules: Rules, rng: np.random.Generator, copies: int) -> dict[str, Tree]:
-    """The readings of each verdict over ``copies`` complete jobs, by name."""
+    """Return the readings of each verdict over ``copies`` complete jobs, by name."""
     thin = replace(job, maps=_thinned(job.maps, rng), reduces=_thinned(job.reduces, rng))
     samples = [_sample(job, side, rng, copies) for side in thin.sides]
     drawn = {verdict.name: verdict.tree for verdict in job_verdicts(thin, rules, *samples)}
@@ -192,7 +193,7 @@ def _moved(values: Floats, centre: float, around: float, shrink: float) -> Float
 
 
 def _whole(side: Side) -> Sample:
-    """The finished tasks standing for all planned ones."""
+    """Return the finished tasks standing for all planned ones."""
     n, planned = len(side.total), float(max(side.planned, side.n))
     return Sample.weighted(side, np.full((1, n), planned / max(1, n)), np.array([planned]))
 
@@ -213,8 +214,8 @@ def _thinned(side: Side, rng: np.random.Generator) -> Side:
 
 
 def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Sample:
-    """Copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior). A thinned side's tasks
-    stand for as many finished ones each."""
+    """Return copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior). A thinned side's
+    tasks stand for as many finished ones each."""
     n = len(side.total)
     planned = max(side.planned, side.n)
     tasks = np.full(copies, float(planned))
@@ -233,9 +234,9 @@ def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Samp
 
 
 def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:
-    """When a running job ends. Missing tasks take times drawn from the finished ones, running ones more than their age;
-    containers stay as many as now; reducers end when the last map is done, their copies are in and their code has run
-    (times of reducers that finished; unknown while none has)."""
+    """Return when a running job ends. Missing tasks take times drawn from the finished ones, running ones more than
+    their age; containers stay as many as now; reducers end when the last map is done, their copies are in and their
+    code has run (times of reducers that finished; unknown while none has)."""
     if not job.running:
         return Arrival(None, None, None, "the job has ended")
     now = int(job.row["last_event_ms"] or 0)
@@ -249,9 +250,12 @@ def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:
     after = np.minimum(job.reduces.total, np.maximum(0, job.reduces.finish - np.maximum(last_map, job.reduces.start)))
     reduces, why_reduces = _side_left(job, job.reduces, after, rng, copies)
     if reduces is None:
-        found = _arrival(now, maps, why_maps)
+        map_end = _arrival(now, maps, why_maps)
         return Arrival(
-            found.low, None, None, f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown"
+            map_end.low,
+            None,
+            None,
+            f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown",
         )
     return _arrival(now, maps + reduces, f"{why_maps}; {why_reduces}")
 
@@ -264,7 +268,7 @@ def _arrival(now: int, left: Floats, words: str) -> Arrival:
 def _side_left(
     job: Job, side: Side, lengths: Ints, rng: np.random.Generator, copies: int
 ) -> tuple[NDArray[np.float64] | None, str]:
-    """Ms until one side has finished, per copy; None (and why) if nothing can be said."""
+    """Return ms until one side has finished, per copy; None (and why) if nothing is known."""
     ages = running_ages(job, side)
     if side.name == "reduce":
         # A reducer that waits for maps has not aged as far as its code is concerned.
@@ -297,7 +301,7 @@ def _side_left(
 
 
 def _finish(rest: Floats, ordered: Floats, tail: Floats, waiting: int, slots: int, rng: np.random.Generator) -> float:
-    """Ms until running tasks (``rest``) and ``waiting`` drawn ones are done on ``slots`` containers."""
+    """Return ms until running tasks (``rest``) and ``waiting`` drawn ones are done on ``slots`` containers."""
     if not waiting:
         return float(rest.max()) if len(rest) else 0.0
     picks = min(waiting, 300)

@@ -1,6 +1,6 @@
 """What a job really cost: every attempt and the application master, split by cause so that the parts add up exactly.
 
-Upstream counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes to one
+Dr. Elephant counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes to one
 cause; a successful attempt is divided into waiting, over-sizing and useful parts. Integers throughout.
 """
 
@@ -43,7 +43,7 @@ NAMES = tuple(name for name, _ in CAUSES)
 def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
-    """Rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
+    """Return the rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
     conf = {job: settings.cost for job, settings in model.settings.items()}
     return charged(model.jobs, *model.arrays, conf, headroom, (price_gb_h, price_vcore_h))
 
@@ -56,8 +56,8 @@ def charged(
     headroom: float = 1.5,
     prices: tuple[float | None, float | None] = (None, None),
 ) -> pl.DataFrame:
-    """``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job its ``Settings.cost``; ``prices`` of a GB and of a
-    virtual core for an hour.
+    """Return ``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job its ``Settings.cost``; ``prices`` of
+    a GB and of a virtual core for an hour.
 
     ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
     nothing counts as over-sizing. Uber jobs ran inside the application master: their attempts cost nothing more.
@@ -150,14 +150,16 @@ _NEVER = -(2**63)
 
 
 def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:
-    """Per job and side: MB that no task of it exceeded, times ``headroom``; very much where memory was not measured."""
+    """Return per job and side: MB that no task of it exceeded, times ``headroom``; very much where memory was not
+    measured."""
     peak = Segments(tasks.side[tasks.timed], 2 * count).largest(tasks.numbers["peak"], 0)
     need = np.clip(np.ceil(peak * headroom / MB), 1, 2**30).astype(np.int64)
     return np.where(peak > 0, need, 2**62)
 
 
 def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
-    """Per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever was first; maps 0."""
+    """Return per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever was first;
+    maps 0."""
     maps = np.flatnonzero(good & attempts.is_map & attempts.finished)
     last = Segments(attempts.job[maps], count)
     end = last.largest(attempts.finish_ms[maps], 0)
@@ -178,7 +180,7 @@ WASTE = ("over-sizing", "idle reducers", "failures", "speculation", "killed")
 
 
 def waste(costs_frame: pl.DataFrame) -> dict[str, tuple[float, float]]:
-    """Per job: MB s of all attempts, and of the causes in ``WASTE``; jobs that cost nothing are absent."""
+    """Return per job: MB s of all attempts, and of the causes in ``WASTE``; jobs that cost nothing are absent."""
     found: dict[str, tuple[float, float]] = {}
     for job, cause, mb_s in zip(*(costs_frame[name].to_list() for name in ("job_id", "cause", "mb_s")), strict=True):
         spent, avoidable = found.get(job, (0.0, 0.0))

@@ -66,7 +66,7 @@ def _step(reading: Reading, level: int, worse: bool) -> tuple[float, float] | No
 
 
 def _move(gate: Gate, gap: float, worse: bool) -> str:
-    """The move of a gate's value by ``gap`` in words."""
+    """Return the move of a gate's value by ``gap`` in words."""
     grows = gate.rising == worse
     if gate.unit == "tasks":
         # Below a limit means one less than it.
@@ -129,7 +129,7 @@ def _reason(level: int, deciding: list[Limit]) -> str:
 
 
 def _worse(readings: Branches, level: int) -> tuple[str, float]:
-    """The easiest way to the next worse level: one branch of which every gate must reach it."""
+    """Return the easiest way to the next worse level: one branch of which every gate must reach it."""
     if level >= 4:
         return "already at the worst level", float("inf")
     ways = []
@@ -155,7 +155,8 @@ def _worse(readings: Branches, level: int) -> tuple[str, float]:
 
 
 def _better(readings: Branches, strength: list[int], level: int) -> tuple[str, float]:
-    """The easiest way to the next better level: in every branch that holds the level, one gate must drop below it."""
+    """Return the easiest way to the next better level: in every branch that holds the level, one gate must drop below
+    it."""
     if level == 0:
         return "already at the best level", float("inf")
     moves, worst = [], 0.0

@@ -61,30 +61,30 @@ class Copies:
         self.tasks = weights.sum(axis=1)
 
     def __getitem__(self, column: str) -> Array:
-        """A number of each task. Raises KeyError."""
+        """Return a number of each task. Raises KeyError."""
         return self.columns[column]
 
     def where(self, mask: Array) -> TaskStats:
-        """The tasks where ``mask`` is set."""
+        """Return the tasks where ``mask`` is set."""
         if mask.all():
             return self
         return Copies({name: values[mask] for name, values in self.columns.items()}, self.weights[:, mask])
 
     def whole(self, values: Array) -> Array:
-        """Weighted sum per copy."""
+        """Return the weighted sum per copy."""
         total: Array = self.weights @ values.astype(np.float64)
         return total
 
     def count(self, mask: Array) -> Array:
-        """Weight of the tasks where ``mask`` is set, per copy."""
+        """Return the weight of the tasks where ``mask`` is set, per copy."""
         return self.whole(mask)
 
     def average(self, values: Array) -> Array:
-        """Weighted mean, truncated; 0 without tasks."""
+        """Return the weighted mean, truncated; 0 without tasks."""
         return np.trunc(_divide(self.whole(values), self.tasks))
 
     def median(self, values: Array) -> Array:
-        """Weighted lower median; 0 without tasks."""
+        """Return the weighted lower median; 0 without tasks."""
         if not len(values):
             return np.zeros(len(self.weights))
         order = np.argsort(values, kind="stable")
@@ -94,15 +94,15 @@ class Copies:
         return middle
 
     def largest(self, values: Array, empty: int) -> Array:
-        """Largest value of any task; ``empty`` without tasks."""
+        """Return the largest value of any task; ``empty`` without tasks."""
         return np.full(len(self.weights), values.max() if len(values) else empty)
 
     def smallest(self, values: Array, empty: int) -> Array:
-        """Smallest value of any task; ``empty`` without tasks."""
+        """Return the smallest value of any task; ``empty`` without tasks."""
         return np.full(len(self.weights), values.min() if len(values) else empty)
 
     def two_groups(self, values: Array) -> Groups:
-        """Two groups as Dr. Elephant divides values; see ``Segments.two_groups``."""
+        """Return two groups as Dr. Elephant divides values; see ``Segments.two_groups``."""
         copies = len(self.weights)
         if not len(values):
             zero = np.zeros(copies)
@@ -124,7 +124,7 @@ class Copies:
         return Groups(low_n, low, high_n, high, middle)
 
     def two_means(self, values: Array) -> Groups:
-        """Copies are judged by Dr. Elephant's code only. Raises NotImplementedError."""
+        """Raise NotImplementedError: copies are judged by Dr. Elephant's code only."""
         raise NotImplementedError
 
 
@@ -148,7 +148,7 @@ class Measures(Mapping[str, Array]):
         return self._values[name]
 
     def add(self, name: str, values: Array) -> None:
-        """Take in the values of a measure unless they are given already."""
+        """Add the values of a measure unless they are known already."""
         self._values.setdefault(name, values)
 
     def __iter__(self) -> Iterator[str]:
@@ -159,7 +159,7 @@ class Measures(Mapping[str, Array]):
 
 
 def _declared() -> dict[str, Measure]:
-    """All measures by each of their names."""
+    """Return all measures by each of their names."""
     return {name: measure for measure in (*metrics.MEASURES, *registry.measures()) for name in measure.names}
 
 

@@ -27,34 +27,34 @@ from engine.job_heuristics.tables.result import SEVERITIES
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What recommendations need of many jobs. ``sides``: name → one value per job and side (map then reduce), where
+    """Numbers of many jobs that recommendations look at. ``sides``: name → one value per job and side (map then reduce), where
     ``n`` tells which sides there are; ``waits``: name → one value per job, and for which jobs it is known."""
 
     sides: dict[str, Array]
     waits: dict[str, tuple[Array, Array]]
 
     def rows(self, jobs: pl.DataFrame, at: Array) -> Iterator[dict[str, Any]]:
-        """By name, of each of the jobs ``at`` (places in ``jobs``, JOB_MODEL rows) what is needed, of its sides as
+        """Yield for each of the jobs ``at`` (places in ``jobs``, JOB_MODEL rows) its numbers by name, those of its sides as
         ``map_*`` and ``reduce_*``; None where there is no such side."""
         chosen = jobs if len(at) == jobs.height else jobs[at]
-        found: dict[str, list[Any]] = {
+        cells_by_name: dict[str, list[Any]] = {
             name: chosen[name].to_list() for name in ("job_id", "map_memory_mb", "reduce_memory_mb")
         }
-        found["uberized"] = [bool(value) for value in chosen["uberized"].to_list()]
+        cells_by_name["uberized"] = [bool(value) for value in chosen["uberized"].to_list()]
         for first, side in enumerate(("map", "reduce")):
             there = (self.sides["n"][first::2][at] > 0).tolist()
             for name, values in self.sides.items():
-                kept = zip(there, values[first::2][at].tolist(), strict=True)
-                found[f"{side}_{name}"] = [value if given else None for given, value in kept]
-        for name, (values, known) in self.waits.items():
-            kept = zip(known[at].tolist(), values[at].tolist(), strict=True)
-            found[name] = [value if given else None for given, value in kept]
-        for cells in zip(*found.values(), strict=True):
-            yield dict(zip(found, cells, strict=True))
+                pairs = zip(there, values[first::2][at].tolist(), strict=True)
+                cells_by_name[f"{side}_{name}"] = [value if is_there else None for is_there, value in pairs]
+        for name, (values, is_known) in self.waits.items():
+            pairs = zip(is_known[at].tolist(), values[at].tolist(), strict=True)
+            cells_by_name[name] = [value if is_there else None for is_there, value in pairs]
+        for cells in zip(*cells_by_name.values(), strict=True):
+            yield dict(zip(cells_by_name, cells, strict=True))
 
 
 def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
-    """What recommendations need of the jobs of ``jobs`` (JOB_MODEL rows); ``tasks`` counts in their order."""
+    """Compute what recommendations need of ``jobs`` (JOB_MODEL rows); ``tasks`` counts in their order."""
     count = jobs.height
     s = Segments(tasks.side[tasks.timed], count * 2)
     v = tasks.numbers
@@ -83,8 +83,8 @@ def stats(jobs: pl.DataFrame, tasks: TaskArrays) -> Stats:
 
 
 def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
-    """Covariance (``cov``), correlation (``corr``) and variance of ``x`` (``var``) per segment; NaN or infinite below
-    two rows, ``corr`` also without spread."""
+    """Compute the covariance (``cov``), correlation (``corr``) and variance of ``x`` (``var``) per segment; NaN or
+    infinite below two rows, ``corr`` also without spread."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         dx = x - (s.sum(x) / s.size)[s.segment]
         dy = y - (s.sum(y) / s.size)[s.segment]
@@ -95,9 +95,9 @@ def _together(s: Segments, x: Array, y: Array) -> dict[str, Array]:
 def _reducers(
     v: Mapping[str, Array], s: Segments, size: Array, columns: Mapping[str, Array]
 ) -> dict[str, tuple[Array, Array]]:
-    """Per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had got so
-    far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later. Not
-    known of jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
+    """Compute per job: ``idle_ms`` of all reducers before the last map, the ``slowstart`` share at which the maps had
+    got so far that copying would just be done by the end, and the ``later_ms`` sum by which reducers would start later.
+    Not known of jobs without reducers; ``slowstart`` and ``later_ms`` also without maps."""
     count = s.groups // 2
     maps, reduces = s.size[0::2], s.size[1::2]
     late = (s.segment & 1) == 1
@@ -130,7 +130,8 @@ def _reducers(
 
 
 def recommendations(model: Model, rules: Rules, headroom: float = 1.5) -> pl.DataFrame:
-    """Rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first within a job."""
+    """Return the rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first
+    within a job."""
     conf = {job: settings.advice for job, settings in model.settings.items()}
     return advised(model.jobs, model.arrays[0], conf, rules, headroom)
 
@@ -142,10 +143,11 @@ def advised(
     rules: Rules,
     headroom: float = 1.5,
 ) -> pl.DataFrame:
-    """``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as ``job_conf.Settings.advice`` gives it."""
+    """Return ``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as
+    ``job_conf.Settings.advice`` gives it."""
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
-    found = stats(jobs, tasks)
-    for row in found.rows(jobs, np.flatnonzero(_worth(jobs, found, rules, headroom))):
+    numbers = stats(jobs, tasks)
+    for row in numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom))):
         used = used_mb_s(row)
         for rank, one in enumerate(advise(row, conf.get(row["job_id"], {}), rules, headroom), 1):
             cells = (
@@ -159,25 +161,25 @@ def advised(
 
 
 def savings(frame: pl.DataFrame) -> dict[str, float]:
-    """Per job what its recommendations save together, MB s; jobs without one are absent."""
-    found: dict[str, float] = {}
+    """Return per job what its recommendations save together, MB s; jobs without one are absent."""
+    saved: dict[str, float] = {}
     for job, saving in zip(frame["job_id"].to_list(), frame["saving_mb_s"].to_list(), strict=True):
-        found[job] = found.get(job, 0.0) + max(saving, 0.0)
-    return found
+        saved[job] = saved.get(job, 0.0) + max(saving, 0.0)
+    return saved
 
 
-def _worth(jobs: pl.DataFrame, found: Stats, rules: Rules, headroom: float) -> Array:
-    """The jobs that ``advise`` may have something to say about: all of which its first questions hold. Of most jobs none
-    does, and asking all of them at once takes a fraction of the time."""
-    there = found.sides["n"] > 0
+def _worth(jobs: pl.DataFrame, numbers: Stats, rules: Rules, headroom: float) -> Array:
+    """Return the jobs that a rule of ``advise`` may apply to, by its first condition, of all jobs at once: for most jobs
+    none does, and calling ``advise`` for each takes much longer."""
+    there = numbers.sides["n"] > 0
     worth = np.zeros(len(there) // 2, dtype=bool)
     for side, word in enumerate(("Mapper", "Reducer")):
-        n, mean, peak, peak99 = (found.sides[name][side::2] for name in ("n", "mean", "peak", "peak99"))
+        n, mean, peak, peak99 = (numbers.sides[name][side::2] for name in ("n", "mean", "peak", "peak99"))
         container = filled(jobs[("map_memory_mb", "reduce_memory_mb")[side]], 0)
         need = np.maximum(np.maximum(peak99 / MB * headroom, peak / MB * 1.1), LEAST_MB)
         time = rules.by_heuristic[f"{word} Time"].levels({"n": n, "avg_total_ms": mean})
         worth |= there[side::2] & ((need <= 0.9 * container) | (time > 0))
-    spilled, records = found.sides["spilled"][0::2], found.sides["records"][0::2]
+    spilled, records = numbers.sides["spilled"][0::2], numbers.sides["records"][0::2]
     worth |= (records > 0) & (spilled > 1.05 * records)
-    later, known = found.waits["later_ms"]
-    return worth | (known & (later >= 60_000))
+    later, is_known = numbers.waits["later_ms"]
+    return worth | (is_known & (later >= 60_000))

@@ -1,8 +1,8 @@
-"""Skew beyond upstream's split: an exact natural break, inequality measures, and what makes slow tasks slow.
+"""Skew beyond Dr. Elephant's split: inequality measures, and what makes slow tasks slow.
 
-Upstream divides task values at the *difference* of two group means. Here: the split into two groups that leaves the
-least variance (Fisher 1958; Jenks' natural break for two classes), the Gini index and shares of the largest tasks, and
-a robust line of run time on bytes whose residuals tell big inputs from slow nodes from costly records.
+Beside Dr. Elephant's division of task values: the Gini index and shares of the largest tasks, and a robust line of run
+time on bytes whose residuals tell big inputs from slow nodes from costly records. See docs/models/job-heuristics.md,
+"Causes of long tasks".
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def dr_elephant_split(values: NDArray[np.int64]) -> Split:
 
 
 def gini(values: Floats) -> float:
-    """Gini index 0-1 of non-negative ``values``: 0 all equal, towards 1 one task has everything; 0 if all are 0.
+    """Return the Gini index 0-1 of non-negative ``values``: 0 all equal, towards 1 one task has everything; 0 if all
+    are 0.
 
     Half the relative mean absolute difference, from ranks (Gini 1912), O(n log n).
     """
@@ -58,7 +59,7 @@ def gini(values: Floats) -> float:
 
 
 def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
-    """The largest ``share`` of tasks (at least one): how many, and what part 0-1 of the sum they hold."""
+    """Return the largest ``share`` of tasks (at least one): how many, and what part 0-1 of the sum they hold."""
     ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))[::-1]
     if not len(ordered):
         return 0, 0.0
@@ -78,15 +79,15 @@ class Line:
     explained: float
 
     def at(self, x: Floats) -> Floats:
-        """The line at ``x``."""
+        """Return the line at ``x``."""
         result: Floats = self.intercept + self.slope * x
         return result
 
 
 def robust_line(x: Floats, y: Floats, rounds: int = 30) -> Line:
-    """Huber's M-estimate of ``y`` on ``x`` by iteratively reweighted least squares, scale from the median absolute
-    residual, started at a line through thirds of x (so that a few hot tasks cannot pull it). Without spread in x: the
-    median. Huber (1981), tuning constant 1.345."""
+    """Fit Huber's M-estimate of ``y`` on ``x`` by iteratively reweighted least squares, scale from the median
+    absolute residual, started at a line through thirds of x (so that a few hot tasks cannot pull it). Without spread in
+    x: the median. Huber (1981), tuning constant 1.345."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) == 0:
         return Line(0.0, 0.0, 0.0, 0.0)
@@ -164,7 +165,7 @@ class Causes:
 
 
 def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], racks: list[str]) -> Causes:
-    """Why the long tasks of one side are long (arrays of equal length n, one entry per task with times).
+    """Attribute the long tasks of one side to causes (arrays of equal length n, one entry per task with times).
 
     A task is long if it is in the high group of the natural break of run times, that break explains most of the
     variance, the group is at least 1.5 times longer and no more than half of the tasks.
@@ -200,17 +201,17 @@ def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], rac
 
 
 def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int = 3) -> tuple[Outlier, ...]:
-    """Groups of at least ``least`` tasks whose median actual-over-expected ratio is 1.25 or more and more than 3.5
-    robust deviations above the median group, worst first. Needs three groups, so that there is a normal one."""
+    """Return groups of at least ``least`` tasks whose median actual-over-expected ratio is 1.25 or more and more than
+    3.5 robust deviations above the median group, worst first. Needs three groups, so that there is a normal one."""
     if not names:
         return ()
-    found, index = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
-    if len(found) < 3:
+    distinct, index = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
+    if len(distinct) < 3:
         return ()
     ratio = total_ms / expected
     order = np.argsort(index, kind="stable")
-    starts = np.searchsorted(index[order], np.arange(len(found) + 1))
-    groups = [order[starts[i] : starts[i + 1]] for i in range(len(found))]
+    starts = np.searchsorted(index[order], np.arange(len(distinct) + 1))
+    groups = [order[starts[i] : starts[i + 1]] for i in range(len(distinct))]
     medians = np.array([float(np.median(ratio[g])) for g in groups])
     big = np.array([len(g) >= least for g in groups])
     if big.sum() < 3:
@@ -220,14 +221,14 @@ def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int =
     spread = max(SCALE * float(np.median(np.abs(medians[big] - middle))), 0.02 * middle, 1e-9)
     result = [
         Outlier(
-            name=str(found[i]),
+            name=str(distinct[i]),
             tasks=len(groups[i]),
             ratio=float(medians[i]),
             lost_ms=float(np.sum(np.maximum(0.0, total_ms[groups[i]] - expected[groups[i]]))),
             z=float((medians[i] - middle) / spread),
         )
         for i in np.flatnonzero(big)
-        if found[i] and medians[i] >= 1.25 * middle and (medians[i] - middle) / spread > 3.5
+        if distinct[i] and medians[i] >= 1.25 * middle and (medians[i] - middle) / spread > 3.5
     ]
     return tuple(sorted(result, key=lambda o: (-o.lost_ms, o.name)))
 

@@ -23,8 +23,8 @@ _VARIABLE = re.compile(r"\$\{([^\}\$\s]{1,200})\}")
 
 
 def resolve(conf: Mapping[str, str], key: str, rounds: int = 20) -> str | None:
-    """Value of ``key`` with ``${other}`` replaced as Hadoop's Configuration does: one variable at a time, at most
-    ``rounds`` times; unknown variables stay. None without the key."""
+    """Return the value of ``key`` with ``${other}`` replaced as Hadoop's Configuration does: one variable at a time, at
+    most ``rounds`` times; unknown variables stay. None without the key."""
     value = conf.get(key)
     if value is None:
         return None
@@ -37,7 +37,7 @@ def resolve(conf: Mapping[str, str], key: str, rounds: int = 20) -> str | None:
 
 
 def number(conf: Mapping[str, str], key: str, default: float) -> float:
-    """Value of ``key`` as a finite number, or ``default``."""
+    """Return the value of ``key`` as a finite number, or ``default``."""
     try:
         value = float((resolve(conf, key) or "").strip())
     except ValueError:
@@ -151,12 +151,12 @@ class Job:
         return self.maps, self.reduces
 
     def side(self, name: str) -> Side:
-        """The side called ``map`` or ``reduce``."""
+        """Return the side called ``map`` or ``reduce``."""
         return self.maps if name == "map" else self.reduces
 
 
 def job(model: Model) -> Job | None:
-    """The job of a model that holds exactly one (``Model.job``); None if it holds none."""
+    """Return the job of a model that holds exactly one; None if it holds none."""
     if not model.jobs.height:
         return None
     row = model.jobs.row(0, named=True)
@@ -175,7 +175,7 @@ def _ints(frame: pl.DataFrame, column: str) -> Ints:
 
 
 def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[str, str]) -> Side:
-    """One side of a job from its TASK_MODEL rows."""
+    """Return one side of a job from its TASK_MODEL rows."""
     mine = tasks.filter(pl.col("side") == name)
     timed = mine.filter(pl.col("timed") & pl.col("total_ms").is_not_null())
     ended = int(mine["ended_ms"].is_not_null().sum())
@@ -212,7 +212,7 @@ OUTCOMES = {"SUCCEEDED": SUCCEEDED, "FAILED": FAILED, "KILLED": KILLED, "RUNNING
 
 
 def attempts(frame: pl.DataFrame, row: Mapping[str, Any]) -> Attempts:
-    """Attempts of one job from its ATTEMPT_MODEL rows; a running attempt ends, for now, at the newest event."""
+    """Return attempts of one job from its ATTEMPT_MODEL rows; a running attempt ends, for now, at the newest event."""
     newest = int(row["finish_ms"] or row["last_event_ms"] or 0)
     unknown = UNKNOWN
     tasks = frame["task_id"].fill_null("").rank("dense").cast(pl.Int64).to_numpy() - 1 if frame.height else np.zeros(0)

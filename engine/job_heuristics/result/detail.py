@@ -26,7 +26,7 @@ LANES = 400
 
 @dataclass(frozen=True, slots=True)
 class VerdictDetail:
-    """One verdict: severity (upstream's words), score, upstream's labels and values, and what we add to it.
+    """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
 
     ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
 
@@ -124,7 +124,7 @@ class JobDetail:
 
 
 def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -> JobFacts:
-    """Everything of a job that parameters do not change."""
+    """Return everything of a job that parameters do not change."""
     a, row = job.attempts, job.row
     path = phases.critical_path(a, row["launch_ms"])
     return JobFacts(
@@ -138,8 +138,8 @@ def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -
 
 
 def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int], ...]:
-    """Error texts (their first line) of attempts, most frequent first, at most 20."""
-    found = (
+    """Return error texts (their first line) of attempts, most frequent first, at most 20."""
+    counted = (
         attempts.filter(pl.col("error").fill_null("") != "")
         .select(pl.col("error").str.split("·").list.first().str.slice(0, 300).alias("text"))
         .group_by("text")
@@ -147,7 +147,7 @@ def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int
         .sort(["n", "text"], descending=[True, False])
         .head(20)
     )
-    return tuple((str(text), int(n)) for text, n in found.iter_rows())
+    return tuple((str(text), int(n)) for text, n in counted.iter_rows())
 
 
 def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
@@ -169,7 +169,8 @@ def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[s
 
 
 def bins(values: NDArray[np.float64], most: int = 60) -> Bins:
-    """Histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from it."""
+    """Return the histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from
+    it."""
     count = int(np.clip(2 * np.sqrt(len(values)), 8, most))
     high = max(1.0, float(values.max(initial=0.0)))
     low = float(values.min(initial=high))
@@ -246,13 +247,13 @@ def job_detail(
 
 
 def labels(details: str | None) -> tuple[tuple[str, str], ...]:
-    """Upstream's labels and values of a verdict from the JSON of the heuristics result."""
+    """Return Dr. Elephant's labels and values of a verdict from the JSON of the heuristics result."""
     try:
-        found = json.loads(details or "{}")
+        by_label = json.loads(details or "{}")
     except ValueError:
         return ()
-    if not isinstance(found, dict):
+    if not isinstance(by_label, dict):
         return ()
     return tuple(
-        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in found.items()
+        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in by_label.items()
     )

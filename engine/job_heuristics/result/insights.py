@@ -76,8 +76,8 @@ def extend(
 
 
 def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
-    """Cost and recommendations of all jobs: frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and ``totals``
-    (one row per job of MB s spent, avoidable and saved by the recommendations, null without any)."""
+    """Return cost and recommendations of all jobs: frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and
+    ``totals`` (one row per job of MB s spent, avoidable and saved by the recommendations, null without any)."""
     times = "now" if context.at_ms is None else "past"
     fleet: FramePartials[str] = context.memo.state(f"fleet {times}", lambda: FramePartials("job_id"))
 
@@ -126,6 +126,6 @@ def _listing(verdicts: JudgedFleet, totals: pl.DataFrame, names: tuple[str, ...]
 
 
 def _code(column: str, words: tuple[str, ...]) -> pl.Expr:
-    """The place of each value of ``column`` in ``words``, -1 where it is none of them."""
+    """Return the place of each value of ``column`` in ``words``, -1 where it is none of them."""
     places = {word: k for k, word in enumerate(words)}
     return pl.col(column).replace_strict(places, default=-1, return_dtype=pl.Int64)

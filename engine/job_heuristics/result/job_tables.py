@@ -55,7 +55,7 @@ def of_job(
 
 
 def _facts(part: Model) -> detail.JobFacts:
-    """What is known of one job apart from parameters; ``part`` holds that job alone."""
+    """Return all of one job that does not depend on parameters; ``part`` holds that job alone."""
     job = job_arrays.job(part)
     assert job is not None
     return detail.facts_of(job, part.attempts, part.tasks)
@@ -102,7 +102,7 @@ def _phases(job_detail: detail.JobDetail) -> pl.DataFrame:
 
 
 def _runs(model: Model, jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
-    """HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
+    """Return HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
     one = jobs.filter(pl.col("job_id") == job_id)
     stem = history.stem(one["name"][0] or "") if one.height else ""
     alike = [name for name in jobs["name"].drop_nulls().unique().to_list() if history.stem(name) == stem]
@@ -125,13 +125,13 @@ def _previous(runs: pl.DataFrame, job_id: str) -> str | None:
 def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
     if not other or other == job_id or other not in model.parts:
         return CONF_CHANGES.empty()
-    found = history.conf_difference(model.only((other, job_id)).conf, other, job_id)
+    differences = history.conf_difference(model.only((other, job_id)).conf, other, job_id)
     return CONF_CHANGES.frame(
         {
-            "key": [k for k, _, _ in found],
-            "before": [a for _, a, _ in found],
-            "after": [b for _, _, b in found],
-            "other_job_id": [other] * len(found),
+            "key": [k for k, _, _ in differences],
+            "before": [a for _, a, _ in differences],
+            "after": [b for _, _, b in differences],
+            "other_job_id": [other] * len(differences),
         }
     )
 

@@ -25,5 +25,5 @@ class Detail:
     job: JobDetail | None = None
 
     def rows(self, table: pl.DataFrame, job_id: str) -> pl.DataFrame:
-        """The rows of one job in a result table."""
+        """Return the rows of one job in a result table."""
         return table.filter(pl.col("job_id") == job_id)

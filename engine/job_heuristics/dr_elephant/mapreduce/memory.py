@@ -30,13 +30,13 @@ def stated_mb(properties: Mapping[str, str], side: str) -> int:
 
 
 def _container(subject: Subject) -> Array:
-    """Bytes of the container; Dr. Elephant's default where none is stated."""
+    """Return the bytes of the container; Dr. Elephant's default where none is stated."""
     stated = np.asarray(subject["container_mb"], dtype=np.float64)
     return np.where(stated < 0, float(subject.numbers[_DEFAULT]), stated) * MB
 
 
 def _used(subject: Subject) -> Array:
-    """Mean physical memory over the container's; NaN (no severity) without tasks."""
+    """Return the mean physical memory over the container's; NaN (no severity) without tasks."""
     return np.where(subject["n"] == 0, np.nan, ratio(subject["avg_physical_bytes"], _container(subject)))
 
 
@@ -50,7 +50,7 @@ CONTAINER = Gate(
 
 
 def _error(side: str, jobs: Jobs) -> Mapping[int, str]:
-    """A container that is no number is parsed as one."""
+    """Return the error of each job whose container is no number and is parsed as one."""
     errors = {}
     for j in np.flatnonzero(jobs.judged & (jobs.state == "SUCCEEDED")).tolist():
         properties = jobs.properties[j]

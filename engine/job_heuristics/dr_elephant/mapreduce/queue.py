@@ -48,7 +48,8 @@ def _judge(jobs: Jobs, rule: Rule) -> Verdict:
 
 
 def _error(jobs: Jobs) -> Mapping[int, str]:
-    """Hadoop renames the key it asks for when it loads a configuration file."""
+    """Return the error of each job without the old key of the queue: Hadoop renames it when it loads a history's
+    configuration."""
     return {
         j: _NO_QUEUE
         for j, (properties, source) in enumerate(zip(jobs.properties, jobs.frame["source"].to_list(), strict=True))

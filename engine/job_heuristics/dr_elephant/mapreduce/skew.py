@@ -35,7 +35,7 @@ MEASURES = (
 
 
 def _divided(subject: Subject, what: str) -> tuple[Array, Array, Array, Array]:
-    """Sizes and means of the two groups of ``data`` or ``time``: low, then high."""
+    """Return the sizes and means of the two groups of ``data`` or ``time``: low, then high."""
     prefix = "published_" if subject.published else ""
     n, mean, high_n, high_mean = (
         subject[f"{prefix}{what}_{part}"] for part in ("low_n", "low_mean", "high_n", "high_mean")
@@ -44,7 +44,7 @@ def _divided(subject: Subject, what: str) -> tuple[Array, Array, Array, Array]:
 
 
 def _factor(subject: Subject, what: str) -> Array:
-    """How far the groups' means lie apart, in multiples of the smaller one.
+    """Return how far the groups' means lie apart, in multiples of the smaller one.
 
     Dr. Elephant divides whole numbers (times in whole seconds) and takes 1 for a smaller mean of 0; the published
     description takes the real ratio.
@@ -59,7 +59,7 @@ def _factor(subject: Subject, what: str) -> Array:
 
 
 def _small_group(subject: Subject, what: str) -> Array:
-    """Tasks in the group that is counted: the low one; in the published description the smaller one."""
+    """Return the number of tasks in the group that is counted: the low one; in the published description the smaller one."""
     low, _, high, _ = _divided(subject, what)
     return np.minimum(low, high) if subject.published else low
 

@@ -19,7 +19,7 @@ _DECIMALS = 10_000
 
 
 def _ratio(subject: Subject) -> Array:
-    """Records spilled per record written; infinite if records were spilled and none written."""
+    """Return records spilled per record written; infinite if records were spilled and none written."""
     spilled = subject["sum_spilled_records"]
     return np.where(spilled == 0, 0.0, ratio(spilled, subject["sum_map_output_records"]))
 

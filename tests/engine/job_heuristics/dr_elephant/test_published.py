@@ -58,7 +58,7 @@ def test_what_both_modes_find_alike_is_computed_once() -> None:
     jobs = Jobs(frame, sides, {}, np.full(count, 2.0**27))
     rules = default_rules().with_queue_limit()
     alone = verdicts(rules, jobs, published=True)
-    shared = verdicts(rules, jobs, published=True, upstream=verdicts(rules, jobs))
+    shared = verdicts(rules, jobs, published=True, by_code=verdicts(rules, jobs))
     assert rows(jobs, alone).equals(rows(jobs, shared))
     assert any((verdict.severity > 0).any() for _, verdict in shared)
 

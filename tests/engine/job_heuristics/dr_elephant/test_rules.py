@@ -18,7 +18,7 @@ def test_thresholds() -> None:
 def test_a_file_sets_names_limits_numbers_and_excluded_types() -> None:
     rules = read("conf", CONF)
     (rule,) = rules.rules
-    assert rules.names == ("Our memory",) and rules.given
+    assert rules.names == ("Our memory",) and rules.configured
     assert rule.limits["memory_ratio_severity"] == (0.5, 0.4, 0.3, 0.2)
     assert rule.limits["container_memory_severity"] == (1.1, 1.5, 2.0, 2.5)
     assert rule.numbers == {"container_memory_default_mb": 1024} and rule.excluded == {"Pig", "Hive"}
