@@ -5,10 +5,11 @@ Whatever is kept here only saves time. A computation with an empty ``Memo`` give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import polars as pl
 
 T = TypeVar("T")
@@ -63,6 +64,11 @@ class _Stamps(Generic[K]):
         self._last = 0
 
     @property
+    def version(self) -> int:
+        """A number that grows with every update that changed anything."""
+        return self._last
+
+    @property
     def revisions(self) -> Mapping[K, int]:
         """Per group a number that is another one after each of its computations: the stamps of what is derived from it."""
         return self._revisions
@@ -106,7 +112,7 @@ class Partials(_Stamps[K], Generic[K, P], Mapping[K, P]):
         mapping is that of ``stamps``. If ``compute`` raises, nothing has changed.
         """
         delta = self._compare(stamps, key)
-        if delta:
+        if delta or list(stamps) != list(self._stamps):
             made = compute([group for group in stamps if group in delta.changed]) if delta.changed else {}
             self._parts = {group: made[group] if group in delta.changed else self._parts[group] for group in stamps}
             self._accept(stamps, key, delta)
@@ -135,6 +141,8 @@ class FramePartials(_Stamps[K], Generic[K]):
         super().__init__()
         self.by = by
         self._frames: dict[str, pl.DataFrame] = {}
+        self._heights: dict[str, np.ndarray[Any, np.dtype[np.int64]]] = {}
+        """By table, the number of rows of each group in the order of the last stamps."""
 
     def update(
         self,
@@ -143,30 +151,59 @@ class FramePartials(_Stamps[K], Generic[K]):
         *,
         key: Hashable = None,
     ) -> Delta[K]:
-        """As ``Partials.update``; ``compute`` returns the rows of the groups it is given, by table, the rows of one group
-        together and in their final order. It always returns the same tables."""
+        """As ``Partials.update``; ``compute`` returns the rows of the groups it is given, by table, groups in that order and
+        the rows of one group in their final order. It always returns the same tables."""
         delta = self._compare(stamps, key)
-        if delta:
-            made = compute([group for group in stamps if group in delta.changed])
-            if delta.everything:
-                self._frames = dict(made)
-            else:
-                self._frames = {name: self._replaced(name, made[name], stamps, delta) for name in made}
+        if delta or list(stamps) != list(self._stamps):
+            groups = [group for group in stamps if group in delta.changed]
+            made = compute(groups)
+            heights = {name: self._heights_of(frame, groups) for name, frame in made.items()}
+            frames = dict(made)
+            if not delta.everything:
+                at = {group: place for place, group in enumerate(self._stamps)}
+                at |= {group: len(self._stamps) + place for place, group in enumerate(groups)}
+                source = np.fromiter((at[group] for group in stamps), np.int64, len(stamps))
+                for name, frame in made.items():
+                    both = np.concatenate([self._heights[name], heights[name]])
+                    frames[name] = _gathered(self._frames[name], frame, both, source)
+                    heights[name] = both[source]
+            self._frames, self._heights = frames, heights
             self._accept(stamps, key, delta)
         return delta
 
-    def _replaced(self, name: str, fresh: pl.DataFrame, stamps: Mapping[K, Hashable], delta: Delta[K]) -> pl.DataFrame:
-        """The table's rows with those of the changed groups replaced, groups in the order of ``stamps``."""
-        old = self._frames[name]
-        stale = pl.Series(sorted(delta.changed | delta.removed), dtype=old.schema[self.by])
-        rows = pl.concat([old.filter(~pl.col(self.by).is_in(stale.implode())), fresh])
-        place = pl.DataFrame({self.by: pl.Series(list(stamps), dtype=old.schema[self.by])}).with_row_index("\0place")
-        return (
-            rows.join(place, on=self.by, how="left", maintain_order="left")
-            .sort("\0place", maintain_order=True)
-            .drop("\0place")
-        )
+    def _heights_of(self, frame: pl.DataFrame, groups: Sequence[K]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Number of rows of each of ``groups`` in ``frame``."""
+        runs = frame[self.by].rle().struct.unnest()
+        rows = dict(zip(runs["value"].to_list(), runs["len"].to_list(), strict=True))
+        return np.fromiter((rows.get(group, 0) for group in groups), np.int64, len(groups))
 
     def frame(self, name: str) -> pl.DataFrame:
         """The rows of all groups in table ``name``, groups in the order of the last ``stamps``. Raises KeyError."""
         return self._frames[name]
+
+
+_CHUNKS = 64
+"""A frame put together from more pieces is copied into one."""
+
+
+def _gathered(
+    old: pl.DataFrame,
+    fresh: pl.DataFrame,
+    heights: np.ndarray[Any, np.dtype[np.int64]],
+    source: np.ndarray[Any, np.dtype[np.int64]],
+) -> pl.DataFrame:
+    """The groups ``source`` of ``old`` followed by ``fresh``, in that order; ``heights``: rows of each group of both. Groups
+    that stay neighbours are taken as one slice: where few change, the rest is shared, not copied."""
+    rows = old.vstack(fresh)
+    if not len(source):
+        return rows.clear()
+    ends = np.cumsum(heights)
+    begins = np.flatnonzero(np.diff(source, prepend=-2) != 1)
+    firsts, lasts = source[begins], source[np.append(begins[1:], len(source)) - 1]
+    slices = [
+        rows.slice(start, end - start)
+        for start, end in zip((ends - heights)[firsts].tolist(), ends[lasts].tolist(), strict=True)
+        if end > start
+    ]
+    frame = pl.concat([rows.clear(), *slices])
+    return frame.rechunk() if frame.n_chunks() > _CHUNKS else frame

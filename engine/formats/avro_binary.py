@@ -1,7 +1,7 @@
 """Avro's plain binary encoding, read by functions compiled from the writer's schema.
 
 A schema becomes Python source with the variable-length numbers inlined: several times faster than walking the schema,
-and fields nobody wants are stepped over without being built. Source: Avro 1.11 specification, "Binary Encoding" (no
+and unwanted fields are stepped over without being built. Source: Avro 1.11 specification, "Binary Encoding" (no
 containers, no blocks: records back to back, as Hadoop's job histories hold them).
 """
 
@@ -17,21 +17,21 @@ Schema = Any
 """A decoded Avro schema: a name, a list (union) or an object."""
 
 LONGEST = 64 * 2**20
-"""Longest string, array or map taken for real, in bytes or items."""
+"""Longest string (bytes), array or map (items) that is accepted."""
 DEPTH = 64
 """Deepest nesting of a schema."""
 
 
 class BadRecord(ValueError):
-    """The bytes cannot be a record of the schema; the place of the next one is unknown."""
+    """Raised where the bytes cannot be a record of the schema: the place of the next one is unknown."""
 
 
 class BadSchema(ValueError):
-    """The schema is none, or uses what this reader does not know."""
+    """Raised for a schema that is none, or uses types this reader does not know."""
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """One zigzag number at ``at``: its value and the position behind it. Raises BadRecord beyond 64 bit."""
+    """Read one zigzag number at ``at``: its value and the position behind it. Raises BadRecord beyond 64 bit."""
     shift = value = 0
     while True:
         byte = data[at]
@@ -48,7 +48,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def length(data: bytes, at: int) -> tuple[int, int]:
-    """A length: a number that must be 0 to ``LONGEST``."""
+    """Read a length: as ``varint``, but it must be 0 to ``LONGEST``."""
     value, at = varint(data, at)
     if not 0 <= value <= LONGEST:
         raise BadRecord(f"a length of {value}")
@@ -56,7 +56,7 @@ def length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def varints(data: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """All zigzag numbers in ``data``, which holds nothing else, as int64 (vectorised). Numbers of more than ten bytes
+    """Decode all zigzag numbers in ``data``, which holds nothing else, as int64 (vectorised). Numbers of more than ten bytes
     wrap: match them with a bounded pattern first."""
     raw = np.frombuffer(data, dtype=np.uint8)
     if not len(raw):
@@ -135,6 +135,7 @@ class Compiler:
         self._register(schema, "", 0)
 
     def _register(self, schema: Schema, namespace: str, depth: int) -> None:
+        """Note the full name of every named type in ``schema``. Raises BadSchema."""
         if depth > DEPTH:
             raise BadSchema("nested too deeply")
         if isinstance(schema, list):
@@ -143,28 +144,29 @@ class Compiler:
         elif isinstance(schema, dict):
             kind = schema.get("type")
             if kind in ("record", "enum", "fixed", "error"):
-                name = str(schema.get("name", ""))
-                namespace = str(schema.get("namespace", namespace))
-                full = name if "." in name or not namespace else f"{namespace}.{name}"
-                self.named[full] = schema
-                self.named.setdefault(name, schema)
-                self.space[id(schema)] = full
-                if kind in ("record", "error"):
-                    fields = schema.get("fields")
-                    if not isinstance(fields, list):
-                        raise BadSchema(f"record {name} without fields")
-                    for field in fields:
-                        if not isinstance(field, dict) or "type" not in field:
-                            raise BadSchema(f"a field of {name} without a type")
-                        self._register(field["type"], full.rpartition(".")[0], depth + 1)
-            elif kind == "array":
-                self._register(schema.get("items"), namespace, depth + 1)
-            elif kind == "map":
-                self._register(schema.get("values"), namespace, depth + 1)
+                self._register_named(schema, namespace, depth)
             else:
-                self._register(kind, namespace, depth + 1)
+                inner = {"array": "items", "map": "values"}.get(kind, "type") if isinstance(kind, str) else "type"
+                self._register(schema.get(inner), namespace, depth + 1)
         elif not isinstance(schema, str):
             raise BadSchema("a type that is neither a name, a list nor an object")
+
+    def _register_named(self, schema: dict[str, Any], namespace: str, depth: int) -> None:
+        name = str(schema.get("name", ""))
+        namespace = str(schema.get("namespace", namespace))
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        self.named[full] = schema
+        self.named.setdefault(name, schema)
+        self.space[id(schema)] = full
+        if schema["type"] not in ("record", "error"):
+            return
+        fields = schema.get("fields")
+        if not isinstance(fields, list):
+            raise BadSchema(f"record {name} without fields")
+        for field in fields:
+            if not isinstance(field, dict) or "type" not in field:
+                raise BadSchema(f"a field of {name} without a type")
+            self._register(field["type"], full.rpartition(".")[0], depth + 1)
 
     def resolve(self, schema: Schema) -> Schema:
         """Follow names and wrappings to a primitive name, a list, or an object of kind record, enum, array ..."""

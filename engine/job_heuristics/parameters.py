@@ -13,17 +13,17 @@ class JobParameters(Parameters, frozen=True, kw_only=True):
     mode: Annotated[
         str,
         option(
-            "whose rules: upstream (Dr. Elephant's code) or seed (its published description)",
-            choices=("upstream", "seed"),
+            "whose rules: upstream (Dr. Elephant's code) or published (its published description)",
+            choices=("upstream", "published"),
         ),
     ] = "upstream"
     heuristic_conf: Annotated[
         Attachment | None, option("a HeuristicConf.xml with other thresholds, switched-off or further heuristics")
     ] = None
     block_size: Annotated[
-        int, option("HDFS block size; upstream's built-in value is 64 MiB", unit="bytes", low=1, high=2**62)
+        int, option("HDFS block size; Dr. Elephant's built-in value is 64 MiB", unit="bytes", low=1, high=2**62)
     ] = 64 * 2**20
-    queue_limit: Annotated[bool, option("also judge Job Queue Limit, which upstream ships switched off")] = False
+    queue_limit: Annotated[bool, option("also judge Job Queue Limit, which Dr. Elephant ships switched off")] = False
     job: Annotated[str | None, option("show the tasks of this job (its id, or the end of it)")] = None
     headroom: Annotated[
         float, option("container memory over the peak that counts as needed, as a factor", low=1.0, high=10.0)

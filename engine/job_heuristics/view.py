@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from engine.job_heuristics import insight_tables
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables import DIFFERENCES, HEURISTICS, JOBS, TASKS
+from engine.job_heuristics.tables import insight as insight_tables
+from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.parameters import Parameters
 from engine.problems import fold
 from engine.result import Headline, Level, Result
@@ -37,7 +38,6 @@ class JobHeuristics:
     parameters: type[Parameters] = JobParameters
     tables: tuple[Table, ...] = (JOBS, HEURISTICS, *insight_tables.TABLES, DIFFERENCES, TASKS)
     fail_on: Level = "severe"
-    lasting = True
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
@@ -49,24 +49,24 @@ class JobHeuristics:
     def load(self) -> None:
         """Load what ``compute`` needs, before it is needed."""
         from engine.job_heuristics.dr_elephant import judging  # noqa: F401
-        from engine.job_heuristics.model import upkeep  # noqa: F401
+        from engine.job_heuristics.model import incremental_assembly  # noqa: F401
         from engine.job_heuristics.result import insights  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
-        """Metrics, verdicts and everything beyond, of all jobs in ``inputs`` as of ``context.at_ms``."""
+        """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``."""
         from engine.job_heuristics.dr_elephant.judging import judge_all
-        from engine.job_heuristics.model.upkeep import assembled
+        from engine.job_heuristics.model.incremental_assembly import current_model
         from engine.job_heuristics.result import insights
 
         wanted: JobParameters = parameters
-        model, changes = assembled(inputs, context)
+        model = current_model(inputs, context)
         if model.jobs.is_empty():
             raise NoInput(
                 "no file holds a job: none of them names a job id" if inputs.files else "no job history was found"
             )
         chosen = _rules(wanted)
         context.check()
-        judged = judge_all(model, changes, chosen, wanted, context)
+        judged = judge_all(model, chosen, wanted, context)
         context.check()
         tables: dict[str, pl.DataFrame] = {
             JOBS.name: judged.jobs,
@@ -76,8 +76,8 @@ class JobHeuristics:
         notes = _notes(wanted, chosen)
         job = _find(model, wanted.job) if wanted.job else None
         if job is not None:
-            tables[TASKS.name] = TASKS.frame(model.job(job).tasks)
-        more = insights.extend(model, judged, chosen, job, wanted, changes, context)
+            tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
+        more = insights.extend(model, judged, chosen, job, wanted, context)
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
         summary: dict[str, Any] = dict(more.summary)
@@ -95,14 +95,8 @@ class JobHeuristics:
             focus={name: ("job_id", job) for name in _OF_ALL_JOBS if name in tables} if job is not None else {},
         )
 
-    def prepare(self, inputs: Inputs, context: Context) -> bool:
-        """Take one running job in hand, so that its first growth costs no more than the next ones."""
-        from engine.job_heuristics.model.upkeep import prepare
-
-        return prepare(inputs, context)
-
     def upstream(self, result: Result, parameters: Any) -> str | None:
-        """Dr. Elephant prints nothing: it fills a database and a web page."""
+        """Return None: Dr. Elephant fills a database and a web page and prints nothing."""
         return None
 
 
@@ -112,14 +106,14 @@ VIEW = JobHeuristics()
 def _rules(parameters: JobParameters) -> rules.Rules:
     from engine.job_heuristics.dr_elephant import rules
 
-    chosen = rules.DEFAULT
-    if parameters.heuristic_conf is not None:
-        chosen = rules.read(parameters.heuristic_conf.name, parameters.heuristic_conf.data)
+    conf = parameters.heuristic_conf
+    chosen = rules.default_rules() if conf is None else rules.read(conf.name, conf.data)
+    chosen = replace(chosen, block_size=parameters.block_size)
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
 
 def _find(model: Model, wanted: str) -> str:
-    """The job called ``wanted``, or the only one whose id ends so. Raises NoInput."""
+    """Return the job called ``wanted``, or the only one whose id ends so. Raises NoInput."""
     names: list[str] = model.jobs["job_id"].to_list()
     if wanted in names:
         return wanted
@@ -145,13 +139,11 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
 
 def _notes(parameters: JobParameters, chosen: rules.Rules) -> tuple[str, ...]:
     notes = []
-    if parameters.mode == "seed":
-        notes.append(
-            "Seed mode: the published description's rules; a job's notes (table differences) name what upstream has."
-        )
+    if parameters.mode == "published":
+        notes.append("Dr. Elephant's published description; table differences names what its code gives.")
     else:
         notes.append(
-            "Upstream mode: Dr. Elephant's code, number for number; a job's notes (table differences) name the seed's."
+            "Dr. Elephant's code, number for number; table differences names what its published description gives."
         )
     if parameters.heuristic_conf is not None:
         notes.append(f"Thresholds from {parameters.heuristic_conf.name}: {len(chosen.rules)} heuristics in force.")

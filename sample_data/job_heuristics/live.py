@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import shutil
@@ -43,24 +42,13 @@ class _Running:
         if due:
             del self.events[: len(due)]
             with self.file.open("ab") as out:
-                out.write(_encoded(due) if self.binary else b"".join(map(writer.text_line, due)))
+                out.write(b"".join(map(writer.binary_record if self.binary else writer.text_line, due)))
         return not self.events
 
     def finish(self) -> None:
         """The history server takes the finished job over."""
         put_done(self.root, self.job, binary=self.binary)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _encoded(events: list[writer.Event]) -> bytes:
-    import fastavro
-
-    parsed = fastavro.parse_schema(writer.schema())
-    out = io.BytesIO()
-    for _, kind, record, fields in events:
-        event = {"type": kind, "event": (f"{writer.NAMESPACE}.{record}", fields)}
-        fastavro.schemaless_writer(out, parsed, event, strict=True)
-    return out.getvalue()
 
 
 def steps(target: Path) -> Iterator[float]:

@@ -80,18 +80,18 @@ def test_help_begins_with_the_keys_of_the_tab(tmp_path: Path) -> None:
             await s.press("question_mark")
             await s.see("Keys")
             text = s.text()
-            assert text.index("Job heuristics", text.index("Keys")) < text.index("Switch between upstream's rules")
-            assert text.index("Switch between upstream's rules") < text.index("Move the cursor one row up")
+            assert text.index("Job heuristics", text.index("Keys")) < text.index("Switch between Dr. Elephant's code")
+            assert text.index("Switch between Dr. Elephant's code") < text.index("Move the cursor one row up")
             assert "L low, M moderate, S severe, C critical" in text
 
     play(story)
 
 
 def test_the_help_names_the_heuristics_in_the_order_of_the_letters() -> None:
-    from engine.job_heuristics.dr_elephant import rules
-    from tui.views.job_heuristics.actions import HEURISTICS
+    from engine.job_heuristics.dr_elephant.rules import default_rules
+    from tui.actions import view_signs
 
-    assert tuple(rule.name for rule in rules.DEFAULT.rules) == HEURISTICS
+    assert ", ".join(default_rules().names) in view_signs("job-heuristics")[0]
 
 
 @pytest.mark.parametrize("no_color", [True, False], ids=["no-color", "16 colours"])

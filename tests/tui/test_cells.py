@@ -7,7 +7,7 @@ import pytest
 
 from engine import units
 from engine.job_heuristics.insight.recommend import RECOMMENDATIONS
-from engine.job_heuristics.tables import TASKS
+from engine.job_heuristics.tables.result import TASKS
 from engine.tables import Column, Table
 from tui.glyphs import ASCII, BLOCK, BRAILLE
 from tui.views.job_heuristics.level import advice_spec, task_spec

@@ -155,14 +155,14 @@ def test_a_job_opens_at_its_worst_verdict(cluster: Path, tmp_path: Path) -> None
 def test_every_section_shows_the_jobs_own_numbers(cluster: Path, tmp_path: Path) -> None:
     expected = {
         "verdicts": ("Mapper Time", "more tasks", "split.minsize"),
-        "cost": ("useful", "application master", "metrics as upstream counts them"),
-        "tasks": ("160 maps", "upstream", "natural", "Gini"),
+        "cost": ("useful", "application master", "metrics as Dr. Elephant counts them"),
+        "tasks": ("160 maps", "Dr. Elephant", "natural", "Gini"),
         "time": ("first container", "containers in use", "lanes shown", "critical path"),
         "advice": ("split.minsize", "160 maps ran"),
         "what if": ("map container MB", "slow start", "change a value"),
         "history": (CRAWL, "no rows"),
         "task list": ("SUCCEEDED", "map"),
-        "notes": ("assumptions", "seed"),
+        "notes": ("assumptions", "published"),
     }
 
     async def story() -> None:
@@ -243,13 +243,13 @@ def test_advice_is_taken_into_the_scenario(cluster: Path, tmp_path: Path) -> Non
 def test_mode_switches_and_names_the_differences(cluster: Path, tmp_path: Path) -> None:
     async def story() -> None:
         async with screen(cluster, tmp_path) as s:
-            await s.see("Upstream mode")
+            await s.see("Dr. Elephant's code, number for number")
             await s.press("m")
-            await s.see("Seed mode")
+            await s.see("Dr. Elephant's published description; table")
             await open_job(s, CRAWL)
             await section(s, "notes")
-            await s.see("shown: seed")
-            await s.see("the seed counts")
+            await s.see("shown: published")
+            await s.see("the published description counts")
 
     play(story)
 

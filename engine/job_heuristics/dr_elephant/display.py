@@ -1,15 +1,22 @@
-"""Upstream's way of writing numbers: needed for equal details (fact sheet, section 6)."""
+"""Dr. Elephant's way of writing numbers, needed for equal details.
+
+See docs/models/job-heuristics.md, "Details"; Dr. Elephant's classes are ``Utils`` and ``MapReduceStatistics``.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
+
+from engine.job_heuristics.model.arrays import Array
 
 _UNITS = ((1 << 60, "EB"), (1 << 50, "PB"), (1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
 def size(value: int) -> str:
-    """Bytes in the largest unit with a non-zero whole part, truncated: ``1 GB`` for 1.99 GB."""
+    """Write bytes in the largest unit with a non-zero whole part, truncated: ``1 GB`` for 1.99 GB."""
     for unit, word in _UNITS:
         if value >= unit:
             return f"{value // unit} {word}"
@@ -17,7 +24,8 @@ def size(value: int) -> str:
 
 
 def span(ms: int) -> str:
-    """``H hr M min S sec``, zero parts left out; 0 is ``0 sec``, 1 to 999 ms (and less than 0) an empty text."""
+    """Write a time span as ``H hr M min S sec``, zero parts left out; 0 is ``0 sec``, 1 to 999 ms (and less than 0) an
+    empty text."""
     if ms == 0:
         return "0 sec"
     seconds = ms // 1000
@@ -28,7 +36,8 @@ def span(ms: int) -> str:
 
 
 def clock(ms: int) -> str:
-    """Skew's form: ``N msec`` below a second, else ``HH:MM:SS HH:MM:SS`` (the value, then that label)."""
+    """Write a time in the skew heuristics' form: ``N msec`` below a second, else ``HH:MM:SS HH:MM:SS`` (the value, then
+    that label)."""
     if ms < 1000:
         return f"{ms} msec"
     seconds = ms // 1000
@@ -36,21 +45,21 @@ def clock(ms: int) -> str:
 
 
 def factor(value: int, base: int) -> str:
-    """``(0.14x)``: value / base with two decimals, half up; 0/0 is empty, x/0 ``(Infinityx)``."""
+    """Write a factor as ``(0.14x)``: value / base with two decimals, half up; 0/0 is empty, x/0 ``(Infinityx)``."""
     if base == 0:
         return "" if value == 0 else ("(Infinityx)" if value > 0 else "(-Infinityx)")
     return f"({rounded(value / base, 2, ROUND_HALF_UP)}x)"
 
 
 def rounded(value: float, digits: int, how: str) -> str:
-    """``value`` with ``digits`` decimals, rounded from its shortest decimal form."""
+    """Write ``value`` with ``digits`` decimals, rounded from its shortest decimal form."""
     with localcontext() as context:
         context.prec = 400
         return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), rounding=how))
 
 
 def java_double(value: float) -> str:
-    """``Double.toString``: ``0.005``, ``1.0``, ``2.55584716796875E-4``, ``NaN``, ``Infinity``."""
+    """Write a number as Java's ``Double.toString`` does: ``0.005``, ``1.0``, ``2.55584716796875E-4``, ``NaN``, ``Infinity``."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -67,7 +76,7 @@ def java_double(value: float) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """``1.72 %``: two decimals, half even, below 1 % ``0 %``; a whole of 0: ``NaN``."""
+    """Write a share as ``1.72 %``: two decimals, half even, below 1 % ``0 %``; a whole of 0: ``NaN``."""
     if whole == 0:
         return "NaN"
     value = part / whole * 100
@@ -81,6 +90,18 @@ def _decimal_format(value: float, digits: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """``H:MM:SS``, hours not wrapped."""
+    """Write a time as ``H:MM:SS``, hours not wrapped."""
     seconds = ms // 1000
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def plain(values: Array) -> list[str]:
+    """Write whole numbers as they are."""
+    return list(map(str, values.tolist()))
+
+
+def each(write: Callable[[Any], str], values: Array) -> list[str]:
+    """Write each value by ``write``, equal ones once."""
+    listed = values.tolist()
+    texts = {value: write(value) for value in set(listed)}
+    return list(map(texts.__getitem__, listed))

@@ -1,76 +1,59 @@
-"""Verdicts of all jobs, kept from one computation to the next: only jobs that changed are judged anew."""
+"""Verdicts of all jobs, kept from one computation to the next: only jobs that changed are judged again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import chain
 
-from engine.job_heuristics.dr_elephant import rules
-from engine.job_heuristics.dr_elephant.side_stats import Measured
-from engine.job_heuristics.dr_elephant.verdict_tables import Judged, judge, sides_of
-from engine.job_heuristics.model.changes import Changes, spliced
+import polars as pl
+
+from engine.incremental import FramePartials, Partials
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.verdict_tables import judge, sides_of
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
-from engine.overlay import Parts
 from engine.result import Finding
 from engine.view import Context
 
-_DEFAULT_BLOCK = JobParameters().block_size
+
+@dataclass(frozen=True)
+class JudgedFleet:
+    """Result frames of all jobs (JOBS, HEURISTICS, DIFFERENCES), jobs in model order, and a finding per bad verdict.
+
+    ``version`` differs whenever any of them does.
+    """
+
+    jobs: pl.DataFrame
+    heuristics: pl.DataFrame
+    differences: pl.DataFrame
+    findings: tuple[Finding, ...]
+    version: int
 
 
-def judge_all(
-    model: Model,
-    changes: Changes,
-    chosen: rules.Rules,
-    parameters: JobParameters,
-    context: Context,
-) -> Judged:
-    """All jobs judged; only those that changed since the last time are judged anew while the rules stay."""
-    memo: dict[str, Any] = context.memo.setdefault(("job-verdicts", context.at_ms is None), {})
-    touched = changes.since(memo.get("generation"))
-    if touched is None or 2 * len(touched) > model.jobs.height:
-        touched = None
-        memo["sides"] = Measured(model.names, sides_of(model.jobs, model.arrays[0], _properties(model)))
-    elif touched:
-        part = model.only(touched)
-        memo["sides"].replace(touched, part.names, sides_of(part.jobs, part.arrays[0], _properties(part)))
-    memo["generation"] = changes.generation
-    key = (parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
-    last: Judged | None = memo.get("judged") if memo.get("key") == key else None
+def judge_all(model: Model, chosen: Rules, parameters: JobParameters, context: Context) -> JudgedFleet:
+    """Judge all jobs of ``model`` by the rules ``chosen``."""
+    memo, times = context.memo, "now" if context.at_ms is None else "past"
+    frames: FramePartials[str] = memo.state(f"verdicts {times}", lambda: FramePartials("job_id"))
+    findings: Partials[str, tuple[Finding, ...]] = memo.state(f"findings {times}", Partials)
+    fresh: dict[str, tuple[Finding, ...]] = {}
 
-    def decide(part: Model) -> Judged:
-        return judge(
-            part.jobs, memo["sides"].of(part.names), _properties(part), chosen, seed=parameters.mode == "seed",
-            block_size=parameters.block_size, default_block=_DEFAULT_BLOCK,
-        )  # fmt: skip
+    def compute(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
+        part = model.only(jobs)
+        sides = sides_of(part.jobs, part.arrays[0], part.properties)
+        judged = judge(part.jobs, sides, part.properties, chosen, published=parameters.mode == "published")
+        fresh.update(judged.findings)
+        return {"jobs": judged.jobs, "heuristics": judged.heuristics, "differences": judged.differences}
 
-    if last is None or touched is None:
-        found = decide(model)
-    elif not touched:
-        found = last
-    else:
-        new = decide(model.only(touched))
-        found = Judged(
-            spliced(last.jobs, new.jobs, touched, model.place),
-            spliced(last.heuristics, new.heuristics, touched, model.place),
-            spliced(last.differences, new.differences, touched, model.place),
-            _findings(last, new, touched, model.place),
-            new,
-        )
-    memo.update(key=key, judged=found)
-    return found
-
-
-def _findings(last: Judged, new: Judged, touched: frozenset[str], place: Mapping[str, int]) -> Parts[Finding]:
-    """As ``spliced``, of the findings."""
-    fresh = dict(zip(new.jobs["job_id"].to_list(), new.findings.parts, strict=True))
-    names = last.jobs["job_id"]
-    if last.findings.size == len(place) and all(job in place and names[place[job]] == job for job in touched):
-        return last.findings.replaced({place[job]: each for job, each in fresh.items()})
-    old = dict(zip(last.jobs["job_id"].to_list(), last.findings.parts, strict=True))
-    return Parts([fresh[job] if job in fresh else old[job] for job in place])
-
-
-def _properties(model: Model) -> dict[str, Mapping[str, str]]:
-    told = model.told
-    return {job: told[job][0] for job in model.names}
+    key = (parameters.mode, chosen.key)
+    stamps = {job: model.revisions[job] for job in model.names}
+    frames.update(stamps, compute, key=key)
+    findings.update(frames.revisions, lambda jobs: {job: fresh[job] for job in jobs})
+    return memo.value(
+        f"all verdicts {times}",
+        frames.version,
+        lambda: JudgedFleet(
+            frames.frame("jobs"), frames.frame("heuristics"), frames.frame("differences"),
+            tuple(chain.from_iterable(findings.values())), frames.version,
+        ),
+    )  # fmt: skip

@@ -1,60 +1,81 @@
-"""The four metrics of a job (fact sheet, section 3), by upstream's code and by the seed's description."""
+"""The four metrics of a job: memory used and wasted, wait and run time.
+
+By Dr. Elephant's code (``MapReduceMetricsAggregator``, ``TaskLevelAggregatedMetrics``) and by its published description;
+see docs/models/job-heuristics.md, "Metrics".
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.side_stats import Array, Sides
+from engine.job_heuristics.dr_elephant.side_stats import (
+    Array,
+    Measure,
+    Sides,
+    SideTasks,
+    TaskStats,
+    divided,
+    truncated,
+)
 
 HEADROOM = 1.5
-"""Upstream leaves 50 % above the peak before it calls memory wasted."""
-_LONG = 2**63 - 1
+"""Factor on the peak memory that Dr. Elephant does not call wasted."""
+VIRTUAL_PER_PHYSICAL = 2.1
+"""Dr. Elephant's constant for yarn.nodemanager.vmem-pmem-ratio."""
+_LARGEST = 2**63 - 1
 
 
-def compute(jobs: pl.DataFrame, sides: Sides, *, seed: bool = False) -> dict[str, list[int | None]]:
-    """``used_mb_s``, ``wasted_mb_s``, ``wait_ms`` and ``runtime_ms`` of each job, in the order of ``jobs``.
+def _seconds(tasks: TaskStats) -> Array:
+    """Return whole seconds of each task."""
+    return divided(tasks["total_ms"], 1000)
+
+
+def _peaks(tasks: TaskStats) -> Array:
+    """Return MB that each task is taken to need: its physical memory, or its virtual memory by the node manager's
+    ratio."""
+    virtual = truncated((tasks["virtual_bytes"] >> 20) / VIRTUAL_PER_PHYSICAL)
+    peaks: Array = np.maximum(tasks["physical_bytes"] >> 20, virtual)
+    return peaks
+
+
+MEASURES = (
+    Measure(("seconds",), lambda tasks: (tasks.whole(_seconds(tasks)),)),
+    Measure(("peak_mb",), lambda tasks: (tasks.largest(_peaks(tasks), 0),)),
+    Measure(("longest_ms",), lambda tasks: (tasks.largest(tasks["total_ms"], 0),)),
+    Measure(("last_finish_ms",), lambda tasks: (tasks.largest(tasks["finish_ms"], 0),)),
+)
+"""What the metrics by the code look at."""
+
+
+def published_measures(tasks: SideTasks, containers: tuple[Array, Array], slow_start: Array) -> dict[str, Array]:
+    """Compute what the metrics of the published description look at, per job and side.
+
+    ``containers``: MB of a map and of a reduce, per job. ``slow_start``: per job, the share of finished maps at which its
+    reduces may begin.
+    """
+    container = np.column_stack(containers).astype(np.int64).ravel()
+    return {
+        "exact_ms": tasks.whole(tasks["total_ms"]),
+        "slow_finish_ms": tasks.ranked(tasks["finish_ms"], np.repeat(slow_start, 2)),
+        "wasted_per_task": tasks.whole((container[tasks.segment] - _peaks(tasks)) * _seconds(tasks)),
+    }
+
+
+def compute(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> dict[str, list[int | None]]:
+    """Return ``used_mb_s``, ``wasted_mb_s``, ``wait_ms`` and ``runtime_ms`` of each job, in the order of ``jobs``.
 
     Jobs that did not end by themselves have neither wait nor run time. A sum beyond 64 bit is null.
     """
-
-    def pick(name: str) -> tuple[Array, Array]:
-        return sides[name][0::2], sides[name][1::2]
-
-    containers = (jobs["map_memory_mb"].to_numpy(), jobs["reduce_memory_mb"].to_numpy())
-    seconds, peak, finish, longest, timed = (
-        pick(c) for c in ("seconds", "peak_mb", "last_finish_ms", "longest_ms", "timed")
-    )
-    used: list[int | None] = [0] * jobs.height
-    wasted: list[int | None] = [0] * jobs.height
-    exact, lost = pick("exact_ms"), pick("seed_wasted")
-    for side in (0, 1):
-        spare = containers[side] - np.trunc(peak[side] * HEADROOM).astype(np.int64)
-        # Whole numbers of Python: a product beyond 64 bit must be seen, not wrapped.
-        if seed:
-            for j, (mb, ms, more) in enumerate(
-                zip(containers[side].tolist(), exact[side].tolist(), lost[side].tolist(), strict=True)
-            ):
-                _add(used, j, mb * ms // 1000)
-                _add(wasted, j, more)
-        else:
-            for j, (mb, free, s) in enumerate(
-                zip(containers[side].tolist(), spare.tolist(), seconds[side].tolist(), strict=True)
-            ):
-                _add(used, j, mb * s)
-                _add(wasted, j, free * s if free > 0 else 0)
+    used, wasted = (_published_memory if published else _memory)(jobs, sides)
     submit: list[int | None] = jobs["submit_ms"].to_list()
-    begin: list[int | None] = jobs["launch_ms"].to_list() if seed else submit
+    begin: list[int | None] = jobs["launch_ms"].to_list() if published else submit
     end: list[int | None] = jobs["finish_ms"].to_list()
     over = [state in ("SUCCEEDED", "FAILED") and at is not None for state, at in zip(jobs["state"], end, strict=True)]
     start = np.array([at or 0 for at in begin], dtype=np.int64)
-    ideal = pick("slow_finish_ms")[0] if seed else finish[0]
-    if seed:
-        ideal = np.where(ideal > 0, ideal, start)
-    floor = np.iinfo(np.int64).min if seed else 0
-    map_wait = np.where(timed[0] > 0, np.maximum(floor, finish[0] - (start + longest[0])), 0)
-    reduce_wait = np.where((timed[1] > 0) & (timed[0] > 0), np.maximum(floor, finish[1] - (ideal + longest[1])), 0)
-    waits: list[int] = (map_wait + reduce_wait).tolist()
+    waits = _waits(sides, start, published=published).tolist()
     return {
         "used_mb_s": used,
         "wasted_mb_s": wasted,
@@ -65,9 +86,53 @@ def compute(jobs: pl.DataFrame, sides: Sides, *, seed: bool = False) -> dict[str
     }
 
 
+def _side(sides: Mapping[str, Array], name: str) -> tuple[Array, Array]:
+    """Return a measure of maps and of reduces, per job."""
+    return sides[name][0::2], sides[name][1::2]
+
+
+def _memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
+    """Return MB s used and wasted by the code: whole seconds, and one peak for all tasks of a side."""
+    used: list[int | None] = [0] * jobs.height
+    wasted: list[int | None] = [0] * jobs.height
+    for name, seconds, peak in zip(
+        ("map_memory_mb", "reduce_memory_mb"), _side(sides, "seconds"), _side(sides, "peak_mb"), strict=True
+    ):
+        container = jobs[name].to_numpy()
+        spare = container - np.trunc(peak * HEADROOM).astype(np.int64)
+        # Whole numbers of Python: a product beyond 64 bit must be seen, not wrapped.
+        for j, (mb, free, s) in enumerate(zip(container.tolist(), spare.tolist(), seconds.tolist(), strict=True)):
+            _add(used, j, mb * s)
+            _add(wasted, j, free * s if free > 0 else 0)
+    return used, wasted
+
+
+def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
+    """Return MB s used and wasted by the published description: exact times, and each task's own peak."""
+    used: list[int | None] = [0] * jobs.height
+    wasted: list[int | None] = [0] * jobs.height
+    for name, ms, unused in zip(
+        ("map_memory_mb", "reduce_memory_mb"), _side(sides, "exact_ms"), _side(sides, "wasted_per_task"), strict=True
+    ):
+        for j, (mb, t, more) in enumerate(zip(jobs[name].to_list(), ms.tolist(), unused.tolist(), strict=True)):
+            _add(used, j, mb * t // 1000)
+            _add(wasted, j, more)
+    return used, wasted
+
+
+def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
+    """Return ms that maps and reduces ended later than their longest task needed from their ideal start."""
+    finish, longest, timed = (_side(sides, name) for name in ("last_finish_ms", "longest_ms", "timed"))
+    ideal, floor = finish[0], 0
+    if published:
+        slow = _side(sides, "slow_finish_ms")[0]
+        ideal, floor = np.where(slow > 0, slow, start), np.iinfo(np.int64).min
+    maps = np.where(timed[0] > 0, np.maximum(floor, finish[0] - (start + longest[0])), 0)
+    both = (timed[1] > 0) & (timed[0] > 0)
+    waits: Array = maps + np.where(both, np.maximum(floor, finish[1] - (ideal + longest[1])), 0)
+    return waits
+
+
 def _add(totals: list[int | None], j: int, value: int) -> None:
-    have = totals[j]
-    if have is None or abs(have + value) > _LONG:
-        totals[j] = None
-    else:
-        totals[j] = have + value
+    total = totals[j]
+    totals[j] = None if total is None or abs(total + value) > _LARGEST else total + value

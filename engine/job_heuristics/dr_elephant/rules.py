@@ -1,7 +1,6 @@
-"""The heuristics in force and their thresholds: upstream's defaults, or a HeuristicConf.xml.
+"""The heuristics in force with their parameters: Dr. Elephant's defaults, or those of a HeuristicConf.xml.
 
-Thresholds are the four limits of LOW, MODERATE, SEVERE and CRITICAL in the unit the parameter is given in (minutes,
-multiples of the block size ...), as HeuristicConf.xml spells them.
+See docs/models/job-heuristics.md, "HeuristicConf.xml".
 """
 
 from __future__ import annotations
@@ -9,134 +8,118 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 from engine.formats.hadoop_xml import BadXml, root_of
+from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant.gates import Limits
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
 from engine.problems import Problem
 from engine.text import clean
 
-Limits = tuple[float, float, float, float]
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
-_TASKS: Limits = (10, 50, 100, 200)
-_GC: dict[str, Limits] = {
-    "gc_ratio_severity": (0.01, 0.02, 0.03, 0.04),
-    "runtime_severity_in_min": (5, 10, 12, 15),
-}
-_MEMORY: dict[str, Limits] = {
-    "memory_ratio_severity": (0.6, 0.5, 0.4, 0.3),
-    "container_memory_severity": (1.1, 1.5, 2.0, 2.5),
-}
-_TIME: dict[str, Limits] = {
-    "short_runtime_severity_in_min": (10, 4, 2, 1),
-    "long_runtime_severity_in_min": (15, 30, 60, 120),
-    "num_tasks_severity": (50, 101, 500, 1000),
-}
-_SKEW: dict[str, Limits] = {
-    "num_tasks_severity": _TASKS,
-    "deviation_severity": (2, 4, 8, 16),
-    "files_severity": (1 / 8, 1 / 4, 1 / 2, 1),
-}
-LIMITS: dict[str, dict[str, Limits]] = {
-    "MapperSkewHeuristic": _SKEW,
-    "ReducerSkewHeuristic": _SKEW,
-    "MapperGCHeuristic": _GC,
-    "ReducerGCHeuristic": _GC,
-    "MapperTimeHeuristic": _TIME,
-    "ReducerTimeHeuristic": _TIME,
-    "MapperSpeedHeuristic": {
-        "disk_speed_severity": (1 / 2, 1 / 4, 1 / 8, 1 / 32),
-        "runtime_severity_in_min": (5, 10, 15, 30),
-    },
-    "MapperSpillHeuristic": {
-        "spill_severity": (2.01, 2.2, 2.5, 3.0),
-        "num_tasks_severity": (50, 100, 500, 1000),
-    },
-    "MapperMemoryHeuristic": _MEMORY,
-    "ReducerMemoryHeuristic": _MEMORY,
-    "ShuffleSortHeuristic": {
-        "runtime_severity_in_min": (1, 5, 10, 30),
-        "runtime_ratio_severity": (1, 2, 4, 8),
-    },
-    "ExceptionHeuristic": {},
-    "DistributedCacheLimitHeuristic": {},
-    "JobQueueLimitHeuristic": {},
-}
-"""Default limits per heuristic (upstream's class name) and parameter."""
-NUMBERS: dict[str, dict[str, int]] = {
-    "MapperMemoryHeuristic": {"container_memory_default_mb": 2048},
-    "ReducerMemoryHeuristic": {"container_memory_default_mb": 2048},
-    "DistributedCacheLimitHeuristic": {"distributed.cache.file.size.limit": 500 * 2**20},
-}
-"""Default whole numbers per heuristic and parameter."""
-NAMES: dict[str, str] = {
-    "MapperSkewHeuristic": "Mapper Skew",
-    "MapperGCHeuristic": "Mapper GC",
-    "MapperTimeHeuristic": "Mapper Time",
-    "MapperSpeedHeuristic": "Mapper Speed",
-    "MapperSpillHeuristic": "Mapper Spill",
-    "MapperMemoryHeuristic": "Mapper Memory",
-    "ReducerSkewHeuristic": "Reducer Skew",
-    "ReducerGCHeuristic": "Reducer GC",
-    "ReducerTimeHeuristic": "Reducer Time",
-    "ReducerMemoryHeuristic": "Reducer Memory",
-    "ShuffleSortHeuristic": "Shuffle & Sort",
-    "ExceptionHeuristic": "Exception",
-    "DistributedCacheLimitHeuristic": "Distributed Cache Limit",
-    "JobQueueLimitHeuristic": "Job Queue Limit",
-}
-"""Upstream's class name → the name it shows, in upstream's order."""
-_DEFAULT = tuple(kind for kind in NAMES if kind != "JobQueueLimitHeuristic")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One heuristic in force: ``kind`` is upstream's class name, ``name`` what is shown."""
-
-    kind: str
-    name: str
-    limits: Mapping[str, Limits]
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    excluded: frozenset[str] = frozenset()
-
-    def number(self, name: str) -> int:
-        """A whole-number parameter."""
-        return self.numbers[name]
+BLOCK_SIZE = 64 * 2**20
+"""Bytes of an HDFS block that Dr. Elephant assumes."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """All heuristics in force in their order. ``given``: they come from a HeuristicConf.xml."""
+    """All heuristics in force in their order, and the HDFS ``block_size`` in bytes. ``configured``: they come from
+    a HeuristicConf.xml."""
 
     rules: tuple[Rule, ...]
     problems: tuple[Problem, ...] = ()
-    given: bool = False
+    configured: bool = False
+    block_size: int = BLOCK_SIZE
 
-    def find(self, kind: str) -> Rule | None:
-        """The first rule of a kind."""
-        return next((rule for rule in self.rules if rule.kind == kind), None)
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the heuristics are called, in order: what each letter of a job's strip stands for."""
+        return tuple(rule.name for rule in self.rules)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """A value that is equal for equal rules."""
+        return self.block_size, tuple(
+            (rule.name, rule.heuristic.class_name, tuple(sorted(rule.limits.items())), tuple(sorted(rule.numbers.items())),
+             tuple(sorted(rule.excluded)))
+            for rule in self.rules
+        )  # fmt: skip
+
+    @cached_property
+    def with_gates(self) -> tuple[Rule, ...]:
+        """Every heuristic that has gates: as it is in force, those that are switched off with their defaults."""
+        rules = []
+        for heuristic in registry.heuristics():
+            in_force = [rule for rule in self.rules if rule.heuristic is heuristic]
+            rules += in_force or [Rule.of(heuristic)]
+        return tuple(rule for rule in rules if rule.heuristic.branches)
+
+    @cached_property
+    def by_heuristic(self) -> dict[str, Rule]:
+        """The rules with gates by the name that Dr. Elephant ships the heuristic with."""
+        return {rule.heuristic.name: rule for rule in reversed(self.with_gates)}
 
     def with_queue_limit(self) -> Rules:
-        """These rules, and Job Queue Limit if it is not among them."""
-        if self.find("JobQueueLimitHeuristic") is not None:
+        """Return these rules, and Job Queue Limit if it is not among them."""
+        heuristic = registry.by_class("JobQueueLimitHeuristic")
+        if heuristic is None or any(rule.heuristic is heuristic for rule in self.rules):
             return self
-        return Rules((*self.rules, _rule("JobQueueLimitHeuristic")), self.problems, self.given)
+        return replace(self, rules=(*self.rules, Rule.of(heuristic)))
+
+    def changed(self, wishes: Collection[str]) -> tuple[Rules, tuple[str, ...]]:
+        """Return these rules with other limits, and a sentence for each wish that cannot be.
+
+        A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5`` (all
+        four times that).
+        """
+        rules = {rule.name: rule for rule in self.with_gates}
+        complaints = []
+        for wish in wishes:
+            where, _, text = wish.partition("=")
+            name, _, parameter = (part.strip() for part in where.partition("/"))
+            limits = rules[name].limits.get(parameter) if name in rules else None
+            wanted = _wanted(text, limits) if limits is not None else None
+            if wanted is None:
+                complaints.append(
+                    f"Limits {clean(wish, 100)!r} are not used: wanted "
+                    "HEURISTIC/PARAMETER=low:moderate:severe:critical or =x1.5."
+                )
+            else:
+                rules[name] = replace(rules[name], limits={**rules[name].limits, parameter: wanted})
+        if tuple(rules.values()) == self.with_gates:
+            return self, tuple(complaints)
+        return replace(self, rules=tuple(rules.values())), tuple(complaints)
 
 
-def _rule(kind: str) -> Rule:
-    return Rule(kind, NAMES[kind], LIMITS[kind], NUMBERS.get(kind, {}))
+def _wanted(text: str, limits: Limits) -> Limits | None:
+    """Read the limits of a wish: four numbers, or a factor on ``limits``. None for anything else."""
+    try:
+        if text.startswith("x"):
+            factor = float(text[1:])
+            a, b, c, d = limits
+            return (a * factor, b * factor, c * factor, d * factor) if 0 < factor < 1e6 else None
+        a, b, c, d = (float(part) for part in text.split(":"))
+    except ValueError:
+        return None
+    return (a, b, c, d) if all(abs(value) < 1e15 for value in (a, b, c, d)) else None
 
 
-DEFAULT = Rules(tuple(_rule(kind) for kind in _DEFAULT))
-"""What upstream ships: 13 heuristics."""
+def default_rules() -> Rules:
+    """Return what Dr. Elephant ships switched on, with its default parameters."""
+    return Rules(tuple(Rule.of(heuristic) for heuristic in registry.heuristics() if heuristic.default))
 
 
 # --- HeuristicConf.xml -----------------------------------------------------------------------------------------------
 
 
 def evaluate(text: str) -> float:
-    """The value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % and parentheses.
+    """Return the value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % and parentheses.
 
     Raises ValueError for anything else, and for what is no finite number.
     """
@@ -179,7 +162,7 @@ def _value(node: ast.AST, depth: int) -> float:
 
 
 def limits(text: str) -> Limits:
-    """Four limits from a parameter's text. Raises ValueError with the reason."""
+    """Return the four limits that a parameter's text holds. Raises ValueError with the reason."""
     parts = text.split(",")
     while parts and not parts[-1]:
         parts.pop()
@@ -191,7 +174,7 @@ def limits(text: str) -> Limits:
 
 @lru_cache(maxsize=8)
 def read(name: str, data: bytes) -> Rules:
-    """The rules of a HeuristicConf.xml. What cannot be used is a problem and keeps its default.
+    """Return the rules of a HeuristicConf.xml. What cannot be used is a problem and keeps its default.
 
     An unreadable file gives the defaults and one problem.
     """
@@ -204,47 +187,60 @@ def read(name: str, data: bytes) -> Rules:
         root = root_of(data, "heuristics")
     except BadXml as error:
         problem("bad-heuristic-conf", f"{error}; the default thresholds are used")
-        return Rules(DEFAULT.rules, tuple(problems))
+        return Rules(default_rules().rules, tuple(problems))
     rules: list[Rule] = []
     for element in root.findall("heuristic"):
-        kind = (element.findtext("applicationtype") or "").strip().lower()
+        application = (element.findtext("applicationtype") or "").strip().lower()
         shown = clean((element.findtext("heuristicname") or "").strip(), 200)
-        if kind != "mapreduce":
+        if application not in _applications():
             continue
-        made = (element.findtext("classname") or "").strip().rpartition(".")[2]
-        if made not in NAMES:
-            problem("unknown-heuristic", f"heuristic {shown!r}: no class {made!r} is known here")
-            continue
-        given: dict[str, str] = {}
-        params = element.find("params")
-        for child in params if params is not None else ():
-            if isinstance(child.tag, str):
-                given.setdefault(child.tag, child.text or "")
-        chosen = dict(LIMITS[made])
-        numbers = dict(NUMBERS.get(made, {}))
-        excluded: frozenset[str] = frozenset()
-        for key, text in given.items():
-            if key == "exclude_jobtypes_filter":
-                excluded = frozenset(text.split(","))
-            elif key in chosen:
-                if text == "":
-                    continue
-                try:
-                    chosen[key] = limits(text)
-                except ValueError as error:
-                    problem("bad-threshold", f"{shown}: {key}: {error}; the default is kept")
-            elif key in numbers:
-                try:
-                    numbers[key] = int(text.strip())
-                except ValueError:
-                    problem("bad-threshold", f"{shown}: {key}: {text!r} is no whole number; the default is kept")
-            elif key == "distributed.cache.file.size.limit.in.bytes" or key.startswith("distributed.cache"):
-                problem(
-                    "ignored-parameter", f"{shown}: upstream ignores {key}: it reads distributed.cache.file.size.limit"
-                )
-            else:
-                problem("unknown-parameter", f"{shown}: no parameter {key}")
-        rules.append(Rule(made, shown or NAMES[made], chosen, numbers, excluded))
+        class_name = (element.findtext("classname") or "").strip().rpartition(".")[2]
+        heuristic = registry.by_class(class_name)
+        if heuristic is None:
+            problem("unknown-heuristic", f"heuristic {shown!r}: no class {class_name!r} is known here")
+        else:
+            rules.append(_configured(heuristic, shown, _params(element), problem))
     if not rules:
         problem("bad-heuristic-conf", "no MapReduce heuristic in it: no job is judged")
-    return Rules(tuple(rules), tuple(problems), given=True)
+    return Rules(tuple(rules), tuple(problems), configured=True)
+
+
+def _applications() -> set[str]:
+    return {heuristic.application for heuristic in registry.heuristics()}
+
+
+def _params(element: Element) -> dict[str, str]:
+    """Return texts of the heuristic's parameters; of two with one name the first counts."""
+    texts: dict[str, str] = {}
+    params = element.find("params")
+    for child in params if params is not None else ():
+        if isinstance(child.tag, str):
+            texts.setdefault(child.tag, child.text or "")
+    return texts
+
+
+def _configured(heuristic: Heuristic, shown: str, params: dict[str, str], problem: Callable[[str, str], None]) -> Rule:
+    """Return ``heuristic`` with the parameters of a file."""
+    chosen, numbers = dict(heuristic.limits), dict(heuristic.numbers)
+    excluded: frozenset[str] = frozenset()
+    for key, text in params.items():
+        if key == "exclude_jobtypes_filter":
+            excluded = frozenset(text.split(","))
+        elif key in chosen:
+            if text == "":
+                continue
+            try:
+                chosen[key] = limits(text)
+            except ValueError as error:
+                problem("bad-threshold", f"{shown}: {key}: {error}; the default is kept")
+        elif key in numbers:
+            try:
+                numbers[key] = int(text.strip())
+            except ValueError:
+                problem("bad-threshold", f"{shown}: {key}: {text!r} is no whole number; the default is kept")
+        elif heuristic.unread and key.startswith(heuristic.unread):
+            used = ", ".join(heuristic.numbers)
+            problem("ignored-parameter", f"{shown}: Dr. Elephant ignores {key}: it reads {used}")
+        else:
+            problem("unknown-parameter", f"{shown}: no parameter {key}")
+    return Rule(heuristic, shown or heuristic.name, chosen, numbers, excluded)

@@ -1,36 +1,126 @@
-"""The numbers behind every verdict: sums, averages, medians and the two-group split, per job and side.
+"""Statistics over the tasks of each side of a job: sums, averages, medians and divisions into two groups, by name.
 
-All jobs at once, in NumPy over segments (``bincount`` adds doubles in the order of rows, as upstream does).
+All jobs at once, in NumPy over segments (``bincount`` adds doubles in the order of rows, as Dr. Elephant does). See
+docs/models/job-heuristics.md, "Arithmetic".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from engine.job_heuristics.model.arrays import RUNNING, Array, TaskArrays
 
-__all__ = ["Array", "Segments", "Sides", "divided", "measure", "truncated"]
+__all__ = ["Array", "Measure", "Segments", "SideTasks", "Sides", "TaskStats", "divided", "measure", "truncated"]
 
 Sides = Mapping[str, Array]
-"""What ``measure`` gives: by name, one value per job and side, map then reduce."""
+"""Measures by name: one value per job and side, map then reduce."""
 
-NO_CPU_RATIO = 2.1
-"""Upstream's constant for yarn.nodemanager.vmem-pmem-ratio."""
-MB = 2**20
+
+class Groups(NamedTuple):
+    """Values divided in two: sizes and averages of those below ``middle`` and of the others, per segment."""
+
+    low_n: Array
+    low_mean: Array
+    high_n: Array
+    high_mean: Array
+    middle: Array
+
+
+class TaskStats(Protocol):
+    """Tasks with times in numbered groups (sides of jobs, or weighted copies of one side): columns and statistics.
+
+    Statistics return one value per group; averages and medians are truncated to whole numbers, 0 without tasks.
+    """
+
+    def __getitem__(self, column: str) -> Array:
+        """Return a number of each task: a column of ``TASK_NUMBERS``, ``peak``, or ``data`` (bytes read by a map or
+        fetched by a reduce)."""
+        ...
+
+    def where(self, mask: Array) -> TaskStats:
+        """Return the tasks where ``mask`` is set."""
+        ...
+
+    def average(self, values: Array) -> Array:
+        """Return the average of a number of each task."""
+        ...
+
+    def whole(self, values: Array) -> Array:
+        """Return the exact sum of whole numbers."""
+        ...
+
+    def count(self, mask: Array) -> Array:
+        """Return the number of tasks where ``mask`` is set."""
+        ...
+
+    def median(self, values: Array) -> Array:
+        """Return the median of whole numbers."""
+        ...
+
+    def largest(self, values: Array, empty: int) -> Array:
+        """Return the largest value; ``empty`` without tasks."""
+        ...
+
+    def smallest(self, values: Array, empty: int) -> Array:
+        """Return the smallest value; ``empty`` without tasks."""
+        ...
+
+    def two_groups(self, values: Array) -> Groups:
+        """Return two groups as Dr. Elephant's code divides values."""
+        ...
+
+    def two_means(self, values: Array) -> Groups:
+        """Return two groups as the published description divides values."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Statistics that heuristics or metrics look at: their names, and how they come from tasks (one array per name)."""
+
+    names: tuple[str, ...]
+    compute: Callable[[TaskStats], tuple[Array, ...]]
+
+
+def average(column: str) -> Measure:
+    """Declare ``avg_COLUMN``."""
+    return Measure((f"avg_{column}",), lambda tasks: (tasks.average(tasks[column]),))
+
+
+def total(column: str) -> Measure:
+    """Declare ``sum_COLUMN``."""
+    return Measure((f"sum_{column}",), lambda tasks: (tasks.whole(tasks[column]),))
+
+
+def median(column: str) -> Measure:
+    """Declare ``median_COLUMN``."""
+    return Measure((f"median_{column}",), lambda tasks: (tasks.median(tasks[column]),))
+
+
+def largest(column: str) -> Measure:
+    """Declare ``max_COLUMN``, 0 without tasks and never below."""
+    return Measure((f"max_{column}",), lambda tasks: (np.maximum(tasks.largest(tasks[column], 0), 0),))
+
+
+def smallest(column: str) -> Measure:
+    """Declare ``min_COLUMN``, 0 without tasks."""
+    return Measure((f"min_{column}",), lambda tasks: (tasks.smallest(tasks[column], 0),))
 
 
 _FEW = 16
-"""Up to so many segments are sorted one by one."""
+"""Most segments that are sorted one by one."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _EXACT = 2.0**52
-"""Integers whose magnitudes add up to less than this have exact sums in double, in any order."""
+"""Whole numbers whose magnitudes add up to less than this have exact sums in double, in any order."""
 
 
 def truncated(values: Array) -> Array:
-    """Doubles cast to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
+    """Cast doubles to 64-bit integers as Java does: toward zero, NaN to 0, out of range to the nearest end."""
     if not len(values) or np.abs(values).max() < 2.0**63:  # not so where one is NaN
         whole: Array = values.astype(np.int64)
         return whole
@@ -40,7 +130,7 @@ def truncated(values: Array) -> Array:
 
 
 def divided(a: Array, b: Array | int) -> Array:
-    """Integer division toward zero; ``b`` must not hold 0."""
+    """Divide whole numbers toward zero; ``b`` must not hold 0."""
     if len(a) and a.min() >= 0 and np.min(b) > 0:
         whole: Array = a // b
         return whole
@@ -49,8 +139,10 @@ def divided(a: Array, b: Array | int) -> Array:
 
 
 def _narrow(values: Array) -> tuple[Array, int]:
-    """Whole numbers less their least one, in 32 bits, and that one; as they are where they do not fit, or are few. NumPy sorts
-    32 bits in half the time."""
+    """Return whole numbers less their least one, in 32 bits, and that one; as they are where they do not fit or are few.
+
+    NumPy sorts 32 bits in half the time.
+    """
     if len(values) < 500 or values.dtype != np.int64:
         return values, 0
     least = int(values.min())
@@ -63,7 +155,7 @@ def _sorted(values: Array) -> Array:
 
 
 def _nth(values: Array, at: int) -> int:
-    """The value at place ``at`` of the sorted ones."""
+    """Return the value at place ``at`` of the sorted ones."""
     small, least = _narrow(values)
     return int(np.partition(small, at)[at]) + least
 
@@ -73,7 +165,7 @@ class Segments:
 
     def __init__(self, segment: Array, count: int) -> None:
         self.segment = segment
-        self.count = count
+        self.groups = count
         self.size = _count(segment, count)
         self._sorted: dict[int, tuple[Array, Array]] = {}
         self._halved: dict[int, tuple[Array, list[_Split] | None]] = {}
@@ -81,12 +173,12 @@ class Segments:
     @cached_property
     def _start(self) -> Array:
         """Where each segment begins once the rows are sorted by segment."""
-        found: Array = np.cumsum(self.size) - self.size
-        return found
+        start: Array = np.cumsum(self.size) - self.size
+        return start
 
     @property
     def _few(self) -> bool:
-        return self.count <= _FEW
+        return self.groups <= _FEW
 
     @cached_property
     def _sized(self) -> list[tuple[slice | Array, int]]:
@@ -97,43 +189,43 @@ class Segments:
         """The rows of each segment, for few segments."""
         if (self.segment[1:] >= self.segment[:-1]).all():
             return [slice(int(a), int(a + n)) for a, n in zip(self._start, self.size, strict=True)]
-        return [self.segment == k for k in range(self.count)]
+        return [self.segment == k for k in range(self.groups)]
 
     def _ordered(self, values: Array) -> Array:
-        """Values sorted within their segment, segment by segment."""
+        """Return values sorted within their segment, segment by segment."""
         if not self._few:
-            found: Array = values[np.lexsort((values, self.segment))]
-            return found
-        held = self._sorted.get(id(values))
-        if held is None:
+            ordered: Array = values[np.lexsort((values, self.segment))]
+            return ordered
+        cached = self._sorted.get(id(values))
+        if cached is None:
             parts = [_sorted(values[part]) for part in self._parts]
-            held = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
-        return held[1]
+            cached = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
+        return cached[1]
 
     def _picked(self, values: Array, place: Array) -> Array:
-        """Per segment the value at ``place`` (from 0) of its sorted values; 0 without rows."""
+        """Return per segment the value at ``place`` (from 0) of its sorted values; 0 without rows."""
         place = np.clip(place, 0, np.maximum(self.size - 1, 0))
         if self._few and id(values) not in self._sorted:
-            found = [
+            picked = [
                 _nth(values[part], at) if n else 0 for (part, n), at in zip(self._sized, place.tolist(), strict=True)
             ]
-            return np.array(found, dtype=np.int64)
+            return np.array(picked, dtype=np.int64)
         ranked = self._ordered(values)
         if not len(ranked):
-            return np.zeros(self.count, dtype=np.int64)
+            return np.zeros(self.groups, dtype=np.int64)
         return np.where(self.size > 0, ranked[np.minimum(self._start + place, len(ranked) - 1)], 0)
 
     def _splits(self, values: Array) -> list[_Split] | None:
-        """Per segment its values ready to be divided in two; None for many segments, and where sums in double depend
-        on their order."""
-        held = self._halved.get(id(values))
-        if held is None:
-            found = None
+        """Return per segment its values ready to be divided in two; None for many segments, and where sums in double
+        depend on their order."""
+        cached = self._halved.get(id(values))
+        if cached is None:
+            splits = None
             if self._few and len(values) and np.abs(values.astype(np.float64)).sum() < _EXACT:
                 ranked, ends = self._ordered(values).astype(np.float64), (self._start + self.size).tolist()
-                found = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
-            held = self._halved[id(values)] = (values, found)
-        return held[1]
+                splits = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
+            cached = self._halved[id(values)] = (values, splits)
+        return cached[1]
 
     def sum(self, values: Array) -> Array:
         """Sum in double, in the order of rows."""
@@ -141,18 +233,18 @@ class Segments:
             most = max(-int(values.min()), int(values.max()))
             if most * len(values) < _EXACT:  # then no order loses anything
                 return self.whole(values).astype(np.float64)
-        return np.bincount(self.segment, weights=values.astype(np.float64), minlength=self.count)
+        return np.bincount(self.segment, weights=values.astype(np.float64), minlength=self.groups)
 
     def whole(self, values: Array) -> Array:
-        """Exact integer sum."""
+        """Return the exact integer sum."""
         if self._few:
             return np.array([values[part].sum() for part in self._parts], dtype=np.int64)
-        total = np.zeros(self.count, dtype=np.int64)
+        total = np.zeros(self.groups, dtype=np.int64)
         np.add.at(total, self.segment, values)
         return total
 
     def average(self, values: Array) -> Array:
-        """Upstream's average: sum in double, divided, truncated; 0 without rows."""
+        """Return the average as Dr. Elephant takes it: sum in double, divided, truncated; 0 without rows."""
         return self._mean(self.sum(values), self.size)
 
     @staticmethod
@@ -161,37 +253,37 @@ class Segments:
             return truncated(total / count)
 
     def largest(self, values: Array, empty: int) -> Array:
-        """Largest value; ``empty`` without rows."""
+        """Return the largest value; ``empty`` without rows."""
         if self._few:
             return np.array(
                 [values[part].max(initial=_LEAST) if n else empty for part, n in self._sized], dtype=np.int64
             )
-        out = np.full(self.count, _LEAST)
+        out = np.full(self.groups, _LEAST)
         np.maximum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
     def smallest(self, values: Array, empty: int) -> Array:
-        """Smallest value; ``empty`` without rows."""
+        """Return the smallest value; ``empty`` without rows."""
         if self._few:
             return np.array(
                 [values[part].min(initial=_MOST) if n else empty for part, n in self._sized], dtype=np.int64
             )
-        out = np.full(self.count, _MOST)
+        out = np.full(self.groups, _MOST)
         np.minimum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
     def mean(self, values: Array) -> Array:
-        """Mean rounded down, in double; NaN without rows."""
+        """Return the mean rounded down, in double; NaN without rows."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: Array = np.floor(self.sum(values) / self.size)
-        return found
+            means: Array = np.floor(self.sum(values) / self.size)
+        return means
 
     def quantile(self, values: Array, share: float) -> Array:
-        """The value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
+        """Return the value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
         return self._picked(values, np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64))
 
     def median(self, values: Array) -> Array:
-        """Median; of an even count the truncated mean of the middle two; 0 without rows."""
+        """Return the median; of an even count the truncated mean of the middle two; 0 without rows."""
         low = self._picked(values, np.maximum(self.size - 1, 0) // 2)
         high = low if (self.size % 2 == 1).all() else self._picked(values, self.size // 2)
         total = low + high
@@ -199,15 +291,14 @@ class Segments:
         return np.where(self.size > 0, middle, 0)
 
     def ranked(self, values: Array, share: Array) -> Array:
-        """Percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without rows."""
+        """Return the percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without
+        rows."""
         place = np.ceil(self.size * np.clip(share, 0.0, 1.0)).astype(np.int64)
         return np.where(place > 0, self._picked(values, place - 1), 0)
 
-    def two_groups(self, values: Array) -> tuple[Array, Array, Array, Array]:
-        """Upstream's split into group A (below the middle) and B: sizes and averages (na, a, nb, b).
-
-        Three splits: by the mean, then twice by the *difference* of the two groups' averages (an upstream quirk).
-        """
+    def two_groups(self, values: Array) -> Groups:
+        """Divide values as Dr. Elephant does (``Statistics.findTwoGroups``), three times: by the mean, then twice by the
+        *difference* of the two groups' averages. Averages are truncated; 0 for an empty group."""
         splits = self._splits(values)
         if splits is not None:
             return _columns([split.by_differences() for split in splits])
@@ -216,31 +307,32 @@ class Segments:
         for step in range(3):
             below = values < middle[self.segment]
             segment = self.segment[below]
-            na = np.bincount(segment, minlength=self.count).astype(np.int64)
-            sum_a = np.bincount(segment, weights=values[below].astype(np.float64), minlength=self.count)
+            na = np.bincount(segment, minlength=self.groups).astype(np.int64)
+            sum_a = np.bincount(segment, weights=values[below].astype(np.float64), minlength=self.groups)
             above = ~below
-            sum_b = np.bincount(self.segment[above], weights=values[above].astype(np.float64), minlength=self.count)
+            sum_b = np.bincount(self.segment[above], weights=values[above].astype(np.float64), minlength=self.groups)
             nb = self.size - na
             a, b = self._mean(sum_a, na), self._mean(sum_b, nb)
             if step < 2:
                 middle = b - a
-        return na, a, nb, b
+        return Groups(na, a, nb, b, middle)
 
-    def two_means(self, values: Array, rounds: int = 32) -> tuple[Array, Array, Array, Array]:
-        """The seed's split, by recursive averages: the middle is the mean of the two groups' means, until it stays."""
+    def two_means(self, values: Array, rounds: int = 32) -> Groups:
+        """Divide values as the published description says, by recursive averages: the middle is the mean of the two
+        groups' means, until it stays. Averages are truncated; 0 for an empty group."""
         splits = self._splits(values)
         if splits is not None:
             return _columns([split.by_means(rounds) for split in splits])
         size = self.size
         with np.errstate(divide="ignore", invalid="ignore"):
             middle = np.nan_to_num(self.sum(values) / size)
-        na = a = nb = b = np.zeros(self.count)
+        na = a = nb = b = np.zeros(self.groups)
         for _ in range(rounds):
             below = values < middle[self.segment]
             low, high = self.segment[below], self.segment[~below]
-            na = np.bincount(low, minlength=self.count).astype(np.int64)
-            sum_a = np.bincount(low, weights=values[below].astype(np.float64), minlength=self.count)
-            sum_b = np.bincount(high, weights=values[~below].astype(np.float64), minlength=self.count)
+            na = np.bincount(low, minlength=self.groups).astype(np.int64)
+            sum_a = np.bincount(low, weights=values[below].astype(np.float64), minlength=self.groups)
+            sum_b = np.bincount(high, weights=values[~below].astype(np.float64), minlength=self.groups)
             nb = size - na
             with np.errstate(divide="ignore", invalid="ignore"):
                 a, b = np.nan_to_num(sum_a / na), np.nan_to_num(sum_b / nb)
@@ -248,7 +340,7 @@ class Segments:
             if np.array_equal(step, middle):
                 break
             middle = step
-        return na, truncated(a), nb, truncated(b)
+        return Groups(na, truncated(a), nb, truncated(b), middle)
 
 
 class _Split:
@@ -259,24 +351,24 @@ class _Split:
         self._sums = np.concatenate(([0.0], np.cumsum(ranked)))
 
     def _cut(self, middle: float) -> tuple[int, float, int, float]:
-        """Sizes and sums of both groups."""
+        """Return the sizes and sums of both groups."""
         n = int(self._ranked.searchsorted(middle))
         low = float(self._sums[n])
         return n, low, len(self._ranked) - n, float(self._sums[-1]) - low
 
-    def by_differences(self) -> tuple[int, int, int, int]:
-        """``Segments.two_groups`` of one segment."""
-        na, low, nb, high = 0, 0.0, len(self._ranked), float(self._sums[-1])
-        a, b = 0, int(high / nb) if nb else 0
-        middle = b
+    def by_differences(self) -> tuple[int, int, int, int, float]:
+        """Return ``Segments.two_groups`` of one segment."""
+        na, a, nb = 0, 0, len(self._ranked)
+        b = int(float(self._sums[-1]) / nb) if nb else 0
+        middle = 0
         for _ in range(3):
+            middle = b - a
             na, low, nb, high = self._cut(middle)
             a, b = int(low / na) if na else 0, int(high / nb) if nb else 0
-            middle = b - a
-        return na, a, nb, b
+        return na, a, nb, b, middle
 
-    def by_means(self, rounds: int) -> tuple[int, int, int, int]:
-        """``Segments.two_means`` of one segment."""
+    def by_means(self, rounds: int) -> tuple[int, int, int, int, float]:
+        """Return ``Segments.two_means`` of one segment."""
         total = len(self._ranked)
         middle = float(self._sums[-1]) / total if total else 0.0
         na, a, nb, b = 0, 0.0, 0, 0.0
@@ -287,128 +379,67 @@ class _Split:
             if step == middle:
                 break
             middle = step
-        return na, int(a), nb, int(b)
-
-
-_LONG = tuple(minutes * 60_000 for minutes in (13, 13.5, 14, 14.5))
-"""Run times, ms, from which a task is long, by the level of the queue's limit."""
+        return na, int(a), nb, int(b), middle
 
 
 def _count(segment: Array, count: int) -> Array:
-    """Rows of each of ``count`` segments."""
-    found: Array = np.bincount(segment, minlength=count).astype(np.int64)
-    return found
+    """Return the rows of each of ``count`` segments."""
+    rows: Array = np.bincount(segment, minlength=count).astype(np.int64)
+    return rows
 
 
-def _columns(rows: list[tuple[int, int, int, int]]) -> tuple[Array, Array, Array, Array]:
-    na, a, nb, b = np.array(rows, dtype=np.int64).T
-    return na, a, nb, b
+def _columns(rows: Sequence[tuple[int, int, int, int, float]]) -> Groups:
+    low_n, low_mean, high_n, high_mean = np.array([row[:4] for row in rows], dtype=np.int64).reshape(-1, 4).T
+    return Groups(low_n, low_mean, high_n, high_mean, np.array([row[4] for row in rows]))
 
 
-def measure(judged: Array, containers: tuple[Array, Array], tasks: TaskArrays, slow_start: Array) -> dict[str, Array]:
-    """By name, one value per job and side (map then reduce).
+class SideTasks(Segments):
+    """Tasks with times by segment, with their ``columns``."""
+
+    def __init__(self, segment: Array, count: int, columns: Mapping[str, Array]) -> None:
+        super().__init__(segment, count)
+        self.columns = columns
+
+    def __getitem__(self, column: str) -> Array:
+        """Return a number of each task. Raises KeyError."""
+        return self.columns[column]
+
+    def where(self, mask: Array) -> SideTasks:
+        """Return the tasks where ``mask`` is set."""
+        if mask.all():
+            return self
+        return SideTasks(self.segment[mask], self.groups, {name: values[mask] for name, values in self.columns.items()})
+
+    def count(self, mask: Array) -> Array:
+        """Return the number of tasks where ``mask`` is set, per segment."""
+        return _count(self.segment[mask], self.groups)
+
+
+def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:
+    """Return the tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
+    segment, numbers = tasks.side[tasks.timed], tasks.numbers
+    data = np.where((segment & 1) == 0, numbers["input_bytes"], numbers["reduce_shuffle_bytes"])
+    return SideTasks(segment, 2 * jobs, {**numbers, "data": data})
+
+
+def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tuple[dict[str, Array], SideTasks]:
+    """Compute ``measures`` of all jobs, by name one value per job and side (map then reduce); and the tasks they are of.
 
     ``judged``: per job, whether all its tasks count (it has ended well or badly); of the others only the ended tasks do.
-    ``containers``: MB of a map and of a reduce, per job. ``slow_start``: per job, the share of finished maps at which
-    its reduces may begin (the seed's wait uses it). Times in ms, sizes in bytes; ``a``/``b`` are upstream's two groups
-    (``na``/``nb`` their sizes) of data and time.
+    Beside the declared measures: ``n`` tasks that count, ``ended``, ``timed`` (with times), ``fallback`` (of those the
+    tasks whose attempt is our choice).
     """
     count = 2 * len(judged)
     counted = judged[tasks.job] | (tasks.state != RUNNING)
     if not counted[tasks.timed].all():
         tasks, counted = tasks.only(counted), counted[counted]
-    side, ended = tasks.side, tasks.state != RUNNING
-    s, v = Segments(side[tasks.timed], count), tasks.numbers
-    total = v["total_ms"]
-    seconds = divided(total, 1000)
-    peak = np.maximum(v["physical_bytes"] >> 20, truncated((v["virtual_bytes"] >> 20) / NO_CPU_RATIO))
-    is_map = (s.segment & 1) == 0
-    data = np.where(is_map, v["input_bytes"], v["reduce_shuffle_bytes"])
-    moving, speed, bytes_, ms = total != 0, s, v["input_bytes"], total
-    if not moving.all():
-        speed, bytes_, ms = Segments(s.segment[moving], count), bytes_[moving], total[moving]
-    speeds = divided(1000 * bytes_, ms)
-    code = total - v["shuffle_ms"] - v["sort_ms"]
-    longest, largest = s.largest(total, 0), s.largest(v["physical_bytes"], 0)
-    out: dict[str, Array] = {}
-    for prefix, values in (("data", data), ("time", total)):
-        for name, column in zip(("na", "a", "nb", "b"), s.two_groups(values), strict=True):
-            out[f"{prefix}_{name}"] = column
-        for name, column in zip(("na", "a", "nb", "b"), s.two_means(values), strict=True):
-            out[f"seed_{prefix}_{name}"] = column
-    out |= {
-        "n": _count(side[counted], count),
-        "ended": _count(side[ended], count),
-        "timed": s.size,
-        "ours": _count(side[tasks.timed & tasks.fallback], count),
-        "still": s.size - speed.size,
-        "avg_total_ms": s.average(total),
-        "max_total_ms": np.maximum(longest, 0),
-        "min_total_ms": s.smallest(total, 0),
-        "longest_ms": longest,
-        "avg_shuffle_ms": s.average(v["shuffle_ms"]),
-        "avg_sort_ms": s.average(v["sort_ms"]),
-        "avg_code_ms": s.average(code),
-        "avg_cpu_ms": s.average(v["cpu_ms"]),
-        "avg_gc_ms": s.average(v["gc_ms"]),
-        "avg_physical": s.average(v["physical_bytes"]),
-        "max_physical": np.maximum(largest, 0),
-        "min_physical": s.smallest(v["physical_bytes"], 0),
-        "avg_virtual": s.average(v["virtual_bytes"]),
-        "sum_spilled": s.whole(v["spilled_records"]),
-        "sum_output": s.whole(v["map_output_records"]),
-        "sum_input": s.whole(v["input_bytes"]),
-        "avg_input": s.average(v["input_bytes"]),
-        "median_input": s.median(v["input_bytes"]),
-        "median_total_ms": s.median(total),
-        "median_speed": speed.median(speeds),
-        "seconds": s.whole(seconds),
-        "peak_mb": s.largest(peak, 0),
-        "last_finish_ms": s.largest(v["finish_ms"], 0),
-        "slow_finish_ms": s.ranked(v["finish_ms"], np.repeat(slow_start, 2)),
-        "exact_ms": s.whole(total),
+    stats = side_tasks(tasks, len(judged))
+    values = {
+        "n": _count(tasks.side[counted], count),
+        "ended": _count(tasks.side[tasks.state != RUNNING], count),
+        "timed": stats.size,
+        "fallback": _count(tasks.side[tasks.timed & tasks.fallback], count),
     }
-    long = total >= _LONG[0]
-    side_of_long, long_ms = s.segment[long], total[long]
-    for level, least in enumerate(_LONG, 1):
-        out[f"over_{level}"] = _count(side_of_long[long_ms >= least], count)
-    # The seed's waste: per task, container minus that task's own peak.
-    container = np.zeros(count, dtype=np.int64)
-    container[0::2], container[1::2] = containers
-    out["seed_wasted"] = s.whole((container[s.segment] - peak) * seconds)
-    return out
-
-
-class Measured:
-    """``Sides`` of many jobs; those of a few can be replaced without touching the others."""
-
-    def __init__(self, names: Sequence[str], sides: Sides) -> None:
-        self._names = list(names)
-        self._place = {name: k for k, name in enumerate(self._names)}
-        self._sides = sides
-        self._newer: dict[str, tuple[Sides, int]] = {}
-
-    def replace(self, gone: Collection[str], names: Sequence[str], sides: Sides) -> None:
-        """Forget the jobs ``gone`` and take in ``names`` with their ``sides``."""
-        for name in gone:
-            self._newer.pop(name, None)
-            self._place.pop(name, None)
-        self._newer.update({name: (sides, k) for k, name in enumerate(names)})
-
-    def of(self, names: Sequence[str]) -> Sides:
-        """The sides of ``names``, in that order. Raises KeyError for a job that is not known."""
-        if not self._newer and names == self._names:
-            return self._sides
-        if len(names) == 1:  # as at each step of a growing job
-            sides, k = self._newer.get(names[0]) or (self._sides, self._place[names[0]])
-            return {column: values[2 * k : 2 * k + 2] for column, values in sides.items()}
-        old = [(k, self._place[name]) for k, name in enumerate(names) if name not in self._newer]
-        new = [(k, *self._newer[name]) for k, name in enumerate(names) if name in self._newer]
-        to, at = np.array(old, dtype=np.int64).reshape(-1, 2).T
-        found: dict[str, Array] = {}
-        for column, values in self._sides.items():
-            made = found[column] = np.zeros(2 * len(names), dtype=values.dtype)
-            made[2 * to], made[2 * to + 1] = values[2 * at], values[2 * at + 1]
-            for k, sides, place in new:
-                made[2 * k], made[2 * k + 1] = sides[column][2 * place], sides[column][2 * place + 1]
-        return found
+    for each in measures:
+        values.update(zip(each.names, each.compute(stats), strict=True))
+    return values, stats

@@ -13,16 +13,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.job_heuristics.insight import phases
-from engine.job_heuristics.insight.job_arrays import Ints, Job, Side
-from engine.job_heuristics.insight.severity_rules import Floats, Limits, Sample, Tree, trees
+from engine.job_heuristics.dr_elephant.gates import Final, Reading, Tree
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.insight.job_verdicts import Floats, Sample, job_verdicts
 from engine.job_heuristics.insight.whatif import makespan, peak_slots
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.model.arrays import Array
+from engine.job_heuristics.model.job_arrays import RUNNING, Ints, Job, Side
+from engine.job_heuristics.tables.result import SEVERITIES
 
 COPIES = 200
 MOST = 1000
 """Above this many finished tasks of a side, as many drawn at random stand for all: their deviations, made smaller by
 the square root of the ratio, are put around the values of all tasks."""
+
+
+Chances = tuple[float, float, float, float, float]
+"""Probability 0-1 of each of the five severities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,7 @@ class Outlook:
     level: int
     floor: int
     ceiling: int
-    chance: tuple[float, float, float, float, float]
+    chance: Chances
 
     @property
     def status(self) -> str:
@@ -65,80 +71,80 @@ class Arrival:
     words: str
 
 
-def outlooks(job: Job, limits: Limits, seed: int = 1, copies: int = COPIES) -> tuple[Outlook, ...]:
-    """Outlook of each numeric verdict. A job that has ended: every verdict certain. Deterministic for a seed."""
-    now = trees(job, limits)
+def outlooks(job: Job, rules: Rules, seed: int = 1, copies: int = COPIES) -> tuple[Outlook, ...]:
+    """Return the outlook of each verdict with gates. A job that has ended: all are certain. ``seed``: of the random numbers."""
+    now = job_verdicts(job, rules)
     if not job.running:
         return tuple(
-            Outlook(t.heuristic, lev, lev, lev, tuple(float(k == lev) for k in range(5)))  # type: ignore[arg-type]
-            for t in now
-            for lev in [int(t.levels()[0])]
+            Outlook(verdict.name, level, level, level, _chances(np.array([level])))
+            for verdict in now
+            for level in [verdict.level]
         )
-    later = _drawn(job, limits, np.random.default_rng(seed), copies)
-    found = []
-    for tree in now:
-        drawn = later[tree.heuristic]
-        side = job.maps if tree.side == "map" else job.reduces
-        low, high = bounds(job, side, tree)
-        level = int(tree.levels()[0])
-        levels = np.clip(drawn.levels(), low, high) if len(side.total) else np.zeros(0, dtype=np.int64)
-        if len(levels):
-            chance = tuple(float(np.mean(levels == k)) for k in range(5))
+    later = _drawn(job, rules, np.random.default_rng(seed), copies)
+    outlook = []
+    for verdict in now:
+        low, high = bounds(job, verdict.side, verdict.tree)
+        if len(verdict.side.total):
+            chance = _chances(np.clip(later[verdict.name].levels(), low, high))
         else:
             # Nothing finished: every severity within the bounds is as likely as the next.
-            chance = tuple(1 / (high - low + 1) if low <= k <= high else 0.0 for k in range(5))
-        found.append(Outlook(tree.heuristic, level, low, high, chance))  # type: ignore[arg-type]
-    return tuple(found)
+            chance = _chances(np.arange(low, high + 1))
+        outlook.append(Outlook(verdict.name, verdict.level, low, high, chance))
+    return tuple(outlook)
+
+
+def _chances(levels: Array) -> Chances:
+    """Return the share of each severity 0-4 among ``levels``."""
+    none, low, moderate, severe, critical = (float(np.mean(levels == k)) for k in range(5))
+    return none, low, moderate, severe, critical
 
 
 def running_ages(job: Job, side: Side) -> Ints:
-    """Age in ms of the attempts of one side that run now."""
+    """Return the age in ms of the attempts of one side that run now."""
     a = job.attempts
-    mine = (a.is_map == (side.name == "map")) & (a.outcome == phases.RUNNING) & (a.start > 0)
+    mine = (a.is_map == (side.name == "map")) & (a.outcome == RUNNING) & (a.start > 0)
     result: Ints = np.maximum(0, a.finish[mine] - a.start[mine])
     return result
 
 
 def bounds(job: Job, side: Side, tree: Tree) -> tuple[int, int]:
-    """Lowest and highest final severity, whatever the missing tasks do, if the job succeeds as planned."""
+    """Return the lowest and highest final severity, whatever the missing tasks do, if the job succeeds as planned."""
     planned = max(side.planned, side.n)
-    ages = running_ages(job, side)
-    low, high = 0, 0
-    for branch in tree.branches:
-        floors, ceilings = [], []
-        for gate in branch:
-            value = float(gate.value[0])
-            a, b = 0, 4
-            if gate.key in ("tasks", "data-tasks", "time-tasks"):
-                known = float(planned)
-                b = _level(known, gate.limits, gate.rising)
-                a = b if gate.key == "tasks" and side.planned >= side.n else 0
-            elif gate.key == "container":
-                a = b = _level(value, gate.limits, gate.rising)
-            elif gate.key in ("long", "runtime") and tree.heuristic != "Mapper Speed" and planned:
-                least = (float(side.total.sum()) + float(ages.sum())) / planned
-                a = _level(np.trunc(least), gate.limits, gate.rising)
-            elif gate.key == "short" and planned:
-                # The average can still fall, but not below what has been spent already.
-                least = (float(side.total.sum()) + float(ages.sum())) / planned
-                b = _level(np.trunc(least), gate.limits, gate.rising)
-            if side.n >= planned and not len(ages):
-                a = b = int(gate.levels()[0])
-            floors.append(a)
-            ceilings.append(b)
-        low, high = max(low, min(floors, default=0)), max(high, min(ceilings, default=0))
     if not planned:
         return 0, 0
+    ages = running_ages(job, side)
+    complete = side.n >= planned and not len(ages)
+    least_mean = float(np.trunc((float(side.total.sum()) + float(ages.sum())) / planned))
+    low = high = 0
+    for branch in tree.branches:
+        ends = [
+            (level, level) if complete else _ends(reading, planned, least_mean)
+            for reading in branch
+            for level in [int(reading.levels()[0])]
+        ]
+        low, high = max(low, min(end[0] for end in ends)), max(high, min(end[1] for end in ends))
     return low, max(low, high)
 
 
-def _level(value: float, limits: tuple[float, ...], rising: bool) -> int:
-    return max((k + 1 for k, x in enumerate(limits) if (value >= x if rising else value <= x)), default=0)
+def _ends(reading: Reading, planned: int, least_mean: float) -> tuple[int, int]:
+    """Return the lowest and highest severity that one gate can end at; ``least_mean`` is the smallest final mean time,
+    ms."""
+    final = reading.gate.final
+    if final in (Final.TASKS, Final.SOME_TASKS):
+        level = reading.level_of(planned)
+        return (level if final is Final.TASKS else 0), level
+    if final is Final.FIXED:
+        level = reading.level_of(reading.value)
+        return level, level
+    if final is Final.MEAN_TIME:
+        level = reading.level_of(least_mean)
+        return (level, 4) if reading.gate.rising else (0, level)
+    return 0, 4
 
 
 def survivors(finished: Ints, ages: Ints) -> Floats:
-    """Probability of each finished duration for a new task, with running ones (``ages``) as censored (Kaplan and Meier
-    1958); what lies beyond the longest finished task counts as that one."""
+    """Return the probability of each finished duration for a new task, with running ones (``ages``) as censored (Kaplan
+    and Meier 1958); what lies beyond the longest finished task counts as that one."""
     n = len(finished)
     if not n:
         return np.zeros(0)
@@ -154,31 +160,27 @@ def survivors(finished: Ints, ages: Ints) -> Floats:
     return result
 
 
-def _drawn(job: Job, limits: Limits, rng: np.random.Generator, copies: int) -> dict[str, Tree]:
-    """Each verdict's tree over ``copies`` complete jobs."""
+def _drawn(job: Job, rules: Rules, rng: np.random.Generator, copies: int) -> dict[str, Tree]:
+    """Return the readings of each verdict over ``copies`` complete jobs, by name."""
     thin = replace(job, maps=_thinned(job.maps, rng), reduces=_thinned(job.reduces, rng))
     samples = [_sample(job, side, rng, copies) for side in thin.sides]
-    drawn = {t.heuristic: t for t in trees(thin, limits, *samples)}
+    drawn = {verdict.name: verdict.tree for verdict in job_verdicts(thin, rules, *samples)}
     if all(len(a.total) == len(b.total) for a, b in zip(job.sides, thin.sides, strict=True)):
         return drawn
-    centre = trees(thin, limits, *(_whole(side) for side in thin.sides))
-    around = {t.heuristic: t for t in trees(job, limits, *(_whole(side) for side in job.sides))}
-    for tree in centre:
-        whole, part = (job.maps, thin.maps) if tree.side == "map" else (job.reduces, thin.reduces)
-        if len(whole.total) == len(part.total):
+    of_thin = job_verdicts(thin, rules, *(_whole(side) for side in thin.sides))
+    of_all = job_verdicts(job, rules, *(_whole(side) for side in job.sides))
+    for part, whole in zip(of_thin, of_all, strict=True):
+        if len(whole.side.total) == len(part.side.total):
             continue
-        shrink = float(np.sqrt(len(part.total) / len(whole.total)))
-        drawn[tree.heuristic] = replace(
-            tree,
-            branches=tuple(
+        shrink = float(np.sqrt(len(part.side.total) / len(whole.side.total)))
+        drawn[part.name] = Tree(
+            tuple(
                 tuple(
-                    replace(copy, value=_moved(copy.value, float(point.value[0]), float(full.value[0]), shrink))
-                    for copy, point, full in zip(*branch, strict=True)
+                    replace(copy, values=_moved(copy.values, centre.value, around.value, shrink))
+                    for copy, centre, around in zip(*branch, strict=True)
                 )
-                for branch in zip(
-                    drawn[tree.heuristic].branches, tree.branches, around[tree.heuristic].branches, strict=True
-                )
-            ),
+                for branch in zip(drawn[part.name].branches, part.tree.branches, whole.tree.branches, strict=True)
+            )
         )
     return drawn
 
@@ -191,9 +193,9 @@ def _moved(values: Floats, centre: float, around: float, shrink: float) -> Float
 
 
 def _whole(side: Side) -> Sample:
-    """The finished tasks standing for all planned ones."""
+    """Return the finished tasks standing for all planned ones."""
     n, planned = len(side.total), float(max(side.planned, side.n))
-    return Sample(side, np.full((1, n), planned / max(1, n)), np.array([planned]))
+    return Sample.weighted(side, np.full((1, n), planned / max(1, n)), np.array([planned]))
 
 
 def _thinned(side: Side, rng: np.random.Generator) -> Side:
@@ -212,29 +214,29 @@ def _thinned(side: Side, rng: np.random.Generator) -> Side:
 
 
 def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Sample:
-    """Copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior). A thinned side's tasks
-    stand for as many finished ones each."""
+    """Return copies of the complete side: finished tasks once, missing ones drawn (Pólya posterior). A thinned side's
+    tasks stand for as many finished ones each."""
     n = len(side.total)
     planned = max(side.planned, side.n)
     tasks = np.full(copies, float(planned))
     if not n:
-        return Sample(side, np.zeros((copies, 0)), tasks)
+        return Sample.weighted(side, np.zeros((copies, 0)), tasks)
     finished = max(n, side.n)
     missing = max(0, planned - finished) * n // finished
     each = finished / n
     if not missing:
-        return Sample(side, np.full((copies, n), planned / n), tasks)
+        return Sample.weighted(side, np.full((copies, n), planned / n), tasks)
     base = survivors(side.total, running_ages(job, side)) * n
     chances = rng.standard_gamma(np.maximum(base, 1e-9), (copies, n))
     chances /= chances.sum(axis=1, keepdims=True)
     weights: Floats = (1.0 + rng.multinomial(missing, chances).astype(np.float64)) * each
-    return Sample(side, weights, tasks)
+    return Sample.weighted(side, weights, tasks)
 
 
 def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:
-    """When a running job ends. Missing tasks take times drawn from the finished ones, running ones more than their age;
-    containers stay as many as now; reducers end when the last map is done, their copies are in and their code has run
-    (times of reducers that finished; unknown while none has)."""
+    """Return when a running job ends. Missing tasks take times drawn from the finished ones, running ones more than
+    their age; containers stay as many as now; reducers end when the last map is done, their copies are in and their
+    code has run (times of reducers that finished; unknown while none has)."""
     if not job.running:
         return Arrival(None, None, None, "the job has ended")
     now = int(job.row["last_event_ms"] or 0)
@@ -248,9 +250,12 @@ def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:
     after = np.minimum(job.reduces.total, np.maximum(0, job.reduces.finish - np.maximum(last_map, job.reduces.start)))
     reduces, why_reduces = _side_left(job, job.reduces, after, rng, copies)
     if reduces is None:
-        found = _arrival(now, maps, why_maps)
+        map_end = _arrival(now, maps, why_maps)
         return Arrival(
-            found.low, None, None, f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown"
+            map_end.low,
+            None,
+            None,
+            f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown",
         )
     return _arrival(now, maps + reduces, f"{why_maps}; {why_reduces}")
 
@@ -263,7 +268,7 @@ def _arrival(now: int, left: Floats, words: str) -> Arrival:
 def _side_left(
     job: Job, side: Side, lengths: Ints, rng: np.random.Generator, copies: int
 ) -> tuple[NDArray[np.float64] | None, str]:
-    """Ms until one side has finished, per copy; None (and why) if nothing can be said."""
+    """Return ms until one side has finished, per copy; None (and why) if nothing is known."""
     ages = running_ages(job, side)
     if side.name == "reduce":
         # A reducer that waits for maps has not aged as far as its code is concerned.
@@ -296,7 +301,7 @@ def _side_left(
 
 
 def _finish(rest: Floats, ordered: Floats, tail: Floats, waiting: int, slots: int, rng: np.random.Generator) -> float:
-    """Ms until running tasks (``rest``) and ``waiting`` drawn ones are done on ``slots`` containers."""
+    """Return ms until running tasks (``rest``) and ``waiting`` drawn ones are done on ``slots`` containers."""
     if not waiting:
         return float(rest.max()) if len(rest) else 0.0
     picks = min(waiting, 300)

@@ -1,6 +1,6 @@
 """What a job really cost: every attempt and the application master, split by cause so that the parts add up exactly.
 
-Upstream counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes to one
+Dr. Elephant counts only the attempt that succeeded. Here each attempt's container (MB) times its run time (ms) goes to one
 cause; a successful attempt is divided into waiting, over-sizing and useful parts. Integers throughout.
 """
 
@@ -12,8 +12,6 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.side_stats import Segments
-from engine.job_heuristics.insight.job_arrays import DEFAULT_CONTAINER_MB, MB
-from engine.job_heuristics.insight_tables import COSTS
 from engine.job_heuristics.model.arrays import (
     KILLED,
     RUNNING,
@@ -23,8 +21,10 @@ from engine.job_heuristics.model.arrays import (
     TaskArrays,
     filled,
 )
-from engine.job_heuristics.model.job_conf import COST_KEYS
+from engine.job_heuristics.model.job_arrays import MB
+from engine.job_heuristics.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.model.model import Model
+from engine.job_heuristics.tables.insight import COSTS
 
 CAUSES: tuple[tuple[str, str], ...] = (
     ("useful", "memory that tasks needed, while they worked"),
@@ -43,9 +43,8 @@ NAMES = tuple(name for name, _ in CAUSES)
 def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
-    """Rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
-    told = model.told
-    conf = {job: told[job][1] for job in model.names}
+    """Return the rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
+    conf = {job: settings.cost for job, settings in model.settings.items()}
     return charged(model.jobs, *model.arrays, conf, headroom, (price_gb_h, price_vcore_h))
 
 
@@ -57,8 +56,8 @@ def charged(
     headroom: float = 1.5,
     prices: tuple[float | None, float | None] = (None, None),
 ) -> pl.DataFrame:
-    """``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job as ``settings.of_cost`` gives it, ``prices`` of a GB
-    and of a virtual core for an hour.
+    """Return ``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job its ``Settings.cost``; ``prices`` of
+    a GB and of a virtual core for an hour.
 
     ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
     nothing counts as over-sizing. Uber jobs ran inside the application master: their attempts cost nothing more.
@@ -87,7 +86,7 @@ def charged(
         return clipped
 
     container = per_side(
-        "map_memory_mb", "reduce_memory_mb", 2**20, lambda name: whole(name, DEFAULT_CONTAINER_MB)
+        "map_memory_mb", "reduce_memory_mb", 2**20, lambda name: whole(name, DEFAULT_MB)
     )  # fmt: skip
     mb, cores = container[side], per_side("map_vcores", "reduce_vcores", 2**16, setting)[side]
     needed = np.minimum(_needs(tasks, count, headroom), container)[side]
@@ -151,14 +150,16 @@ _NEVER = -(2**63)
 
 
 def _needs(tasks: TaskArrays, count: int, headroom: float) -> Array:
-    """Per job and side: MB that no task of it exceeded, times ``headroom``; very much where memory was not measured."""
+    """Return per job and side: MB that no task of it exceeded, times ``headroom``; very much where memory was not
+    measured."""
     peak = Segments(tasks.side[tasks.timed], 2 * count).largest(tasks.numbers["peak"], 0)
     need = np.clip(np.ceil(peak * headroom / MB), 1, 2**30).astype(np.int64)
     return np.where(peak > 0, need, 2**62)
 
 
 def _idle(attempts: AttemptArrays, good: Array, count: int) -> Array:
-    """Per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever was first; maps 0."""
+    """Return per attempt: ms from its start to the end of its shuffle or of the job's last map, whichever was first;
+    maps 0."""
     maps = np.flatnonzero(good & attempts.is_map & attempts.finished)
     last = Segments(attempts.job[maps], count)
     end = last.largest(attempts.finish_ms[maps], 0)
@@ -179,7 +180,7 @@ WASTE = ("over-sizing", "idle reducers", "failures", "speculation", "killed")
 
 
 def waste(costs_frame: pl.DataFrame) -> dict[str, tuple[float, float]]:
-    """Per job: MB s of all attempts, and of the causes in ``WASTE``; jobs that cost nothing are absent."""
+    """Return per job: MB s of all attempts, and of the causes in ``WASTE``; jobs that cost nothing are absent."""
     found: dict[str, tuple[float, float]] = {}
     for job, cause, mb_s in zip(*(costs_frame[name].to_list() for name in ("job_id", "cause", "mb_s")), strict=True):
         spent, avoidable = found.get(job, (0.0, 0.0))

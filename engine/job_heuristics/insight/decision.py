@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.job_heuristics.insight.severity_rules import MINUTE, Gate, Tree
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.dr_elephant.gates import Gate, Reading, amount
+from engine.job_heuristics.insight.job_verdicts import JobVerdict
+from engine.job_heuristics.tables.result import SEVERITIES
+
+ALL_TASKS = "number of tasks"
+"""Label of a gate whose value is the number of tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit of a verdict: its value, the four limits, the severity it would give alone, whether it ``decides``
+    """One gate of a verdict: its value, the four limits, the severity it would give alone, whether it ``decides``
     (is the one that keeps the verdict where it is), and ready texts."""
 
     key: str
@@ -31,7 +35,7 @@ class Limit:
         """Value and what it is: ``160 tasks``, ``0.3 min average run time``, ``factor ... 3``."""
         if self.unit == "tasks":
             where = self.label.removeprefix("tasks ")
-            return self.value_text if self.key == "tasks" else f"{self.value_text} {where}"
+            return self.value_text if self.label == ALL_TASKS else f"{self.value_text} {where}"
         if self.unit in ("", "10000"):
             return f"{self.label} {self.value_text}"
         return f"{self.value_text} {self.label}"
@@ -53,42 +57,21 @@ class Why:
     margin: float
 
 
-def amount(value: float, unit: str) -> str:
-    """A value in the words of its unit: minutes, MB, MB/s, tasks or a bare number."""
-    if not np.isfinite(value):
-        return "infinite" if value > 0 else "undefined"
-    if unit == "ms":
-        return f"{value / MINUTE:.1f} min" if value >= MINUTE / 10 or value == 0 else f"{value / 1000:.2f} s"
-    if unit in ("bytes", "bytes/s"):
-        tail = "/s" if unit == "bytes/s" else ""
-        for size, name in ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "KB")):
-            if value >= size:
-                return f"{value / size:.1f} {name}{tail}"
-        return f"{value:.0f} bytes{tail}"
-    if unit == "tasks":
-        return f"{value:,.0f} task{'' if round(value) == 1 else 's'}"
-    if unit == "10000":
-        return f"{value / 10_000:.4g}"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def _step(gate: Gate, value: float, level: int, worse: bool) -> tuple[float, float] | None:
-    """How far one gate is from giving at least ``level`` (``worse``) or less than ``level``: (gap, limit). None if it
-    cannot be reached by this gate."""
-    limit = gate.limits[level - 1]
-    if worse:
-        gap = limit - value if gate.rising else value - limit
-        return (max(0.0, gap), limit)
-    gap = value - limit if gate.rising else limit - value
-    return (max(0.0, gap), limit) if np.isfinite(gap) else None
+def _step(reading: Reading, level: int, worse: bool) -> tuple[float, float] | None:
+    """Return how far a gate is from giving at least ``level`` (``worse``) or less than ``level``: (gap, limit). None if
+    no finite move of it does."""
+    value, limit = reading.value, reading.scale[level - 1]
+    gap = limit - value if reading.gate.rising == worse else value - limit
+    return (max(0.0, gap), limit) if worse or np.isfinite(gap) else None
 
 
 def _move(gate: Gate, gap: float, worse: bool) -> str:
+    """Return the move of a gate's value by ``gap`` in words."""
     grows = gate.rising == worse
     if gate.unit == "tasks":
         # Below a limit means one less than it.
         count = int(np.ceil(gap)) if worse else int(np.floor(gap)) + 1
-        where = f" ({gate.label})" if gate.key != "tasks" else ""
+        where = f" ({gate.label})" if gate.label != ALL_TASKS else ""
         return f"{count:,} {'more' if grows else 'fewer'} task{'' if count == 1 else 's'}{where}"
     if gap == 0:
         return f"any {'rise' if grows else 'fall'} of {gate.label} below its limit" if not worse else gate.label
@@ -102,37 +85,39 @@ def _relative(gap: float, limit: float, value: float) -> float:
     return gap / scale if scale > 0 else 0.0
 
 
-def explain(tree: Tree) -> Why:
-    """A verdict's explanation from its tree with one copy (the tasks as they are)."""
-    level = int(tree.levels()[0])
-    held = [[(g, float(g.value[0]), int(g.levels()[0])) for g in branch] for branch in tree.branches]
-    strength = [min(lev for _, _, lev in branch) for branch in held]
-    best = max(strength, default=0)
+Branches = list[list[tuple[Reading, int]]]
+"""The readings of a verdict by branch, each with the severity it would give alone."""
+
+
+def explain(verdict: JobVerdict) -> Why:
+    """Return the explanation of a verdict over the tasks as they are."""
+    level, side = verdict.level, verdict.side.name
+    readings: Branches = [
+        [(reading, int(reading.levels()[0])) for reading in branch] for branch in verdict.tree.branches
+    ]
+    strength = [min(alone for _, alone in branch) for branch in readings]
+    explained = not verdict.unexplained or level > 0
     branches = tuple(
         tuple(
-            Limit(
-                g.key,
-                g.label,
-                g.unit,
-                value,
-                tuple(g.limits),
-                g.rising,
-                lev,
-                tree.measured and strength[b] == best and lev == strength[b],
-                amount(value, g.unit),
-                f"{'>=' if g.rising else '<='} {', '.join(amount(x, g.unit) for x in g.limits)}",
-            )
-            for g, value, lev in branch
+            _limit(reading, alone, explained and strength[b] == max(strength) and alone == strength[b])
+            for reading, alone in branch
         )
-        for b, branch in enumerate(held)
+        for b, branch in enumerate(readings)
     )
-    if not tree.measured:
-        return Why(tree.heuristic, tree.side, 0, branches, f"No {tree.side} task to judge.", "", "", float("inf"))
+    if not explained:
+        return Why(verdict.name, side, 0, branches, f"No {side} task to judge.", "", "", float("inf"))
     deciding = [limit for branch in branches for limit in branch if limit.decides]
-    reason = _reason(level, deciding)
-    up, up_margin = _worse(held, level)
-    down, down_margin = _better(held, strength, level)
-    return Why(tree.heuristic, tree.side, level, branches, reason, up, down, min(up_margin, down_margin))
+    up, up_margin = _worse(readings, level)
+    down, down_margin = _better(readings, strength, level)
+    return Why(verdict.name, side, level, branches, _reason(level, deciding), up, down, min(up_margin, down_margin))
+
+
+def _limit(reading: Reading, alone: int, decides: bool) -> Limit:
+    gate, value, scale = reading.gate, reading.value, reading.scale
+    return Limit(
+        gate.key, gate.label, gate.unit, value, scale, gate.rising, alone, decides, amount(value, gate.unit),
+        f"{'>=' if gate.rising else '<='} {', '.join(amount(limit, gate.unit) for limit in scale)}",
+    )  # fmt: skip
 
 
 def _reason(level: int, deciding: list[Limit]) -> str:
@@ -143,24 +128,24 @@ def _reason(level: int, deciding: list[Limit]) -> str:
     return f"{'; '.join(parts)} {verb} {SEVERITIES[level]}."
 
 
-def _worse(held: list[list[tuple[Gate, float, int]]], level: int) -> tuple[str, float]:
-    """The easiest way to the next worse level: one branch of which every gate must reach it."""
+def _worse(readings: Branches, level: int) -> tuple[str, float]:
+    """Return the easiest way to the next worse level: one branch of which every gate must reach it."""
     if level >= 4:
         return "already at the worst level", float("inf")
     ways = []
-    for branch in held:
+    for branch in readings:
         moves: list[str] = []
         margin = 0.0
-        for gate, value, lev in branch:
-            if lev > level:
+        for reading, alone in branch:
+            if alone > level:
                 continue
-            step = _step(gate, value, level + 1, True)
-            if step is None or not np.isfinite(value):
+            step = _step(reading, level + 1, True)
+            if step is None or not np.isfinite(reading.value):
                 moves = []
                 margin = float("inf")
                 break
-            moves.append(_move(gate, step[0], True))
-            margin = max(margin, _relative(step[0], step[1], value))
+            moves.append(_move(reading.gate, step[0], True))
+            margin = max(margin, _relative(*step, reading.value))
         if moves:
             ways.append((margin, f"{SEVERITIES[level + 1]} with {' and '.join(moves)}"))
     if not ways:
@@ -169,19 +154,20 @@ def _worse(held: list[list[tuple[Gate, float, int]]], level: int) -> tuple[str, 
     return text, margin
 
 
-def _better(held: list[list[tuple[Gate, float, int]]], strength: list[int], level: int) -> tuple[str, float]:
-    """The easiest way to the next better level: in every branch that holds the level, one gate must drop below it."""
+def _better(readings: Branches, strength: list[int], level: int) -> tuple[str, float]:
+    """Return the easiest way to the next better level: in every branch that holds the level, one gate must drop below
+    it."""
     if level == 0:
         return "already at the best level", float("inf")
     moves, worst = [], 0.0
-    for branch, held_at in zip(held, strength, strict=True):
+    for branch, held_at in zip(readings, strength, strict=True):
         if held_at < level:
             continue
         ways = []
-        for gate, value, _ in branch:
-            step = _step(gate, value, level, False)
+        for reading, _ in branch:
+            step = _step(reading, level, False)
             if step is not None:
-                ways.append((_relative(step[0], step[1], value), _move(gate, step[0], False)))
+                ways.append((_relative(*step, reading.value), _move(reading.gate, step[0], False)))
         if not ways:
             return "", float("inf")
         margin, text = min(ways)

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from engine.job_heuristics.insight.skew import SCALE
-from engine.job_heuristics.insight_tables import HISTORY
+from engine.job_heuristics.tables.insight import HISTORY
 
 MOST = 200
 """Most runs that are shown and judged, those around the chosen one."""
@@ -25,7 +25,7 @@ _PARTS = (
 
 
 def stem(name: str) -> str:
-    """A job's name without ids, hashes, dates and numbers (each becomes ``#``); empty names stay empty."""
+    """Return a job's name without ids, hashes, dates and numbers (each becomes ``#``); empty names stay empty."""
     for part in _PARTS:
         name = part.sub("#", name)
     name = re.sub(r"#(?:[\s_\-./:,]*#)+", "#", name)
@@ -33,9 +33,11 @@ def stem(name: str) -> str:
 
 
 def stems(names: pl.Series) -> pl.Series:
-    """``stem`` of each name, each different name once."""
-    known = {name: stem(name) for name in names.unique().drop_nulls().to_list()}
-    return names.replace_strict(known, default="", return_dtype=pl.String) if known else names.fill_null("")
+    """Return ``stem`` of each name, each different name once."""
+    stem_by_name = {name: stem(name) for name in names.unique().drop_nulls().to_list()}
+    return (
+        names.replace_strict(stem_by_name, default="", return_dtype=pl.String) if stem_by_name else names.fill_null("")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Shift:
 
 
 def change_point(values: NDArray[np.float64], least: int = 3, threshold: float = 4.0) -> Shift | None:
-    """The one strongest change of level in ``values`` (time order, finite), None if none is convincing.
+    """Return the one strongest change of level in ``values`` (time order, finite), None if none is convincing.
 
     The position with ``least`` runs on both sides that leaves the smallest absolute deviations from the two medians;
     the distance of the medians is measured in standard errors from the median absolute deviation (at least 2 % of the
@@ -72,8 +74,8 @@ def change_point(values: NDArray[np.float64], least: int = 3, threshold: float =
 
 
 def flags(values: NDArray[np.float64]) -> tuple[list[str], list[float]]:
-    """Per run in time order (NaN: unknown): its flag (empty, ``regression``, ``improvement``, ``change up``, ``change
-    down``) and its difference in % from the median of the earlier runs (NaN for the first).
+    """Return per run in time order (NaN: unknown): its flag (empty, ``regression``, ``improvement``, ``change up``,
+    ``change down``) and its difference in % from the median of the earlier runs (NaN for the first).
 
     One run is a regression (an improvement) if it lies more than 3.5 robust deviations and more than 20 % above
     (below) the median of at least three earlier ones; a change of level is flagged on the run where it begins.
@@ -99,7 +101,8 @@ def flags(values: NDArray[np.float64]) -> tuple[list[str], list[float]]:
 
 
 def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFrame:
-    """Rows of ``HISTORY``: the runs with the stem, user and ending of ``job_id``'s name; only it where no other is.
+    """Return the rows of ``HISTORY``: the runs with the stem, user and ending of ``job_id``'s name; only it where no
+    other is.
 
     ``jobs`` is the jobs result, ``inputs`` has ``job_id`` and ``input_bytes``. Runs without input or that did not
     succeed are listed but not normalised; at most ``MOST`` runs.
@@ -108,11 +111,11 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
     if not one.height:
         return HISTORY.empty()
     wanted = stem(one["name"][0] or "")
-    known = jobs.with_columns(stem=stems(jobs["name"].fill_null("")))
+    named = jobs.with_columns(stem=stems(jobs["name"].fill_null("")))
     runs = (
-        known.filter((pl.col("stem") == wanted) & pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String)))
+        named.filter((pl.col("stem") == wanted) & pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String)))
         if wanted
-        else known.filter(pl.col("job_id") == job_id)
+        else named.filter(pl.col("job_id") == job_id)
     )
     runs = runs.join(inputs, "job_id", "left", maintain_order="left").sort("submit_ms", "job_id", nulls_last=False)
     if runs.height > MOST:
@@ -133,25 +136,26 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
 
 
 def conf_difference(conf: pl.DataFrame, before: str, after: str) -> list[tuple[str, str | None, str | None]]:
-    """Properties that differ between two jobs: (key, value before, value after), None where unset; sorted by key.
+    """Return properties that differ between two jobs: (key, value before, value after), None where unset; sorted by
+    key.
 
     What names the run itself (ids, paths of this run, time stamps) differs always and is left out.
     """
-    held = {
+    conf_of = {
         job: dict(zip(*(part[c].to_list() for c in ("key", "value")), strict=True))
         for job in (before, after)
         for part in [conf.filter(pl.col("job_id") == job)]
     }
-    found = []
-    for key in sorted(held[before].keys() | held[after].keys()):
-        a, b = held[before].get(key), held[after].get(key)
+    differences = []
+    for key in sorted(conf_of[before].keys() | conf_of[after].keys()):
+        a, b = conf_of[before].get(key), conf_of[after].get(key)
         if (
             a != b
             and not _ALWAYS.search(key)
             and (a is None or b is None or _RUN_ID.sub("#", a) != _RUN_ID.sub("#", b))
         ):
-            found.append((key, a, b))
-    return found
+            differences.append((key, a, b))
+    return differences
 
 
 _ALWAYS = re.compile(

@@ -8,40 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-
-SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3
-"""Outcome codes of ``Attempts.outcome``; WORDS names them."""
-WORDS = ("succeeded", "failed", "killed", "running")
-UNKNOWN = -1
-"""A time that the history does not hold (yet)."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Attempts:
-    """Attempts of one job as arrays of length n (times epoch ms, ``UNKNOWN`` where the history has none).
-
-    ``task`` numbers tasks from 0 over both sides; ``is_map`` per attempt; ``scheduled`` when its task was started (a
-    retry was asked for when the attempt before it ended, so only first attempts tell a container wait); ``finish`` of
-    a running attempt is the newest moment the history knows. ``chosen``: the attempt upstream counts. ``speculative``:
-    launched while another one of its task was running. ``host``: node name.
-    """
-
-    task: Ints
-    is_map: NDArray[np.bool_]
-    scheduled: Ints
-    start: Ints
-    finish: Ints
-    shuffle_end: Ints
-    sort_end: Ints
-    outcome: NDArray[np.int8]
-    chosen: NDArray[np.bool_]
-    speculative: NDArray[np.bool_]
-    host: tuple[str, ...] = ()
-    label: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.task)
+from engine.job_heuristics.model.job_arrays import RUNNING, SUCCEEDED, UNKNOWN, Attempts, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +29,7 @@ class Phase:
 def waterfall(
     attempts: Attempts, submit: int | None, am_start: int | None, launch: int | None, finish: int | None
 ) -> tuple[Phase, ...]:
-    """The phases of a job in order, each from the end of the one before it, so that they add up to its run time.
+    """Return the phases of a job in order, each from the end of the one before it, so that they add up to its run time.
 
     queue (submit to start of the application master), set-up (to launch), first container (to the first attempt), maps
     (to the last map's end), shuffle, sort, code (to the last end of each over reducers), commit (to the job's end). A
@@ -82,26 +49,26 @@ def waterfall(
         ("reduce code", _last(attempts.finish, reduces & good), "until the last reducer ended"),
         ("commit", finish or 0, "last task until the job's end"),
     ]  # fmt: skip
-    known = [moment for _, moment, _ in marks if moment > 0]
-    at = submit if submit and submit > 0 else (min(known) if known else 0)
-    found = []
+    moments = [moment for _, moment, _ in marks if moment > 0]
+    at = submit if submit and submit > 0 else (min(moments) if moments else 0)
+    bars = []
     for name, moment, text in marks:
         if moment > at:
-            found.append(Phase(name, at, moment, text))
+            bars.append(Phase(name, at, moment, text))
             at = moment
     if finish is None and newest > at:
-        found.append(Phase("running", at, newest, "since the last phase that ended"))
-    return tuple(found)
+        bars.append(Phase("running", at, newest, "since the last phase that ended"))
+    return tuple(bars)
 
 
 def _first(moments: Ints, mask: NDArray[np.bool_]) -> int:
-    held = moments[mask & (moments > 0)]
-    return int(held.min()) if len(held) else 0
+    of_mask = moments[mask & (moments > 0)]
+    return int(of_mask.min()) if len(of_mask) else 0
 
 
 def _last(moments: Ints, mask: NDArray[np.bool_]) -> int:
-    held = moments[mask & (moments > 0)]
-    return int(held.max()) if len(held) else 0
+    of_mask = moments[mask & (moments > 0)]
+    return int(of_mask.max()) if len(of_mask) else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +88,7 @@ class Gantt:
 
 
 def gantt(attempts: Attempts) -> Gantt:
-    """Lanes by interval partitioning (always the lane that has been free longest), O(n log n).
+    """Put attempts on lanes by interval partitioning (always the lane that has been free longest), O(n log n).
 
     A container that ended at the very moment another begins is the same lane. Waves count attempts of one side on one
     lane: with s slots and n equal tasks that is n / s, rounded up.
@@ -158,7 +125,7 @@ def gantt(attempts: Attempts) -> Gantt:
 
 
 def container_waits(attempts: Attempts) -> Ints:
-    """Per attempt, ms from its task's start to its own (never negative); UNKNOWN unless it is its task's first."""
+    """Return per attempt, ms from its task's start to its own (never negative); UNKNOWN unless it is its task's first."""
     waits = np.full(len(attempts), UNKNOWN, dtype=np.int64)
     started = np.flatnonzero((attempts.start > 0) & (attempts.scheduled > 0))
     if not len(started):
@@ -171,8 +138,8 @@ def container_waits(attempts: Attempts) -> Ints:
 
 
 def slots_in_use(attempts: Attempts, start: int, end: int, points: int) -> tuple[Ints, Ints]:
-    """Mean number of running map and reduce attempts in each of ``points`` equal stretches from ``start`` to ``end``
-    (epoch ms), times 1000 as integers, so that they add up exactly to the time spent."""
+    """Return the mean number of running map and reduce attempts in each of ``points`` equal stretches from ``start`` to
+    ``end`` (epoch ms), times 1000 as integers, so that they add up exactly to the time spent."""
     edges = np.linspace(start, max(end, start + 1), points + 1).astype(np.int64)
     width = np.maximum(1, np.diff(edges))
     result = []
@@ -208,7 +175,7 @@ class Step:
 def critical_path(
     attempts: Attempts, launch: int | None, slack_ms: int = 15_000, limit: int = 1000
 ) -> tuple[Step, ...]:
-    """The chain of attempts that the job's end waited for, earliest first.
+    """Return the chain of attempts that the job's end waited for, earliest first.
 
     Backwards from the attempt that ended last: a reducer that was shuffling when the last map ended waited for that
     map; a retry waited for the attempt before it; any other attempt waited for the container that was freed last

@@ -1,8 +1,8 @@
-"""Skew beyond upstream's split: an exact natural break, inequality measures, and what makes slow tasks slow.
+"""Skew beyond Dr. Elephant's split: inequality measures, and what makes slow tasks slow.
 
-Upstream divides task values at the *difference* of two group means. Here: the split into two groups that leaves the
-least variance (Fisher 1958; Jenks' natural break for two classes), the Gini index and shares of the largest tasks, and
-a robust line of run time on bytes whose residuals tell big inputs from slow nodes from costly records.
+Beside Dr. Elephant's division of task values: the Gini index and shares of the largest tasks, and a robust line of run
+time on bytes whose residuals tell big inputs from slow nodes from costly records. See docs/models/job-heuristics.md,
+"Causes of long tasks".
 """
 
 from __future__ import annotations
@@ -12,102 +12,41 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.job_heuristics.dr_elephant.side_stats import Segments
+from engine.stats.natural_break import Split, natural_break
+
 Floats = NDArray[np.float64]
 
 SCALE = 1.4826
 """Median absolute deviation to standard deviation of a normal sample."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Values in two groups: ``low_n`` values below ``at`` with mean ``low_mean``, ``high_n`` from it on.
+def dr_elephant_split(values: NDArray[np.int64]) -> Split:
+    """Divide task values as Dr. Elephant's skew heuristics do, to be shown beside the natural break.
 
-    ``fit`` 0-1 is the share of the variance that the split explains (1: two points); 0 without a split.
-    """
-
-    at: float
-    low_n: int
-    low_mean: float
-    high_n: int
-    high_mean: float
-    fit: float = 0.0
-
-    @property
-    def factor(self) -> float:
-        """How many times larger the high group's mean is; infinite above a mean of 0, 1 without two groups."""
-        if not self.low_n or not self.high_n:
-            return 1.0
-        return self.high_mean / self.low_mean if self.low_mean > 0 else float("inf")
-
-
-def natural_break(values: Floats) -> Split:
-    """The split of ``values`` (any order, finite) into two groups with the least within-group sum of squares.
-
-    Exact: in one dimension the best groups are contiguous, so one sort and prefix sums visit every candidate,
-    O(n log n). Equal values stay together. Fewer than two different values: everything is in the high group.
-    """
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
-    n = len(ordered)
-    if n == 0:
-        return Split(0.0, 0, 0.0, 0, 0.0)
-    origin = ordered[n // 2]
-    shifted = ordered - origin
-    width = max(-shifted[0], shifted[-1])
-    if width <= 0:
-        return Split(float(ordered[0]), 0, 0.0, n, float(ordered[0]))
-    shifted = shifted / width
-    sums = np.cumsum(shifted)
-    total = sums[-1]
-    low_n = np.arange(1, n)
-    low_sum = sums[:-1]
-    # Between-group sum of squares; the within part is the total minus this, so the largest is best.
-    between = low_sum**2 / low_n + (total - low_sum) ** 2 / (n - low_n) - total**2 / n
-    between[ordered[1:] == ordered[:-1]] = -1.0
-    best = int(np.argmax(between))
-    spread = float(np.sum((shifted - total / n) ** 2))
-    low = best + 1
-    return Split(
-        at=float(ordered[low]),
-        low_n=low,
-        low_mean=float(low_sum[best] / low * width + origin),
-        high_n=n - low,
-        high_mean=float((total - low_sum[best]) / (n - low) * width + origin),
-        fit=min(1.0, max(0.0, float(between[best]) / spread)) if spread > 0 else 0.0,
-    )
-
-
-def upstream_split(values: NDArray[np.int64]) -> Split:
-    """Upstream's three splits (mean, then twice the difference of the group means) as shown beside the natural one.
-
-    Group means are truncated integers, as upstream prints them (``Statistics.findTwoGroups``, fact sheet 5.1).
+    See ``Segments.two_groups``; ``at`` is the middle of the last division.
     """
     values = np.asarray(values, dtype=np.int64)
     if not len(values):
         return Split(0.0, 0, 0.0, 0, 0.0)
-    middle = _truncated_mean(values)
-    low = values < middle
-    for _ in range(2):
-        middle = _truncated_mean(values[~low]) - _truncated_mean(values[low])
-        low = values < middle
-    spread = float(np.sum((values - values.mean()) ** 2))
-    a, b = values[low], values[~low]
-    within = sum(float(np.sum((part - part.mean()) ** 2)) for part in (a, b) if len(part))
+    groups = Segments(np.zeros(len(values), dtype=np.int64), 1).two_groups(values)
+    at = int(groups.middle[0])
+    low, high = values[values < at], values[values >= at]
+    around = float(np.sum((values - values.mean()) ** 2))
+    within = sum(float(np.sum((part - part.mean()) ** 2)) for part in (low, high) if len(part))
     return Split(
-        at=float(middle),
-        low_n=len(a),
-        low_mean=float(_truncated_mean(a)),
-        high_n=len(b),
-        high_mean=float(_truncated_mean(b)),
-        fit=max(0.0, 1 - within / spread) if spread > 0 and len(a) and len(b) else 0.0,
+        at=float(at),
+        low_n=int(groups.low_n[0]),
+        low_mean=float(groups.low_mean[0]),
+        high_n=int(groups.high_n[0]),
+        high_mean=float(groups.high_mean[0]),
+        fit=max(0.0, 1 - within / around) if around > 0 and len(low) and len(high) else 0.0,
     )
 
 
-def _truncated_mean(values: NDArray[np.int64]) -> int:
-    return int(values.sum(dtype=np.float64) / len(values)) if len(values) else 0
-
-
 def gini(values: Floats) -> float:
-    """Gini index 0-1 of non-negative ``values``: 0 all equal, towards 1 one task has everything; 0 if all are 0.
+    """Return the Gini index 0-1 of non-negative ``values``: 0 all equal, towards 1 one task has everything; 0 if all
+    are 0.
 
     Half the relative mean absolute difference, from ranks (Gini 1912), O(n log n).
     """
@@ -120,7 +59,7 @@ def gini(values: Floats) -> float:
 
 
 def top_share(values: Floats, share: float = 0.01) -> tuple[int, float]:
-    """The largest ``share`` of tasks (at least one): how many, and what part 0-1 of the sum they hold."""
+    """Return the largest ``share`` of tasks (at least one): how many, and what part 0-1 of the sum they hold."""
     ordered = np.sort(np.clip(np.asarray(values, dtype=np.float64), 0, None))[::-1]
     if not len(ordered):
         return 0, 0.0
@@ -140,15 +79,15 @@ class Line:
     explained: float
 
     def at(self, x: Floats) -> Floats:
-        """The line at ``x``."""
+        """Return the line at ``x``."""
         result: Floats = self.intercept + self.slope * x
         return result
 
 
 def robust_line(x: Floats, y: Floats, rounds: int = 30) -> Line:
-    """Huber's M-estimate of ``y`` on ``x`` by iteratively reweighted least squares, scale from the median absolute
-    residual, started at a line through thirds of x (so that a few hot tasks cannot pull it). Without spread in x: the
-    median. Huber (1981), tuning constant 1.345."""
+    """Fit Huber's M-estimate of ``y`` on ``x`` by iteratively reweighted least squares, scale from the median
+    absolute residual, started at a line through thirds of x (so that a few hot tasks cannot pull it). Without spread in
+    x: the median. Huber (1981), tuning constant 1.345."""
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if len(x) == 0:
         return Line(0.0, 0.0, 0.0, 0.0)
@@ -226,7 +165,7 @@ class Causes:
 
 
 def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], racks: list[str]) -> Causes:
-    """Why the long tasks of one side are long (arrays of equal length n, one entry per task with times).
+    """Attribute the long tasks of one side to causes (arrays of equal length n, one entry per task with times).
 
     A task is long if it is in the high group of the natural break of run times, that break explains most of the
     variance, the group is at least 1.5 times longer and no more than half of the tasks.
@@ -262,17 +201,17 @@ def causes(total_ms: Floats, size: Floats, cpu_ms: Floats, hosts: list[str], rac
 
 
 def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int = 3) -> tuple[Outlier, ...]:
-    """Groups of at least ``least`` tasks whose median actual-over-expected ratio is 1.25 or more and more than 3.5
-    robust deviations above the median group, worst first. Needs three groups, so that there is a normal one."""
+    """Return groups of at least ``least`` tasks whose median actual-over-expected ratio is 1.25 or more and more than
+    3.5 robust deviations above the median group, worst first. Needs three groups, so that there is a normal one."""
     if not names:
         return ()
-    found, index = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
-    if len(found) < 3:
+    distinct, index = np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)
+    if len(distinct) < 3:
         return ()
     ratio = total_ms / expected
     order = np.argsort(index, kind="stable")
-    starts = np.searchsorted(index[order], np.arange(len(found) + 1))
-    groups = [order[starts[i] : starts[i + 1]] for i in range(len(found))]
+    starts = np.searchsorted(index[order], np.arange(len(distinct) + 1))
+    groups = [order[starts[i] : starts[i + 1]] for i in range(len(distinct))]
     medians = np.array([float(np.median(ratio[g])) for g in groups])
     big = np.array([len(g) >= least for g in groups])
     if big.sum() < 3:
@@ -282,14 +221,14 @@ def _outliers(total_ms: Floats, expected: Floats, names: list[str], least: int =
     spread = max(SCALE * float(np.median(np.abs(medians[big] - middle))), 0.02 * middle, 1e-9)
     result = [
         Outlier(
-            name=str(found[i]),
+            name=str(distinct[i]),
             tasks=len(groups[i]),
             ratio=float(medians[i]),
             lost_ms=float(np.sum(np.maximum(0.0, total_ms[groups[i]] - expected[groups[i]]))),
             z=float((medians[i] - middle) / spread),
         )
         for i in np.flatnonzero(big)
-        if found[i] and medians[i] >= 1.25 * middle and (medians[i] - middle) / spread > 3.5
+        if distinct[i] and medians[i] >= 1.25 * middle and (medians[i] - middle) / spread > 3.5
     ]
     return tuple(sorted(result, key=lambda o: (-o.lost_ms, o.name)))
 

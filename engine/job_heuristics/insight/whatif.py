@@ -13,10 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
-from engine.job_heuristics.insight import severity_rules
-from engine.job_heuristics.insight.job_arrays import MB, Ints, Job, Side, number
+from engine.job_heuristics.dr_elephant import metrics as dr_elephant_metrics
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.insight.skew import robust_line
+from engine.job_heuristics.model.job_arrays import MB, Ints, Job, Side, number
 
 START_MS = 2000.0
 """Assumed cost of starting a task where bytes do not tell it."""
@@ -48,7 +51,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Upstream's four metrics (fact sheet, section 3)."""
+    """Dr. Elephant's four metrics: MB s used and wasted, ms of wait and run time."""
 
     used_mb_s: int
     wasted_mb_s: int
@@ -69,29 +72,25 @@ class Prediction:
 
 
 def metrics(job: Job) -> Metrics:
-    """The four metrics of a job by upstream's formulas; wait and run time are None while it runs."""
-    used = wasted = 0
-    for side in job.sides:
-        seconds = int((side.total // 1000).sum())
-        used += side.container_mb * seconds
-        if len(side.total):
-            virtual = np.trunc((side.vmem // MB) / 2.1).astype(np.int64)
-            peak = int(np.maximum(side.pmem // MB, virtual).max())
-            wasted += max(0, side.container_mb - int(peak * 1.5)) * seconds
-    submit, finish = job.row["submit_ms"], job.row["finish_ms"]
-    if job.running or submit is None or finish is None:
-        return Metrics(used, wasted, None, None)
-    wait, mapped = 0, None
-    if len(job.maps.total):
-        mapped = int(job.maps.finish.max())
-        wait += max(0, mapped - (int(submit) + int(job.maps.total.max())))
-    if len(job.reduces.total) and mapped is not None:
-        wait += max(0, int(job.reduces.finish.max()) - (mapped + int(job.reduces.total.max())))
-    return Metrics(used, wasted, wait, int(finish) - int(submit))
+    """Return the four metrics of a job by Dr. Elephant's code; wait and run time are None while it runs."""
+    sides = [tasks_of(side) for side in job.sides]
+    values = {"timed": np.array([len(side.total) for side in job.sides])}
+    for measure in dr_elephant_metrics.MEASURES:
+        for name, *both in zip(measure.names, *(measure.compute(tasks) for tasks in sides), strict=True):
+            values[name] = np.concatenate(both)
+    row = {
+        "submit_ms": job.row["submit_ms"],
+        "finish_ms": job.row["finish_ms"],
+        "state": "RUNNING" if job.running else "SUCCEEDED",
+        "map_memory_mb": job.maps.container_mb,
+        "reduce_memory_mb": job.reduces.container_mb,
+    }
+    one = {name: values[0] for name, values in dr_elephant_metrics.compute(pl.DataFrame([row]), values).items()}
+    return Metrics(one["used_mb_s"] or 0, one["wasted_mb_s"] or 0, one["wait_ms"], one["runtime_ms"])
 
 
 def makespan(times: Ints, slots: int) -> int:
-    """When the last of ``times`` (ms) ends if ``slots`` containers take them greedily in the given order.
+    """Return when the last of ``times`` (ms) ends if ``slots`` containers take them greedily in the given order.
 
     Above 5,000 tasks: the mean load plus half the longest, which greedy dealing approaches.
     """
@@ -110,7 +109,7 @@ def makespan(times: Ints, slots: int) -> int:
 
 
 def peak_slots(start: Ints, finish: Ints) -> int:
-    """The largest number of intervals that overlap; an end at the moment of a start does not count."""
+    """Return the largest number of intervals that overlap; an end at the moment of a start does not count."""
     if not len(start):
         return 0
     moments = np.concatenate([finish, start])
@@ -119,19 +118,18 @@ def peak_slots(start: Ints, finish: Ints) -> int:
     return max(1, int(np.cumsum(change[order]).max()))
 
 
-def predict(job: Job, scenario: Scenario, limits: severity_rules.Limits) -> Prediction:
-    """``job`` under ``scenario`` judged by ``limits`` (other thresholds are just other limits). An empty scenario gives
-    the job as it is."""
-    said: list[str] = []
+def predict(job: Job, scenario: Scenario, rules: Rules) -> Prediction:
+    """Return ``job`` under ``scenario`` judged by ``rules``. An empty scenario gives the job as it is."""
+    assumptions: list[str] = []
     warnings: list[str] = []
-    maps = _maps(job, scenario, said, warnings)
+    maps = _maps(job, scenario, assumptions, warnings)
     ended = int(job.maps.finish.max()) if len(job.maps.finish) else int(job.row["launch_ms"] or 0)
     map_slots = peak_slots(job.maps.start, job.maps.finish)
     shift = makespan(maps.total, _slots(map_slots, job.maps, maps)) - makespan(job.maps.total, map_slots)
     if len(maps.finish):
         shift = max(shift, int(maps.total.max()) - (ended - int(job.maps.start.min())))
     maps = replace(maps, finish=maps.finish + (ended + shift - int(maps.finish.max()))) if len(maps.finish) else maps
-    reduces, longer = _reduces(job, scenario, ended, said, warnings)
+    reduces, longer = _reduces(job, scenario, ended, assumptions, warnings)
     last = int(job.reduces.finish.max()) if len(job.reduces.finish) else ended
     if len(reduces.finish):
         reduces = replace(reduces, finish=reduces.finish + (last + shift + longer - int(reduces.finish.max())))
@@ -141,22 +139,22 @@ def predict(job: Job, scenario: Scenario, limits: severity_rules.Limits) -> Pred
         row["finish_ms"] = max(int(row["submit_ms"] or 0), int(row["finish_ms"]) + moved)
     changed = replace(job, row=row, maps=maps, reduces=reduces)
     if shift or longer:
-        said.append(f"containers: as many as ran at the peak ({map_slots} maps), dealt greedily")
-    levels = {tree.heuristic: int(tree.levels()[0]) for tree in severity_rules.trees(changed, limits)}
-    return Prediction(changed, metrics(changed), levels, tuple(said), tuple(warnings))
+        assumptions.append(f"containers: as many as ran at the peak ({map_slots} maps), dealt greedily")
+    levels = {verdict.name: verdict.level for verdict in job_verdicts(changed, rules)}
+    return Prediction(changed, metrics(changed), levels, tuple(assumptions), tuple(warnings))
 
 
 def _slots(slots: int, old: Side, new: Side) -> int:
-    """Smaller containers: more of them fit where the job had to wait for some."""
+    """Return the containers of a changed side: more where smaller ones fit and the job had to wait for some."""
     if len(old.total) <= slots:
         return max(slots, len(new.total))
     return max(1, slots * old.container_mb // max(1, new.container_mb))
 
 
-def _contain(side: Side, mb: int | None, said: list[str], warnings: list[str]) -> Side:
+def _contain(side: Side, mb: int | None, assumptions: list[str], warnings: list[str]) -> Side:
     if mb is None or mb == side.container_mb:
         return side
-    said.append(f"{side.name} container {mb} MB: memory used and run times stay")
+    assumptions.append(f"{side.name} container {mb} MB: memory used and run times stay")
     peak = int(side.peak.max()) // MB if len(side.peak) else 0
     if peak >= mb:
         warnings.append(f"a {side.word} reached {peak} MB: a container of {mb} MB would be killed")
@@ -164,21 +162,21 @@ def _contain(side: Side, mb: int | None, said: list[str], warnings: list[str]) -
 
 
 def _start_cost(side: Side, work: Ints) -> float:
-    """Fixed ms per task: intercept of the robust line of time on bytes if bytes explain the time, else START_MS;
-    never more than half of the shortest task or START_MOST_MS."""
+    """Return the fixed ms per task: intercept of the robust line of time on bytes if bytes explain the time, else
+    START_MS; never more than half of the shortest task or START_MOST_MS."""
     line = robust_line(side.size.astype(np.float64), work.astype(np.float64))
     cost = line.intercept if line.explained > 0.5 and line.slope > 0 else START_MS
     return float(np.clip(cost, 0, min(START_MOST_MS, 0.5 * float(work.min())) if len(work) else 0))
 
 
 def _pick(n: int, wanted: int) -> Ints:
-    """``wanted`` of n tasks, evenly over their order, each about equally often."""
-    found: Ints = ((np.arange(wanted) + 0.5) * n / wanted).astype(np.int64)
-    return found
+    """Return ``wanted`` of n tasks, evenly over their order, each about equally often."""
+    places: Ints = ((np.arange(wanted) + 0.5) * n / wanted).astype(np.int64)
+    return places
 
 
 def _taken(side: Side, at: Ints, per_task: float) -> Side:
-    """Side with tasks ``at``; what grows with the input times ``per_task``, memory as it was."""
+    """Return the side with the tasks ``at`` alone; what grows with the input times ``per_task``, memory as it was."""
 
     def scaled(values: Ints) -> Ints:
         grown: Ints = np.rint(values[at] * per_task).astype(np.int64)
@@ -202,8 +200,8 @@ def _taken(side: Side, at: Ints, per_task: float) -> Side:
     )
 
 
-def _maps(job: Job, scenario: Scenario, said: list[str], warnings: list[str]) -> Side:
-    side = _contain(job.maps, scenario.map_mb, said, warnings)
+def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[str]) -> Side:
+    side = _contain(job.maps, scenario.map_mb, assumptions, warnings)
     n, total_bytes = len(side.total), int(side.size.sum())
     if scenario.split_bytes is None or not n:
         return side
@@ -216,7 +214,7 @@ def _maps(job: Job, scenario: Scenario, said: list[str], warnings: list[str]) ->
     cost = _start_cost(side, side.total)
     at = _pick(n, wanted)
     factor = total_bytes / max(1, int(side.size[at].sum()))
-    said.append(f"{wanted:,} maps instead of {n:,}: bytes are shared out, a start costs {cost / 1000:.1f} s")
+    assumptions.append(f"{wanted:,} maps instead of {n:,}: bytes are shared out, a start costs {cost / 1000:.1f} s")
     total = np.rint(cost + (side.total[at] - cost) * factor).astype(np.int64)
     changed = _taken(side, at, factor)
     start = side.start[at]
@@ -238,21 +236,23 @@ def _maps(job: Job, scenario: Scenario, said: list[str], warnings: list[str]) ->
 
 
 def idle_ms(side: Side, last_map: int) -> Ints:
-    """Per reducer, ms between its start and the last map's end (or its own shuffle's end)."""
+    """Return per reducer, ms between its start and the last map's end (or its own shuffle's end)."""
     until = np.minimum(last_map, side.start + side.shuffle)
     result: Ints = np.clip(until - side.start, 0, side.total)
     return result
 
 
 def copy_rate(side: Side, last_map: int) -> float:
-    """Bytes per ms that one reducer copies: median of those that started after the last map, else assumed."""
+    """Return the bytes per ms that one reducer copies: median of those that started after the last map, else assumed."""
     late = (side.start >= last_map) & (side.shuffle > 0) & (side.size > 0)
     return float(np.median(side.size[late] / side.shuffle[late])) if late.any() else COPY_BYTES_PER_MS
 
 
-def _reduces(job: Job, scenario: Scenario, last_map: int, said: list[str], warnings: list[str]) -> tuple[Side, int]:
-    """The changed reduces, and how many ms later (or earlier) the last of them ends, seen from the last map."""
-    side = _contain(job.reduces, scenario.reduce_mb, said, warnings)
+def _reduces(
+    job: Job, scenario: Scenario, last_map: int, assumptions: list[str], warnings: list[str]
+) -> tuple[Side, int]:
+    """Return the changed reduces, and how many ms later (or earlier) the last of them ends, seen from the last map."""
+    side = _contain(job.reduces, scenario.reduce_mb, assumptions, warnings)
     n = len(side.total)
     if not n:
         if scenario.reduces is not None or scenario.slowstart is not None:
@@ -266,7 +266,7 @@ def _reduces(job: Job, scenario: Scenario, last_map: int, said: list[str], warni
     if scenario.slowstart is not None and len(job.maps.finish):
         start, tail = _later(job, side, scenario.slowstart, last_map, start, tail)
         idle = np.clip(last_map - start, 0, None) * (side.start < last_map)
-        said.append(f"slow start {scenario.slowstart:.2f}: reducers copy what is left after the last map")
+        assumptions.append(f"slow start {scenario.slowstart:.2f}: reducers copy what is left after the last map")
     code, sort = side.code, side.sort
     if scenario.reduces is not None and scenario.reduces != n:
         wanted = int(np.clip(scenario.reduces, 1, MOST))
@@ -275,7 +275,7 @@ def _reduces(job: Job, scenario: Scenario, last_map: int, said: list[str], warni
         if side.size.sum() > 0:
             factor = float(side.size.sum()) / max(1, int(side.size[at].sum()))
         cost = min(START_MS, 0.5 * float(after.min()))
-        said.append(
+        assumptions.append(
             f"{wanted:,} reducers instead of {n:,}: keys are shared out evenly, a start costs {cost / 1000:.1f} s"
         )
         hottest = float(side.size.max()) / max(1.0, float(np.median(side.size)))

@@ -1,7 +1,7 @@
-"""Tasks and attempts of some jobs as NumPy arrays: what sums, verdicts, costs and recommendations look at.
+"""Tasks and attempts of some jobs as NumPy arrays: what sums, verdicts, costs and recommendations are computed from.
 
-A call of Polars costs 50-200 microseconds however few rows there are, one of NumPy a few: on the live path, where one job
-changes at a time, that decides. The same kernels serve one job and all of them, so that both give the same numbers.
+A call of Polars costs 50-200 microseconds however few rows there are, one of NumPy a few: that decides while one job
+changes at a time. The same kernels serve one job and all of them, so that both give the same numbers.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TASK_NUMBERS: tuple[str, ...] = (
     "total_ms", "shuffle_ms", "sort_ms", "start_ms", "finish_ms", "input_bytes", "cpu_ms", "gc_ms", "physical_bytes",
     "virtual_bytes", "spilled_records", "map_output_records", "map_output_bytes", "reduce_shuffle_bytes",
 )  # fmt: skip
-"""Columns of the task model that are kept as they are, null as 0."""
+"""Columns of the task model that are taken as they are, null as 0."""
 PEAK = pl.max_horizontal(
     "physical_bytes",
     pl.when(pl.col("side") == "map").then("map_physical_max_bytes"),
     pl.when(pl.col("side") == "reduce").then("reduce_physical_max_bytes"),
 ).fill_null(0)
-"""Best known peak of a task's physical memory, bytes; 0: not measured."""
+"""Largest known physical memory of a task, bytes; 0: not measured."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class TaskArrays:
     @cached_property
     def side(self) -> Array:
         """For each task the number of its job's side: 2 x job for maps, one more for reduces."""
-        found: Array = self.job * 2 + ~self.is_map
-        return found
+        side: Array = self.job * 2 + ~self.is_map
+        return side
 
     def only(self, mask: Array) -> TaskArrays:
         """The tasks where ``mask`` is set."""
@@ -78,15 +78,15 @@ class AttemptArrays:
 
 
 def job_index(names: pl.Series, jobs: Sequence[str]) -> Array:
-    """For each of ``names`` its place in ``jobs``, -1 where it is not one of them. Equal names lie together."""
-    place = {job: k for k, job in enumerate(jobs)}
+    """Return for each of ``names`` its place in ``jobs``, -1 where it is not one of them. Equal names lie together."""
+    places = {job: place for place, job in enumerate(jobs)}
     runs = names.rle().struct.unnest()
-    found = np.array([place.get(name, -1) for name in runs["value"].to_list()], dtype=np.int64)
-    return np.repeat(found, runs["len"].to_numpy())
+    place_of_run = np.array([places.get(name, -1) for name in runs["value"].to_list()], dtype=np.int64)
+    return np.repeat(place_of_run, runs["len"].to_numpy())
 
 
 def filled(column: pl.Series, value: int) -> Array:
-    """A column of whole numbers with ``value`` for nulls. Few are filled one by one: a query takes longer."""
+    """Return a column of whole numbers with ``value`` for nulls. Few are filled one by one: a query takes longer."""
     if len(column) <= 1000:
         return np.array([value if one is None else one for one in column.to_list()], dtype=np.int64)
     return np.array(column.fill_null(value).to_numpy(), dtype=np.int64)
@@ -97,7 +97,7 @@ def _codes(column: str) -> pl.Expr:
 
 
 def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
-    """``frame``: TASK_MODEL rows; those of jobs that are not in ``jobs`` are left out."""
+    """Make arrays of TASK_MODEL rows, without those of jobs that are not in ``jobs``."""
     made = frame.select(
         (pl.col("side") == "map").fill_null(False).alias("is_map"),
         _codes("state").alias("state"),
@@ -110,72 +110,26 @@ def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
     numbers = made.select("peak", *TASK_NUMBERS)
     if not timed.all():
         numbers = numbers.filter(made["timed"])
-    found = TaskArrays(
+    tasks = TaskArrays(
         job_index(frame["job_id"], jobs), made["is_map"].to_numpy(), made["state"].to_numpy(), timed,
         made["fallback"].to_numpy(), {name: numbers[name].to_numpy() for name in numbers.columns},
     )  # fmt: skip
-    known = found.job >= 0
-    return found if known.all() else found.only(known)
+    wanted = tasks.job >= 0
+    return tasks if wanted.all() else tasks.only(wanted)
 
 
-ATTEMPT_COLUMNS = (
-    "is_map", "state", "chosen", "raced", "finished", "shuffled", "start_ms", "finish_ms", "shuffle_finish_ms",
-)  # fmt: skip
-"""Columns of ``AttemptArrays`` beside ``job``."""
-
-
-def attempt_columns(frame: pl.DataFrame) -> dict[str, Array]:
-    """``ATTEMPT_COLUMNS`` of ATTEMPT_MODEL rows."""
-    speculative = frame.filter((pl.col("avataar") == "SPECULATIVE") & (pl.col("start_ms") > 0))["task_id"]
+def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
+    """Make arrays of ATTEMPT_MODEL rows, without those of jobs that are not in ``jobs`` and those that never started."""
+    speculative = frame.filter((pl.col("avataar") == "SPECULATIVE") & (pl.col("start_ms") > 0))["task_id"].unique()
     made = frame.select(
         (pl.col("side") == "map").fill_null(False).alias("is_map"),
         _codes("state").alias("state"),
         pl.col("chosen").fill_null(False),
-        pl.lit(False).alias("raced")
-        if speculative.is_empty()
-        else pl.col("task_id").is_in(speculative.unique().implode()).fill_null(False).alias("raced"),
+        pl.col("task_id").is_in(speculative.implode()).fill_null(False).alias("raced"),
         pl.col("finish_ms").is_not_null().alias("finished"),
         pl.col("shuffle_finish_ms").is_not_null().alias("shuffled"),
         *(pl.col(name).fill_null(0) for name in ("start_ms", "finish_ms", "shuffle_finish_ms")),
     )
-    return {name: made[name].to_numpy() for name in ATTEMPT_COLUMNS}
-
-
-def started(job: Array, columns: Mapping[str, Array]) -> AttemptArrays:
-    """The attempts of known jobs that have started."""
-    wanted = (job >= 0) & (columns["start_ms"] > 0)
-    if wanted.all():
-        return AttemptArrays(job, **{name: columns[name] for name in ATTEMPT_COLUMNS})
-    return AttemptArrays(job[wanted], **{name: columns[name][wanted] for name in ATTEMPT_COLUMNS})
-
-
-def attempts_of(frame: pl.DataFrame, jobs: Sequence[str]) -> AttemptArrays:
-    """``frame``: ATTEMPT_MODEL rows; those of jobs that are not in ``jobs`` and those never started are left out."""
-    return started(job_index(frame["job_id"], jobs), attempt_columns(frame))
-
-
-def one_after_another(parts: Sequence[tuple[TaskArrays, AttemptArrays]]) -> tuple[TaskArrays, AttemptArrays]:
-    """The arrays of several jobs, each given with one job, as of a list of these jobs."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def glue(one: Sequence[Any], name: str) -> Array:
-        if name == "job":
-            return np.repeat(np.arange(len(one)), [len(each.job) for each in one])
-        return np.concatenate([getattr(each, name) for each in one])
-
-    tasks, attempts = [task for task, _ in parts], [attempt for _, attempt in parts]
-    numbers = {
-        name: np.concatenate([one.numbers[name] for one in tasks]) for name in (tasks[0].numbers if tasks else ())
-    }
-    return (
-        TaskArrays(
-            job=glue(tasks, "job"),
-            is_map=glue(tasks, "is_map"),
-            state=glue(tasks, "state"),
-            timed=glue(tasks, "timed"),
-            fallback=glue(tasks, "fallback"),
-            numbers=numbers,
-        ),
-        AttemptArrays(**{name: glue(attempts, name) for name in ("job", *ATTEMPT_COLUMNS)}),
-    )
+    job = job_index(frame["job_id"], jobs)
+    wanted = (job >= 0) & (made["start_ms"].to_numpy() > 0)
+    return AttemptArrays(job[wanted], **{column.name: column.to_numpy()[wanted] for column in made})

@@ -1,17 +1,18 @@
-"""What a job's configuration says to the metrics and heuristics: containers, job type, queue."""
+"""What a job's configuration says that metrics, verdicts, cost and advice need: containers, job type, queue."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
 DEFAULT_MB = 2048
-"""Container size upstream assumes where the configuration gives none that is a number."""
+"""MB of a container where the configuration gives none that is a number (Dr. Elephant's default)."""
 DEFAULT_AM_MB = 1536
-"""``yarn.app.mapreduce.am.resource.mb`` where the conf does not say."""
+"""MB of the application master's container where the configuration gives none (Hadoop's default)."""
 MAP_MEMORY = "mapreduce.map.memory.mb"
 REDUCE_MEMORY = "mapreduce.reduce.memory.mb"
 SLOW_START = "mapreduce.job.reduce.slowstart.completedmaps"
@@ -41,7 +42,8 @@ JOB_TYPES: tuple[tuple[str, str, str], ...] = (
     ("Kafka", "kafka.url", ""),
     ("HadoopJava", "mapred.child.java.opts", ""),
 )
-"""Job type, the key that tells it, and a pattern its value must match (JobTypeConf.xml); the first match counts."""
+"""Job type, the property that tells it, and a pattern its value must match (Dr. Elephant's JobTypeConf.xml); the first
+match counts."""
 
 _WANTED = frozenset(
     {
@@ -49,29 +51,6 @@ _WANTED = frozenset(
         CACHE_FILES + ".filesizes", CACHE_ARCHIVES + ".filesizes", *RENAMED, *(key for _, key, _ in JOB_TYPES),
     }
 )  # fmt: skip
-
-
-def lookup(conf: pl.DataFrame) -> dict[str, dict[str, str]]:
-    """Per job, the properties this view looks up. Where a value is only a variable, the property it names too."""
-    wanted = conf.filter(pl.col("key").is_in(pl.Series(sorted(_WANTED)).implode()))
-    found: dict[str, dict[str, str]] = {}
-    for job, key, value in wanted.select("job_id", "key", "value").iter_rows():
-        found.setdefault(job, {})[key] = value
-    variables = {
-        name
-        for properties in found.values()
-        for key in (MAP_MEMORY, REDUCE_MEMORY)
-        if (name := variable(properties.get(key))) is not None
-    }
-    if variables:
-        named = conf.filter(pl.col("key").is_in(pl.Series(sorted(variables)).implode()))
-        for job, key, value in named.select("job_id", "key", "value").iter_rows():
-            found.setdefault(job, {}).setdefault(key, value)
-    for properties in found.values():
-        for old, new in RENAMED.items():
-            if old in properties and new not in properties:
-                properties[new] = properties[old]
-    return found
 
 
 COST_KEYS = {
@@ -87,32 +66,64 @@ ADVICE_KEYS = (
     "mapreduce.map.sort.spill.percent",
 )
 """Properties that recommendations depend on."""
+_COST_NAMES = {key: name for name, (key, _) in COST_KEYS.items()}
 
 
-def of_cost(conf: pl.DataFrame) -> dict[str, dict[str, int]]:
-    """Per job the settings that cost depends on, by the names of ``COST_KEYS``: those that are positive numbers."""
-    names = {key: name for name, (key, _) in COST_KEYS.items()}
-    known = conf.filter(pl.col("key").is_in(list(names))).select(
-        "job_id", "key", pl.col("value").str.strip_chars().cast(pl.Int64, strict=False)
-    )
-    found: dict[str, dict[str, int]] = {}
-    for job_id, key, value in known.iter_rows():
-        if value is not None and 1 <= value <= 2**31:
-            found.setdefault(job_id, {}).setdefault(names[key], value)
-    return found
+@dataclass(slots=True)
+class Settings:
+    """What the configuration of one job says: ``properties`` that verdicts look up; ``cost``: those of ``COST_KEYS`` that
+    are positive numbers, by name; ``advice``: those of ``ADVICE_KEYS``."""
+
+    properties: dict[str, str] = field(default_factory=dict)
+    cost: dict[str, int] = field(default_factory=dict)
+    advice: dict[str, str] = field(default_factory=dict)
 
 
-def of_advice(conf: pl.DataFrame) -> dict[str, dict[str, str]]:
-    """Per job the values of ``ADVICE_KEYS``."""
-    known = conf.filter(pl.col("key").is_in(list(ADVICE_KEYS)))
-    found: dict[str, dict[str, str]] = {}
-    for job_id, key, value in known.select("job_id", "key", "value").iter_rows():
-        found.setdefault(job_id, {})[key] = value
-    return found
+def settings_by_job(conf: pl.DataFrame) -> dict[str, Settings]:
+    """Read the settings of each job from CONF_MODEL rows; jobs without any are absent.
+
+    Where a container size is only a variable, ``properties`` also holds the property that the variable names.
+    """
+    settings: dict[str, Settings] = defaultdict(Settings)
+    wanted = pl.Series(sorted({*_WANTED, *_COST_NAMES, *ADVICE_KEYS}))
+    for job, key, value in _rows(conf, wanted):
+        one = settings[job]
+        if key in _WANTED:
+            one.properties[key] = value
+        if key in ADVICE_KEYS:
+            one.advice[key] = value
+        if key in _COST_NAMES and (number := _positive(value)) is not None:
+            one.cost.setdefault(_COST_NAMES[key], number)
+    variables = {
+        name
+        for one in settings.values()
+        for key in (MAP_MEMORY, REDUCE_MEMORY)
+        if (name := variable(one.properties.get(key))) is not None
+    }
+    if variables:
+        for job, key, value in _rows(conf, pl.Series(sorted(variables))):
+            settings[job].properties.setdefault(key, value)
+    for one in settings.values():
+        for old, new in RENAMED.items():
+            if old in one.properties and new not in one.properties:
+                one.properties[new] = one.properties[old]
+    return settings
+
+
+def _rows(conf: pl.DataFrame, keys: pl.Series) -> Iterator[tuple[str, str, str]]:
+    return conf.filter(pl.col("key").is_in(keys.implode())).select("job_id", "key", "value").iter_rows()
+
+
+def _positive(value: str | None) -> int | None:
+    """A whole number from 1 to 2^31, None for all else."""
+    text = (value or "").strip()
+    if not re.fullmatch(r"[+-]?0*[0-9]{1,19}", text):
+        return None
+    return number if 1 <= (number := int(text)) <= 2**31 else None
 
 
 def variable(value: str | None) -> str | None:
-    """The name in a value that begins with ``$`` and holds ``{name}``, as upstream's memory heuristic reads it."""
+    """The name in a value that begins with ``$`` and holds ``{name}``, as Dr. Elephant's memory heuristic reads it."""
     if value is None or not value.startswith("$"):
         return None
     begin, end = value.find("{"), value.find("}")
@@ -135,7 +146,7 @@ def container_mb(value: str | None) -> int:
 
 
 def job_type(properties: Mapping[str, str]) -> str:
-    """The job type by upstream's table, "Unknown" if nothing matches."""
+    """The job type by Dr. Elephant's table (``JOB_TYPES``), "Unknown" if nothing matches."""
     for name, key, pattern in JOB_TYPES:
         value = properties.get(key)
         if value is not None and (not pattern or re.fullmatch(pattern, value)):
@@ -145,11 +156,11 @@ def job_type(properties: Mapping[str, str]) -> str:
 
 _FAILED_TASK = re.compile(r"[^\n\r]*[\s\u00a0]+(task_[0-9]+_[0-9]+_[m|r]_[0-9]+)[\s\u00a0]+[^\n\r]*")
 NO_DIAGNOSTICS = "No sufficient diagnostic Info"
-"""What upstream shows where the job's diagnostics name no task."""
+"""What Dr. Elephant shows where the job's diagnostics name no task."""
 
 
 def _rest_diagnostics(text: str | None, attempts: pl.DataFrame) -> str:
-    """Upstream's error text of a failed job read from REST: the diagnostics of the named task's first loser."""
+    """Dr. Elephant's error text of a failed job read from REST: the diagnostics of the named task's first loser."""
     match = _FAILED_TASK.fullmatch(text or "")
     if match is None:
         return NO_DIAGNOSTICS
@@ -161,36 +172,28 @@ def _rest_diagnostics(text: str | None, attempts: pl.DataFrame) -> str:
 
 def complete(
     jobs: pl.DataFrame,
-    conf: pl.DataFrame,
+    settings: Mapping[str, Settings],
     conf_files: Mapping[str, int],
-    tasks: pl.DataFrame,
     attempts: pl.DataFrame,
 ) -> pl.DataFrame:
-    """``jobs`` with the columns that come from the configuration (job type, containers, its file) and upstream's form
-    of the diagnostics."""
-    found = lookup(conf)
+    """Add to ``jobs`` what comes from the configuration (job type, containers, its file, the queue where no event names
+    one), and put the diagnostics in Dr. Elephant's form."""
     names: list[str] = jobs["job_id"].to_list()
-    empty: dict[str, str] = {}
-    columns: dict[str, Any] = {
-        "job_type": [job_type(found.get(n, empty)) for n in names],
-        "map_memory_mb": [container_mb(found.get(n, empty).get(MAP_MEMORY)) for n in names],
-        "reduce_memory_mb": [container_mb(found.get(n, empty).get(REDUCE_MEMORY)) for n in names],
-        "conf_file": [conf_files.get(n) for n in names],
-    }
-    said: list[str | None] = jobs["diagnostics"].to_list()
+    nothing = Settings()
+    properties = [settings.get(name, nothing).properties for name in names]
+    diagnostics: list[str | None] = jobs["diagnostics"].to_list()
     for i, (state, source) in enumerate(jobs.select("state", "source").iter_rows()):
         if state == "FAILED" and source == "rest":
-            said[i] = _rest_diagnostics(said[i], attempts)
-    queues: list[str | None] = jobs["queue"].to_list()
-    for i, name in enumerate(names):
-        if queues[i] is None:
-            properties = found.get(name, empty)
-            queues[i] = properties.get(QUEUE) or properties.get(QUEUE_OLD)
+            diagnostics[i] = _rest_diagnostics(diagnostics[i], attempts)
+    queues = [
+        (each.get(QUEUE) or each.get(QUEUE_OLD)) if queue is None else queue
+        for queue, each in zip(jobs["queue"].to_list(), properties, strict=True)
+    ]
     return jobs.with_columns(
-        pl.Series("job_type", columns["job_type"], dtype=pl.String),
-        pl.Series("map_memory_mb", columns["map_memory_mb"], dtype=pl.Int64),
-        pl.Series("reduce_memory_mb", columns["reduce_memory_mb"], dtype=pl.Int64),
-        pl.Series("conf_file", columns["conf_file"], dtype=pl.UInt32),
-        pl.Series("diagnostics", said, dtype=pl.String).fill_null(""),
+        pl.Series("job_type", [job_type(each) for each in properties], dtype=pl.String),
+        pl.Series("map_memory_mb", [container_mb(each.get(MAP_MEMORY)) for each in properties], dtype=pl.Int64),
+        pl.Series("reduce_memory_mb", [container_mb(each.get(REDUCE_MEMORY)) for each in properties], dtype=pl.Int64),
+        pl.Series("conf_file", [conf_files.get(name) for name in names], dtype=pl.UInt32),
+        pl.Series("diagnostics", diagnostics, dtype=pl.String).fill_null(""),
         pl.Series("queue", queues, dtype=pl.String),
     )

@@ -1,4 +1,4 @@
-"""Reading a job's configuration file, and what the view looks up in it."""
+"""Configuration files of jobs, and which job a file belongs to."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 from engine.formats.hadoop_xml import MAX_BYTES, BadXml, properties
 from engine.job_heuristics.reading.event_collector import Collector, job_of
-from engine.job_heuristics.tables import CONF
+from engine.job_heuristics.tables.input import CONF
 from engine.reading import Reading, Source
 from engine.tables import Table
 
 JOB_IN_NAME = re.compile(r"job_(?:local)?\d+_\d+")
-_TELLING = ("mapreduce.job.id", "mapreduce.job.application.attempt.id", "mapreduce.job.dir", "mapred.job.id")
+_NAMING_PROPERTIES = ("mapreduce.job.id", "mapreduce.job.application.attempt.id", "mapreduce.job.dir", "mapred.job.id")
+"""Properties whose value holds the job id, the surest first."""
 
 
 class JobConf:
@@ -26,18 +27,18 @@ class JobConf:
     formats = "Job configurations, job_*_conf.xml"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By name: a Hadoop configuration without a job's name is a site file."""
+        """Recognise it by name: a Hadoop configuration without a job's name is a site file."""
         if name.endswith("_conf.xml") and JOB_IN_NAME.match(name):
             return True
         return (name == "job.xml" or name.endswith("_conf.xml")) and b"<configuration" in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """The whole file; not well-formed: the last good version stays."""
+        """Read the whole file; while it is not well-formed its last good version stays."""
         to = Collector(source.path)
         try:
             if len(data) > MAX_BYTES:
                 raise BadXml(f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
-            found = properties(data)
+            rows = properties(data)
         except BadXml as error:
             to.problem("bad-xml", str(error))
             reading = to.reading(0)
@@ -45,8 +46,8 @@ class JobConf:
             return reading
         job = job_in(source.name)
         if job is None:
-            named = {name: value for name, value, _ in found if name in _TELLING}
-            for key in _TELLING:
+            named = {name: value for name, value, _ in rows if name in _NAMING_PROPERTIES}
+            for key in _NAMING_PROPERTIES:
                 match = re.search(r"(?:job|appattempt|application)_(?:local)?\d+_\d+", named.get(key, ""))
                 if match:
                     job = job_of(match.group(0))
@@ -55,11 +56,11 @@ class JobConf:
             job = next((j for part in reversed(source.path.split("/")[:-1]) if (j := job_in(part))), None)
         if job is None:
             to.problem("no-job", "neither its name nor its content says of which job this is the configuration")
-        to.conf = [(job, name, value, origin) for name, value, origin in found]
+        to.conf = [(job, name, value, origin) for name, value, origin in rows]
         return to.reading(len(data))
 
 
 def job_in(name: str) -> str | None:
-    """The job id a file or folder name begins with."""
+    """Return the job id that a file or folder name begins with, or None."""
     match = JOB_IN_NAME.match(name)
     return match.group(0) if match else None

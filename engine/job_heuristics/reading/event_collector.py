@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from engine.job_heuristics.reading.records import (
     AMStarted,
     Counters,
+    Group,
     JobFinished,
     JobInfoChange,
     JobInited,
@@ -24,11 +26,7 @@ from engine.job_heuristics.reading.records import (
     Text,
     Union,
 )
-from engine.job_heuristics.tables import (
-    COUNTER_COLUMNS,
-    FILE_COUNTER_NAMES,
-    TASK_COUNTER_NAMES,
-)
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
 from engine.problems import Problem
 from engine.reading import Reading
 from engine.text import MAX_FIELD, clean
@@ -46,7 +44,7 @@ OFFICIAL: dict[str, dict[str, int]] = {
     "FileSystemCounters": _FILE_INDEX,
 }
 """Counter group → counter → index of its column."""
-# Upstream looks a counter up by name in whatever group comes first. We use the proper group, and another one only
+# Dr. Elephant looks a counter up by name in whatever group comes first. We use the proper group, and another one only
 # where the proper group does not have the counter.
 ANYWHERE = {
     name: _TASK_INDEX.get(name, _FILE_INDEX.get(name, -1))
@@ -59,44 +57,36 @@ ANYWHERE = {
 
 
 def counter_row(counters: Counters | None) -> Sequence[int | None]:
-    """The counter columns of one record (same order as COUNTER_COLUMNS)."""
-    if counters is None:
-        return _EMPTY
-    if counters.wrapped is not None:
+    """Return the counter columns of one record, in the order of COUNTER_COLUMNS."""
+    if counters is not None and counters.wrapped is not None:
         counters = counters.wrapped
-    groups = counters.groups
-    if not groups:
+    if counters is None or not counters.groups:
         return _EMPTY
     row: list[int | None] = [None] * _WIDTH
-    others = None
-    for group in groups:
+    others: list[Group] = []
+    for group in counters.groups:
         index = OFFICIAL.get(group.name)
         if index is None:
-            if others is None:
-                others = [group]
-            else:
-                others.append(group)
+            others.append(group)
             continue
         for counter in group.counts:
             at = index.get(counter.name)
             if at is not None:
                 row[at] = counter.value
-    if others is not None:
-        for group in others:
-            for counter in group.counts:
-                at = ANYWHERE.get(counter.name)
-                if at is not None and row[at] is None:
-                    row[at] = counter.value
+    for counter in chain.from_iterable(group.counts for group in others):
+        at = ANYWHERE.get(counter.name)
+        if at is not None and row[at] is None:
+            row[at] = counter.value
     return row
 
 
 def plain(text: Text) -> str | None:
-    """A nullable string in either of Avro's forms."""
+    """Return a nullable string, given in either of Avro's forms."""
     return text.string if isinstance(text, Union) else text
 
 
 def job_of(some_id: str) -> str | None:
-    """The job id inside a task, attempt, container or application id, None where there is none."""
+    """Return the job id inside a task, attempt or application id, None where there is none."""
     parts = some_id.split("_")
     if len(parts) >= 3 and parts[0] in {"task", "attempt", "job", "application", "appattempt"}:
         cluster, sequence = parts[1], parts[2]
@@ -107,7 +97,7 @@ def job_of(some_id: str) -> str | None:
 
 
 def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str | None]:
-    """``values`` cleaned; one look at all of them together when they are harmless, as they almost always are."""
+    """Clean ``values``. All of them are checked at once: almost always none needs it."""
     joined = "".join([v for v in values if v])
     if (
         joined.isascii()
@@ -148,26 +138,26 @@ class Collector:
             self.job = job = clean(job, 100)
         self.jobs.append({"seq": seq, "event": event, "job_id": job, **facts})
 
-    def says(self, seq: int, message: str) -> None:
-        """Note what Hadoop's or upstream's parser would throw at this place of the file."""
+    def parser_error(self, seq: int, message: str) -> None:
+        """Note what Hadoop's or Dr. Elephant's parser would throw at this place of the file."""
         self.job_event(seq, "BROKEN", broken=message)
 
     # -- the end --
 
     def jobs_of(self, ids: list[str]) -> list[str | None]:
-        """The job of each task id; this file's job where the id does not tell."""
-        known: dict[str, str | None] = {}
+        """Return the job of each task id; this file's job where the id holds none."""
+        job_by_prefix: dict[str, str | None] = {}
         if self.job is not None:
             head = "task_" + self.job[4:] + "_"
             if all(i.startswith(head) for i in ids):
                 return [self.job] * len(ids)
-        found: list[str | None] = []
-        for i in ids:
-            key = i.rsplit("_", 2)[0]
-            if key not in known:
-                known[key] = job_of(i) or self.job
-            found.append(known[key])
-        return found
+        jobs: list[str | None] = []
+        for task_id in ids:
+            prefix = task_id.rsplit("_", 2)[0]
+            if prefix not in job_by_prefix:
+                job_by_prefix[prefix] = job_of(task_id) or self.job
+            jobs.append(job_by_prefix[prefix])
+        return jobs
 
     def _table(
         self,
@@ -207,7 +197,7 @@ class Collector:
         self.attempt_ends.append(row)
 
     def reading(self, consumed: int, state: Any = None) -> Reading:
-        """Everything gathered, as one ``Reading``."""
+        """Return everything gathered, as columns by table."""
         rows: dict[str, Any] = {}
         if self.task_starts:
             rows["task_starts"] = self._table(("seq", "task_id", "type", "scheduled_ms", "locations"), self.task_starts)
@@ -259,7 +249,7 @@ class Collector:
 
 
 def clean_text(text: str, limit: int = MAX_FIELD) -> str:
-    """Like ``clean`` for a text of several lines: line breaks and tabs stay."""
+    """Clean a text of several lines: as ``clean``, but line breaks and tabs stay."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))

@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 import msgspec
 
 from engine.job_heuristics.reading.event_collector import HANDLERS, Collector
-from engine.job_heuristics.reading.history_fast import FastLines
 from engine.job_heuristics.reading.records import IGNORED, NAMESPACE, RECORDS, missing_fields
 from engine.text import decode
 
@@ -25,21 +24,22 @@ def _decoder(record: str, kind: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(line)
 
 
-_FAST = {
+_BY_TYPE = {
     kind.encode(): (_decoder(record, shape), HANDLERS[shape], kind, record) for kind, (record, shape) in RECORDS.items()
 }
+"""Event type → its decoder, what collects its facts, its name as text, and the name of its Avro record."""
 _SKIP = {kind.encode() for kind in IGNORED}
 
 
 def is_event(line: bytes) -> bool:
     """Whether a line begins as an event of a known type."""
     match = _TYPE.match(line)
-    return match is not None and (match.group(1) in _FAST or match.group(1) in _SKIP)
+    return match is not None and (match.group(1) in _BY_TYPE or match.group(1) in _SKIP)
 
 
 @lru_cache(maxsize=64)
 def schema_problems(line: bytes) -> dict[str, str] | None:
-    """What Hadoop 2.7.3 would say per record about the schema line; None: it is no schema."""
+    """What Hadoop 2.7.3 would throw at each record of the schema line, by record; None: it is no schema."""
     try:
         schema = _ANY.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -49,21 +49,13 @@ def schema_problems(line: bytes) -> dict[str, str] | None:
     return missing_fields(schema)
 
 
-def read_events(
-    lines: BinaryIO,
-    number: int,
-    says: dict[str, str],
-    to: Collector,
-    size: int,
-    patterns: FastLines | None = None,
-) -> int:
-    """The next ``size`` bytes of ``lines``, which end with a line, into ``to``; ``number`` is the number of the line
-    before. Returns that of the last.
+def read_events(lines: BinaryIO, number: int, errors: dict[str, str], to: Collector, size: int) -> int:
+    """Read the next ``size`` bytes of ``lines``, which end with a line, into ``to``; ``number``: of the line before. Returns
+    the number of the last one.
 
-    ``patterns`` take what they know; the decoder gets the rest. ``says``: what Hadoop would throw at the first event of
-    a record (from the schema). Bad lines become problems.
+    ``errors``: what Hadoop would throw at the first event of a record (from the schema). Bad lines become problems.
     """
-    fast = _FAST
+    by_type = _BY_TYPE
     for line in lines:
         number += 1
         size -= len(line)
@@ -71,58 +63,46 @@ def read_events(
             return number - 1
         if line.startswith(_START):
             key = line[9 : line.find(b'"', 9, 80)]
-            found = fast.get(key)
-            # The first event of a record that Hadoop would throw at is read the long way, so that it is said.
-            if patterns is not None and not (says and found and found[3] in says) and patterns.take(key, line, number):
-                continue
-            if found is not None:
-                decoder, handle, kind, record = found
-                try:
-                    event = decoder.decode(line).event.e
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    _slow(line, number, kind, error, to)
-                    continue
-                handle(to, number, kind, event)
-                if says and record in says:
-                    to.says(number, says.pop(record))
-                if patterns is not None:
-                    patterns.learn(key, line)
+            if key in by_type:
+                _event(line, number, key, errors, to)
                 continue
             if key in _SKIP:
                 continue
         elif not line or line.isspace():
             continue
-        _other(line, number, says, to)
+        _unusual_line(line, number, errors, to)
     return number
 
 
-def _other(line: bytes, number: int, says: dict[str, str], to: Collector) -> None:
-    """A line that does not begin as Hadoop writes it: blanks in front, another spelling, or rubbish."""
-    begin = _TYPE.match(line)
-    if begin is None:
-        to.problem("bad-record", f"not an event: {decode(line[:60])}", line=number)
-        to.says(number, cannot_parse(to.path, "Unexpected character"))
-        return
-    kind = begin.group(1)
-    if kind in _SKIP:
-        return
-    found = _FAST.get(kind)
-    if found is None:
-        to.problem("unknown-event", f"unknown event type {decode(kind)}", line=number)
-        return
-    decoder, handle, name, record = found
+def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Collector) -> None:
+    """Decode one line of event type ``key`` and collect its facts."""
+    decoder, handle, kind, record = _BY_TYPE[key]
     try:
         event = decoder.decode(line).event.e
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        _slow(line, number, name, error, to)
+        _salvage(line, number, kind, error, to)
         return
-    handle(to, number, name, event)
-    if record in says:
-        to.says(number, says.pop(record))
+    handle(to, number, kind, event)
+    if errors and record in errors:
+        to.parser_error(number, errors.pop(record))
 
 
-def _slow(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:
-    """A line its decoder refused: say why, and keep what is sound of it.
+def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collector) -> None:
+    """Read a line that does not begin as Hadoop writes it: blanks in front, another spelling, or rubbish."""
+    begin = _TYPE.match(line)
+    if begin is None:
+        to.problem("bad-record", f"not an event: {decode(line[:60])}", line=number)
+        to.parser_error(number, cannot_parse(to.path, "Unexpected character"))
+        return
+    key = begin.group(1)
+    if key in _BY_TYPE:
+        _event(line, number, key, errors, to)
+    elif key not in _SKIP:
+        to.problem("unknown-event", f"unknown event type {decode(key)}", line=number)
+
+
+def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:
+    """Note why a line's decoder refused it, and collect what is sound of it.
 
     Not UTF-8: decoded with replacement. A number beyond 64 bit: left out. Another wrapping: taken as it is.
     """
@@ -140,15 +120,15 @@ def _slow(line: bytes, number: int, kind: str, error: Exception, to: Collector) 
         record = msgspec.convert(_raws(inner), shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         to.problem("bad-record", f"{kind}: {reason}", line=number)
-        to.says(number, cannot_parse(to.path, reason))
+        to.parser_error(number, cannot_parse(to.path, reason))
         return
     except (KeyError, TypeError, AttributeError, ValueError) as second:
         to.problem("bad-record", f"{kind}: {second}", line=number)
-        to.says(number, cannot_parse(to.path, reason))
+        to.parser_error(number, cannot_parse(to.path, reason))
         return
     if dropped:
         to.problem("bad-number", f"{kind}: {dropped} number(s) beyond 64 bit left out", line=number)
-        to.says(number, cannot_parse(to.path, "Numeric value out of range of long"))
+        to.parser_error(number, cannot_parse(to.path, "Numeric value out of range of long"))
     elif text is not line:
         to.problem("bad-text", f"{kind}: {reason}", line=number)
     HANDLERS[shape](to, number, kind, record)
@@ -163,7 +143,7 @@ def _valid_utf8(line: bytes) -> bool:
 
 
 def _drop_big(value: Any) -> int:
-    """Take counters whose value is no Java long out of a decoded record; how many there were."""
+    """Take counters whose value is no Java long out of a decoded record. Returns their number."""
     dropped = 0
     counters = value.get("counters") if isinstance(value, dict) else None
     if isinstance(counters, dict):
@@ -177,7 +157,7 @@ def _drop_big(value: Any) -> int:
 
 
 def _raws(value: dict[str, Any]) -> dict[str, Any]:
-    """The four arrays back to JSON text, as the records want them."""
+    """Turn the four arrays back to JSON text, as the records want them."""
     for name in ("clockSplits", "cpuUsages", "vMemKbytes", "physMemKbytes"):
         if name in value:
             value[name] = msgspec.Raw(msgspec.json.encode(value[name]))
@@ -185,7 +165,7 @@ def _raws(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def cannot_parse(path: str, reason: str) -> str:
-    """The exception upstream throws when Hadoop's parser met ``reason`` in the file."""
+    """The exception Dr. Elephant throws when Hadoop's parser meets ``reason`` in the file."""
     name = path.rsplit("/", 1)[-1]
     return (
         f"java.lang.RuntimeException: Could not parse history file {name} "

@@ -7,12 +7,13 @@ import msgspec
 from engine.formats.avro_binary import BadRecord, length, varint
 
 NAMES = ("clock_ms", "cpu_ms", "virtual_kb", "physical_kb")
-"""What the four arrays are."""
+"""Names of the four arrays, with their units."""
 _AVRO = b"avro:"
+"""Marks arrays in Avro's binary encoding; others are JSON."""
 
 
 def decode(progress: bytes | None) -> tuple[list[int], list[int], list[int], list[int]] | None:
-    """The four arrays behind a value of column ``progress``; None where there are none or they are damaged."""
+    """Decode a value of column ``progress`` to its four arrays; None where there are none or they are damaged."""
     if not progress:
         return None
     if progress.startswith(_AVRO):
@@ -25,6 +26,7 @@ def decode(progress: bytes | None) -> tuple[list[int], list[int], list[int], lis
 
 
 def _decode_avro(data: bytes) -> tuple[list[int], list[int], list[int], list[int]] | None:
+    """As ``decode``, of four arrays in Avro's binary encoding, back to back."""
     arrays: list[list[int]] = []
     at = 0
     try:

@@ -12,7 +12,7 @@ LONG_MAX = 2**63 - 1
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=LONG_MAX)]
 """A Java long: what does not fit is a bad record, never a wrapped number."""
 Time = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
-"""Epoch ms; -1 is Hadoop's word for unset. The bound keeps differences exact."""
+"""Epoch ms; Hadoop writes -1 for unset. The bound keeps differences exact as doubles."""
 
 
 class Record(msgspec.Struct, gc=False):
@@ -79,7 +79,7 @@ class JobQueueChange(Record):
 
 
 class JobInited(Record):
-    """The application master knows the splits."""
+    """The application master has computed the splits."""
 
     jobid: str
     launchTime: Time
@@ -224,7 +224,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
 """Event type → name of its Avro record and our reading of it."""
 
 IGNORED = frozenset({"TASK_UPDATED", "NORMALIZED_RESOURCE", "JOB_PRIORITY_CHANGED", "JOB_STATUS_CHANGED"})
-"""Event types without a fact this view uses."""
+"""Event types that hold nothing this view uses."""
 
 _NEEDS = {
     "JobSubmitted": ("jobid", "jobName", "userName", "submitTime", "jobConfPath", "acls", "jobQueueName"),
@@ -240,11 +240,11 @@ _NEEDS = {
 
 
 def missing_fields(schema: Any) -> dict[str, str]:
-    """What Hadoop 2.7.3 would say about each record of the writer's ``schema`` that lacks a field it needs.
+    """Return what Hadoop 2.7.3 would throw at each record of the writer's ``schema`` that lacks a field it needs.
 
     ``schema`` is the decoded second line of a history; anything else gives nothing. Record name → message.
     """
-    said: dict[str, str] = {}
+    errors: dict[str, str] = {}
     try:
         records = next(f["type"] for f in schema["fields"] if f["name"] == "event")
         for record in records:
@@ -253,11 +253,11 @@ def missing_fields(schema: Any) -> dict[str, str]:
             for needed in _NEEDS.get(name, ()):
                 if needed not in has:
                     full = NAMESPACE + name
-                    said[name] = (
+                    errors[name] = (
                         f"org.apache.avro.AvroTypeException: Found {full}, expecting {full}, "
                         f"missing required field {needed}"
                     )
                     break
     except (TypeError, KeyError, StopIteration, AttributeError):
         return {}
-    return said
+    return errors

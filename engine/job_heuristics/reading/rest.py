@@ -9,8 +9,9 @@ import msgspec
 
 from engine.job_heuristics.reading.conf import JOB_IN_NAME
 from engine.job_heuristics.reading.event_collector import Collector, counter_row, job_of
+from engine.job_heuristics.reading.json_fields import JsonFields, objects
 from engine.job_heuristics.reading.records import Counter, Counters, Group
-from engine.job_heuristics.tables import INPUTS
+from engine.job_heuristics.tables.input import INPUTS
 from engine.reading import Reading, Source
 from engine.tables import Table
 
@@ -32,7 +33,7 @@ class RestAnswer:
     formats = "History-server and application-master REST answers saved as files"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the first key and the form of its ids."""
+        """Recognise it by the first key and the form of its ids."""
         match = _HEAD.match(head)
         if match is None:
             return False
@@ -41,7 +42,7 @@ class RestAnswer:
         return _ID.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """The whole answer."""
+        """Read the whole answer."""
         to = Collector(source.path, source="rest", job=_job_of_path(source.path))
         try:
             answer = msgspec.json.decode(data)
@@ -67,51 +68,9 @@ def _job_of_path(path: str) -> str | None:
     return None
 
 
-def _objects(value: Any, key: str) -> list[dict[str, Any]]:
-    """The list below ``key``, however thin the answer is: {key: [..]}, {key: {..}}, null."""
-    if isinstance(value, dict):
-        value = value.get(key)
-    if isinstance(value, dict):
-        value = [value]
-    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
-
-
-class _Fields:
-    """Typed access to an object of strangers: what has another type is a problem and counts as absent."""
-
-    def __init__(self, to: Collector, value: dict[str, Any]) -> None:
-        self.to = to
-        self.value = value
-
-    def text(self, key: str) -> str | None:
-        """A string, or None."""
-        found = self.value.get(key)
-        if found is None or isinstance(found, str):
-            return found
-        self.to.problem("bad-field", f"{key} is no text")
-        return None
-
-    def number(self, key: str, low: int = -1, high: int = 2**53) -> int | None:
-        """An integer within bounds (defaults: those of a time), or None."""
-        found = self.value.get(key)
-        if found is None:
-            return None
-        if isinstance(found, float) and found == found and abs(found) < 2**53 and found == int(found):
-            found = int(found)
-        if isinstance(found, int) and not isinstance(found, bool) and low <= found <= high:
-            return found
-        self.to.problem("bad-number", f"{key} is no number between {low} and {high}")
-        return None
-
-    def time(self, key: str) -> int | None:
-        """A time that was set: 0 and -1 mean that it was not."""
-        found = self.number(key)
-        return found if found is not None and found > 0 else None
-
-
 def _job(to: Collector, value: Any) -> None:
-    for entry in _objects([value] if isinstance(value, dict) else value, "job"):
-        f = _Fields(to, entry)
+    for entry in objects([value] if isinstance(value, dict) else value, "job"):
+        f = JsonFields(to, entry)
         job = f.text("id")
         if job is None or job_of(job) is None:
             to.problem("bad-record", "a job without an id")
@@ -132,7 +91,7 @@ def _job(to: Collector, value: Any) -> None:
 
 
 def _jobs(to: Collector, value: Any) -> None:
-    for entry in _objects(value, "job"):
+    for entry in objects(value, "job"):
         _job(to, entry)
 
 
@@ -142,8 +101,8 @@ def _conf(to: Collector, value: Any) -> None:
         match = re.search(r"job_(?:local)?\d+_\d+", path)
         if match:
             to.job = match.group(0)
-    for entry in _objects(value, "property"):
-        f = _Fields(to, entry)
+    for entry in objects(value, "property"):
+        f = JsonFields(to, entry)
         name, text = f.text("name"), f.text("value")
         if name and text is not None:
             sources = entry.get("source")
@@ -152,14 +111,14 @@ def _conf(to: Collector, value: Any) -> None:
 
 
 def _tasks(to: Collector, value: Any) -> None:
-    for entry in _objects(value, "task"):
+    for entry in objects(value, "task"):
         _task(to, entry)
 
 
 def _task(to: Collector, entry: Any) -> None:
     if not isinstance(entry, dict):
         return
-    f = _Fields(to, entry)
+    f = JsonFields(to, entry)
     task = f.text("id")
     if task is None or job_of(task) is None:
         to.problem("bad-record", "a task without an id")
@@ -180,11 +139,11 @@ def _type_of(task: str) -> str:
 
 def _counters_of(to: Collector, value: dict[str, Any], groups: str) -> Counters:
     found = []
-    for group in _objects(value, groups):
-        name = _Fields(to, group).text("counterGroupName") or ""
+    for group in objects(value, groups):
+        name = JsonFields(to, group).text("counterGroupName") or ""
         counts = []
-        for entry in _objects(group, "counter"):
-            f = _Fields(to, entry)
+        for entry in objects(group, "counter"):
+            f = JsonFields(to, entry)
             counter, number = f.text("name"), f.number("value", -(2**63), 2**63 - 1)
             if counter is not None and number is not None:
                 counts.append(Counter(counter, number))
@@ -195,7 +154,7 @@ def _counters_of(to: Collector, value: dict[str, Any], groups: str) -> Counters:
 def _task_counters(to: Collector, value: Any) -> None:
     if not isinstance(value, dict):
         return
-    task = _Fields(to, value).text("id")
+    task = JsonFields(to, value).text("id")
     if task is None or job_of(task) is None:
         to.problem("bad-record", "counters of a task without an id")
         return
@@ -206,7 +165,7 @@ def _task_counters(to: Collector, value: Any) -> None:
 def _attempt_counters(to: Collector, value: Any) -> None:
     if not isinstance(value, dict):
         return
-    attempt = _Fields(to, value).text("id")
+    attempt = JsonFields(to, value).text("id")
     if attempt is None or job_of(attempt) is None:
         to.problem("bad-record", "counters of an attempt without an id")
         return
@@ -218,14 +177,14 @@ def _attempt_counters(to: Collector, value: Any) -> None:
 
 
 def _attempts(to: Collector, value: Any) -> None:
-    for entry in _objects(value, "taskAttempt"):
+    for entry in objects(value, "taskAttempt"):
         _attempt(to, entry)
 
 
 def _attempt(to: Collector, entry: Any) -> None:
     if not isinstance(entry, dict):
         return
-    f = _Fields(to, entry)
+    f = JsonFields(to, entry)
     attempt = f.text("id")
     if attempt is None or job_of(attempt) is None or attempt.count("_") < 5:
         to.problem("bad-record", "an attempt without an id")

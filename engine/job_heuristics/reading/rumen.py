@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from engine.job_heuristics.reading.event_collector import Collector, job_of
-from engine.job_heuristics.reading.rest import _Fields, _objects
-from engine.job_heuristics.tables import COUNTER_COLUMNS, INPUTS, JOB_EVENTS
+from engine.job_heuristics.reading.json_fields import JsonFields, objects
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS, INPUTS, JOB_EVENTS
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import decode
@@ -51,11 +51,11 @@ class RumenTrace:
     formats = "Rumen job traces (JSON)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the keys of a job with its id within the first bytes."""
+        """Recognise it by the keys of a job with its id within the first bytes."""
         return head.lstrip()[:1] == b"{" and b'"jobID"' in head and (b'"mapTasks"' in head or b'"submitTime"' in head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """The whole trace; what cannot be parsed ends it."""
+        """Read the whole trace, up to what cannot be parsed."""
         to = Collector(source.path, source="rumen")
         text = decode(data)
         decoder = json.JSONDecoder()
@@ -77,7 +77,7 @@ class RumenTrace:
 
 
 def _job(to: Collector, job: dict[str, Any]) -> None:
-    f = _Fields(to, job)
+    f = JsonFields(to, job)
     name = f.text("jobID")
     if name is None or job_of(name) is None:
         to.problem("bad-record", "a job without an id")
@@ -90,16 +90,16 @@ def _job(to: Collector, job: dict[str, Any]) -> None:
         state=_OUTCOMES.get(outcome or "", outcome), submit_ms=submit, launch_ms=launch, finish_ms=finish,
         maps=f.number("totalMaps"), reduces=f.number("totalReduces"),
     )  # fmt: skip
-    found = job.get("jobProperties")
-    if isinstance(found, dict):
-        to.conf += [(to.job, str(k), v, None) for k, v in found.items() if isinstance(v, str)]
+    properties = job.get("jobProperties")
+    if isinstance(properties, dict):
+        to.conf += [(to.job, str(k), v, None) for k, v in properties.items() if isinstance(v, str)]
     for side in ("mapTasks", "reduceTasks", "otherTasks"):
-        for task in _objects(job, side):
+        for task in objects(job, side):
             _task(to, task)
 
 
 def _task(to: Collector, task: dict[str, Any]) -> None:
-    f = _Fields(to, task)
+    f = JsonFields(to, task)
     name = f.text("taskID")
     if name is None or job_of(name) is None:
         to.problem("bad-record", "a task without an id")
@@ -107,7 +107,7 @@ def _task(to: Collector, task: dict[str, Any]) -> None:
     kind, start, status = f.text("taskType") or "", f.time("startTime"), f.text("taskStatus")
     to.task_starts.append((0, name, kind, start, None))
     best: tuple[str, list[int | None]] | None = None
-    for entry in _objects(task, "attempts"):
+    for entry in objects(task, "attempts"):
         row = _attempt(to, name, kind, entry)
         if row is not None and (best is None or entry.get("result") == "SUCCESS"):
             best = row
@@ -120,7 +120,7 @@ def _task(to: Collector, task: dict[str, Any]) -> None:
 
 
 def _attempt(to: Collector, task: str, kind: str, entry: dict[str, Any]) -> tuple[str, list[int | None]] | None:
-    f = _Fields(to, entry)
+    f = JsonFields(to, entry)
     name = f.text("attemptID")
     if name is None or job_of(name) is None:
         to.problem("bad-record", "an attempt without an id")
@@ -132,7 +132,7 @@ def _attempt(to: Collector, task: str, kind: str, entry: dict[str, Any]) -> tupl
     row: list[int | None] = [None] * len(COUNTER_COLUMNS)
     usage = entry.get("resourceUsageMetrics")
     for names, values in ((_COUNTERS, entry), (_USAGE, usage if isinstance(usage, dict) else {})):
-        g = _Fields(to, values)
+        g = JsonFields(to, values)
         for key, column in names.items():
             value = g.number(key, -(2**63), 2**63 - 1)
             row[COUNTER_COLUMNS.index(column)] = value if value is not None and value >= 0 else None
@@ -155,10 +155,11 @@ def _attempt(to: Collector, task: str, kind: str, entry: dict[str, Any]) -> tupl
 
 _PAIR = re.compile(r"(?:^|,)([A-Za-z]\w*)=((?:[^,\\]|\\.)*)")
 _MAX_SUMMARY = 2**20
+"""Bytes of a summary file that are read."""
 
 
 class Summary:
-    """``JOBID.summary``: one line that says when and how a job ended."""
+    """``JOBID.summary``: one line with the times and the end of a job."""
 
     id = "job-summary"
     title = "Job summary"
@@ -168,11 +169,11 @@ class Summary:
     formats = "Job summaries, job_*.summary"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its first words."""
+        """Recognise it by its first words."""
         return head.startswith(b"jobId=job_") or (name.endswith(".summary") and b"jobId=job_" in head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One row per line that names a job."""
+        """Read one row per line that names a job."""
         to = Collector(source.path, source="summary")
         for number, line in enumerate(decode(data[:_MAX_SUMMARY]).splitlines(), 1):
             begin = line.find("jobId=")
@@ -193,6 +194,7 @@ class Summary:
 
 
 def _number(text: str) -> int | None:
+    """A whole number that is exact as a double, else None."""
     if re.fullmatch(r"\d{1,16}", text):
         value = int(text)
         return value if value <= 2**53 else None

@@ -11,9 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.insight import advice, certainty, decision, job_arrays, phases, severity_rules, skew, whatif
-from engine.job_heuristics.model import series
-from engine.job_heuristics.tables import SEVERITIES
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.verdicts import NO_DATA, NO_DATA_ADVICE
+from engine.job_heuristics.insight import certainty, decision, phases, skew, whatif
+from engine.job_heuristics.insight.job_verdicts import job_verdicts
+from engine.job_heuristics.model import job_arrays, series
+from engine.job_heuristics.tables.result import SEVERITIES
+from engine.stats.natural_break import Split, natural_break
 
 SLOT_POINTS = 240
 LANES = 400
@@ -22,7 +26,7 @@ LANES = 400
 
 @dataclass(frozen=True, slots=True)
 class VerdictDetail:
-    """One verdict: severity (upstream's words), score, upstream's labels and values, and what we add to it.
+    """One verdict: severity, score, Dr. Elephant's labels and values, and what goes beyond them.
 
     ``predicted`` is the level (0-4) under the what-if scenario, None without one or where it has no numbers."""
 
@@ -55,10 +59,10 @@ class SideDetail:
     sizes: Bins
     time_points: tuple[float, float, float, float]
     size_points: tuple[float, float, float, float]
-    time_upstream: skew.Split
-    time_natural: skew.Split
-    size_upstream: skew.Split
-    size_natural: skew.Split
+    time_split: Split
+    time_natural: Split
+    size_split: Split
+    size_natural: Split
     gini: float
     top: tuple[int, float]
     causes: skew.Causes
@@ -120,7 +124,7 @@ class JobDetail:
 
 
 def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -> JobFacts:
-    """Everything of a job that parameters do not change."""
+    """Return everything of a job that parameters do not change."""
     a, row = job.attempts, job.row
     path = phases.critical_path(a, row["launch_ms"])
     return JobFacts(
@@ -134,8 +138,8 @@ def facts_of(job: job_arrays.Job, attempts: pl.DataFrame, tasks: pl.DataFrame) -
 
 
 def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int], ...]:
-    """Error texts (their first line) of attempts, most frequent first, at most 20."""
-    found = (
+    """Return error texts (their first line) of attempts, most frequent first, at most 20."""
+    counted = (
         attempts.filter(pl.col("error").fill_null("") != "")
         .select(pl.col("error").str.split("·").list.first().str.slice(0, 300).alias("text"))
         .group_by("text")
@@ -143,10 +147,10 @@ def _errors(attempts: pl.DataFrame, tasks: pl.DataFrame) -> tuple[tuple[str, int
         .sort(["n", "text"], descending=[True, False])
         .head(20)
     )
-    return tuple((str(text), int(n)) for text, n in found.iter_rows())
+    return tuple((str(text), int(n)) for text, n in counted.iter_rows())
 
 
-def _chart(a: phases.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
+def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, Any]) -> Chart:
     chart = phases.gantt(a)
     order = chart.order[chart.lane[chart.order] < LANES]
     moments = [int(row[k]) for k in ("submit_ms", "launch_ms") if row[k]]
@@ -165,7 +169,8 @@ def _chart(a: phases.Attempts, path: tuple[phases.Step, ...], row: Mapping[str, 
 
 
 def bins(values: NDArray[np.float64], most: int = 60) -> Bins:
-    """Histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from it."""
+    """Return the histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from
+    it."""
     count = int(np.clip(2 * np.sqrt(len(values)), 8, most))
     high = max(1.0, float(values.max(initial=0.0)))
     low = float(values.min(initial=high))
@@ -187,10 +192,10 @@ def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
         bins(size),
         _points(total),
         _points(size),
-        skew.upstream_split(side.total),
-        skew.natural_break(total),
-        skew.upstream_split(side.size),
-        skew.natural_break(size),
+        skew.dr_elephant_split(side.total),
+        natural_break(total),
+        skew.dr_elephant_split(side.size),
+        natural_break(size),
         skew.gini(size),
         skew.top_share(size),
         skew.causes(total, size, side.cpu.astype(np.float64), list(side.hosts), list(side.racks)),
@@ -198,56 +203,57 @@ def _side(side: job_arrays.Side, attempts: pl.DataFrame) -> SideDetail:
     )
 
 
-def ahead_of(job: job_arrays.Job, limits: severity_rules.Limits, seed: int) -> Ahead:
-    """What is to come for one job."""
-    return Ahead(certainty.outlooks(job, limits, seed) if job.running else (), certainty.arrival(job, seed))
+def ahead_of(job: job_arrays.Job, rules: Rules, seed: int) -> Ahead:
+    """Return what is to come for one job; ``seed`` of the random numbers."""
+    return Ahead(certainty.outlooks(job, rules, seed) if job.running else (), certainty.arrival(job, seed))
 
 
 def job_detail(
-    held: JobFacts,
+    facts: JobFacts,
     verdicts: pl.DataFrame,
-    limits: severity_rules.Limits,
-    changed: severity_rules.Limits,
+    rules: Rules,
+    changed: Rules,
     scenario: whatif.Scenario,
     ahead: Ahead,
     stamp: tuple[Any, ...],
 ) -> JobDetail:
-    """One job under ``limits`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``: the
-    job's rows of the heuristics result; ``ahead``: of the same job and limits."""
-    job = held.job
-    trees = {t.heuristic: t for t in severity_rules.trees(job, limits)}
-    outlooks = {o.heuristic: o for o in ahead.outlooks}
+    """Return one job under ``rules`` (those in force) and the what-if ``scenario`` with ``changed`` limits. ``verdicts``:
+    the job's rows of the heuristics result; ``ahead``: of the same job and rules."""
+    job = facts.job
+    explained = {verdict.name: verdict for verdict in job_verdicts(job, rules)}
+    outlooks = {outlook.heuristic: outlook for outlook in ahead.outlooks}
+    advices = {rule.name: rule.heuristic.advice for rule in rules.rules}
     prediction = None
-    if not scenario.empty or changed != limits:
+    if not scenario.empty or changed is not rules:
         prediction = whatif.predict(job, scenario, changed)
-    rows = []
+    details = []
     for row in verdicts.iter_rows(named=True):
         name = row["heuristic"]
-        tree = trees.get(name)
         level = SEVERITIES.index(row["severity"]) if row["severity"] in SEVERITIES else 0
-        rows.append(
+        advice = advices[name](level, job) if name in advices else NO_DATA_ADVICE if name == NO_DATA else ""
+        details.append(
             VerdictDetail(
                 name,
                 row["severity"],
                 int(row["score"] or 0),
                 labels(row["details"]),
-                decision.explain(tree) if tree is not None else None,
+                decision.explain(explained[name]) if name in explained else None,
                 outlooks.get(name) if job.running else None,
-                advice.advice(name, level, job),
+                advice,
                 prediction.levels.get(name) if prediction is not None else None,
             )
         )
-    return JobDetail(stamp, held, tuple(rows), ahead.arrival, whatif.metrics(job), scenario, prediction)
+    return JobDetail(stamp, facts, tuple(details), ahead.arrival, whatif.metrics(job), scenario, prediction)
 
 
 def labels(details: str | None) -> tuple[tuple[str, str], ...]:
-    """Upstream's labels and values of a verdict from the JSON of the heuristics result."""
+    """Return Dr. Elephant's labels and values of a verdict from the JSON of the heuristics result."""
     try:
-        found = json.loads(details or "{}")
+        by_label = json.loads(details or "{}")
     except ValueError:
         return ()
-    if not isinstance(found, dict):
+    if not isinstance(by_label, dict):
         return ()
     return tuple(
-        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in found.items()
+        (str(k), " ".join(str(x) for x in v if x) if isinstance(v, list) else str(v)) for k, v in by_label.items()
     )

@@ -1,6 +1,6 @@
-"""Where everything beyond upstream plugs in: further result tables and the detail the screen draws.
+"""What goes beyond Dr. Elephant: further result tables, and the detail that the screen draws.
 
-Cost and recommendations are kept per job in ``context.memo`` and made anew only for jobs whose rows changed; what
+Cost and recommendations are kept per job in ``context.memo`` and computed again only for jobs that changed; what
 concerns one job (option ``job``) is made for that one only.
 """
 
@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import repeat
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.rules import NAMES, Rules
-from engine.job_heuristics.dr_elephant.verdict_tables import Judged
-from engine.job_heuristics.insight import cost, recommend, rollup, severity_rules
-from engine.job_heuristics.insight_tables import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
+from engine.incremental import FramePartials
+from engine.job_heuristics.dr_elephant.judging import JudgedFleet
+from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.insight import cost, recommend, rollup
 from engine.job_heuristics.model.arrays import job_index
-from engine.job_heuristics.model.changes import Changes, spliced
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.result.view_detail import Detail
-from engine.job_heuristics.tables import JOBS, SEVERITIES
+from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
+from engine.job_heuristics.tables.result import JOBS, SEVERITIES
 from engine.text import clean
 from engine.view import Context
 
@@ -40,212 +38,94 @@ class Extension:
     notes: tuple[str, ...] = ()
 
 
-_MINUTES = ("runtime_severity_in_min", "short_runtime_severity_in_min", "long_runtime_severity_in_min")
-MB = 2**20
-
-
-def limits_of(rules: Rules, block: int) -> dict[tuple[str, str], tuple[float, ...]]:
-    """The limits in force in the units of ``gates`` (ms, bytes, bytes/s); of heuristics that are switched off, the
-    defaults."""
-    found = severity_rules.default_limits(block)
-    for rule in rules.rules:
-        name = NAMES.get(rule.kind, "")
-        for key, limits in rule.limits.items():
-            if (name, key) in found:
-                memory = rule.numbers.get("container_memory_default_mb", 2048)
-                found[name, key] = tuple(_scaled(key, x, block, memory) for x in limits)
-    return found
-
-
-def _scaled(key: str, value: float, block: int, memory_mb: int) -> float:
-    if key in _MINUTES:
-        return value * severity_rules.MINUTE
-    if key == "files_severity":
-        return value * block
-    if key == "disk_speed_severity":
-        return value * 100 * MB
-    return value * memory_mb * MB if key == "container_memory_severity" else value
-
-
-def changed_limits(
-    limits: severity_rules.Limits, wishes: Collection[str], block: int
-) -> tuple[dict[tuple[str, str], tuple[float, ...]], tuple[str, ...]]:
-    """``limits`` with ``wishes`` applied, and a sentence for each wish that cannot be.
-
-    A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5`` (all
-    four times that).
-    """
-    found, complaints = dict(limits), []
-    for wish in wishes:
-        where, _, text = wish.partition("=")
-        name, _, key = (part.strip() for part in where.partition("/"))
-        try:
-            if text.startswith("x") and (name, key) in limits:
-                factor = float(text[1:])
-                if 0 < factor < 1e6:
-                    found[name, key] = tuple(v * factor for v in limits[name, key])
-                    continue
-            values = tuple(float(x) for x in text.split(":"))
-        except ValueError:
-            values = ()
-        if (name, key) in found and len(values) == 4 and all(abs(v) < 1e15 for v in values):
-            found[name, key] = tuple(_scaled(key, v, block, 2048) for v in values)
-        else:
-            complaints.append(
-                f"Limits {clean(wish, 100)!r} are not used: wanted HEURISTIC/PARAMETER=low:moderate:severe:critical or =x1.5."
-            )
-    return found, tuple(complaints)
-
-
 def extend(
     model: Model,
-    judged: Judged,
+    verdicts: JudgedFleet,
     rules: Rules,
     job_id: str | None,
     parameters: JobParameters,
-    changes: Changes,
     context: Context,
 ) -> Extension:
-    """Tables and detail from the model, its verdicts and the rules in force; ``job_id`` is the chosen job.
+    """Make tables and detail from the model, its verdicts and the rules in force; ``job_id`` is the chosen job.
 
     Pure; ``context.memo`` only makes it faster.
     """
-    memo: dict[str, Any] = context.memo.setdefault(("job-beyond", context.at_ms is None), {})
-    limits = limits_of(rules, parameters.block_size)
-    fleet, touched = _fleet(model, limits, parameters, changes, memo)
-    names = tuple(NAMES[rule.kind] for rule in rules.rules if rule.kind in NAMES)
-    listed = _listed(model, judged, fleet, touched, names, parameters, memo)
+    memo, times = context.memo, "now" if context.at_ms is None else "past"
+    fleet = _fleet(model, rules, parameters, context)
+    names = rules.names
+    versions = (names, verdicts.version, fleet.version)
+    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet.frame("totals"), names))
     context.check()
     tables = {
-        COSTS.name: fleet.costs,
-        RECOMMENDATIONS.name: fleet.advised,
-        ROLLUP.name: listed.groups,
+        COSTS.name: fleet.frame("costs"),
+        RECOMMENDATIONS.name: fleet.frame("recommendations"),
+        ROLLUP.name: memo.value(f"roll-up {times}", versions, lambda: rollup.rollup(listing)),
     }
     context.check()
-    changed, complaints = changed_limits(limits, parameters.limits, parameters.block_size)
-    shown = None
+    changed, complaints = rules.changed(parameters.limits)
+    job_detail = None
     if job_id is not None:
-        from engine.job_heuristics.result import job_tables  # half of all the code: only who wants it waits for it
+        from engine.job_heuristics.result import job_tables  # half of all the code: imported only when it is wanted
 
-        shown = job_tables.shown(
-            model, judged.heuristics, judged.jobs, (limits, changed), job_id, parameters, memo, tables
-        )
-        if parameters.compare is not None and parameters.compare not in model.place:
+        job_detail, of_job = job_tables.of_job(model, verdicts, (rules, changed), job_id, parameters, context)
+        tables.update(of_job)
+        if parameters.compare is not None and parameters.compare not in model.parts:
             complaints += (f"Nothing is compared: there is no job {clean(parameters.compare, 100)!r}.",)
-    stamp = (names, listed.listing.height, memo["turn"], parameters, shown.stamp if shown is not None else None)
-    detail = Detail(stamp, names, listed.listing, LISTING, model.place, shown)
-    return Extension(tables, detail, listed.base.summary(), complaints)
+    stamp = (*versions, parameters, job_detail.stamp if job_detail is not None else None)
+    return Extension(tables, Detail(stamp, names, listing, LISTING, job_detail), rollup.summary(listing), complaints)
 
 
-@dataclass(frozen=True)
-class Fleet:
-    """What the jobs cost and should change: rows of COSTS and of RECOMMENDATIONS; per job MB s spent and avoidable
-    (``cost.waste``), and MB s that the recommendations save."""
+def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Context) -> FramePartials[str]:
+    """Return cost and recommendations of all jobs: frames ``costs`` (COSTS), ``recommendations`` (RECOMMENDATIONS) and
+    ``totals`` (one row per job of MB s spent, avoidable and saved by the recommendations, null without any)."""
+    times = "now" if context.at_ms is None else "past"
+    fleet: FramePartials[str] = context.memo.state(f"fleet {times}", lambda: FramePartials("job_id"))
 
-    costs: pl.DataFrame
-    advised: pl.DataFrame
-    waste: dict[str, tuple[float, float]]
-    savings: dict[str, float]
-
-
-def _fleet(
-    model: Model, limits: severity_rules.Limits, parameters: JobParameters, changes: Changes, memo: dict[str, Any]
-) -> tuple[Fleet, frozenset[str] | None]:
-    """Of all jobs, only changed ones made anew; and which those are (None: all)."""
-    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, tuple(sorted(limits.items())))
-    touched = changes.since(memo.get("generation")) if "fleet" in memo else None
-    if touched is None or 2 * len(touched) > model.jobs.height:
-        touched = None
-    held = memo.get("held")
-    if held is not None and (touched is None or held[0] in touched):
-        del memo["held"]
-    again = touched is None or memo.get("key") != key
-    if again or touched:
-        part = model if again or touched is None else model.only(touched)
+    def compute(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
+        part = model.only(jobs)
         costs = cost.costs(part, parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h)
-        advised = recommend.recommendations(part, limits, parameters.headroom)
-        made = Fleet(costs, advised, cost.waste(costs), recommend.savings(advised))
-        if not again and touched is not None:
-            old: Fleet = memo["fleet"]
-            # The frames are the last result's and stay as they are; the rest is nobody's but ours, and takes the changes.
-            for job in touched:
-                old.waste.pop(job, None)
-                old.savings.pop(job, None)
-            old.waste.update(made.waste)
-            old.savings.update(made.savings)
-            made = Fleet(
-                spliced(old.costs, made.costs, touched, model.place),
-                spliced(old.advised, made.advised, touched, model.place),
-                old.waste,
-                old.savings,
-            )
-        memo.update(key=key, fleet=made, generation=changes.generation, turn=memo.get("turn", 0) + 1)
-    return memo["fleet"], None if again else touched
+        advised = recommend.recommendations(part, rules, parameters.headroom)
+        spent, savings = cost.waste(costs), recommend.savings(advised)
+        totals = {
+            "job_id": part.names,
+            "cost_mb_s": [spent.get(job, (None, None))[0] for job in part.names],
+            "avoidable_mb_s": [spent.get(job, (None, None))[1] for job in part.names],
+            "saving_mb_s": [savings.get(job) for job in part.names],
+        }
+        return {
+            "costs": costs,
+            "recommendations": advised,
+            "totals": pl.DataFrame(totals, {name: LISTING.schema[name] for name in totals}),
+        }
+
+    key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key)
+    fleet.update({job: model.revisions[job] for job in model.names}, compute, key=key)
+    return fleet
 
 
-def _listed(
-    model: Model,
-    judged: Judged,
-    fleet: Fleet,
-    touched: frozenset[str] | None,
-    names: tuple[str, ...],
-    parameters: JobParameters,
-    memo: dict[str, Any],
-) -> _Listed:
-    """The job list and the roll-up, only the rows of the jobs that changed (``touched``, None: all) made anew."""
-    key = (names, parameters.mode, parameters.heuristic_conf, parameters.block_size, parameters.queue_limit)
-    # Kept for the turn before this one only: what is older has missed changes.
-    held: _Listed | None = memo.get("listing")
-    if held is not None and touched is not None and held.key == key and memo["turn"] - held.turn <= 1:
-        if not touched:
-            return held
-        part = judged.of(touched)
-        listing = spliced(held.listing, _listing(part, fleet, names), touched, model.place)
-        base = held.base
-        if held.place is not model.place:
-            base = rollup.Base(judged.jobs.height)
-            base.put(range(judged.jobs.height), judged.jobs, fleet.waste, fleet.savings)
-        else:
-            base.put([model.place[job] for job in part.jobs["job_id"]], part.jobs, fleet.waste, fleet.savings)
-    else:
-        listing = _listing(judged, fleet, names)
-        base = rollup.Base(judged.jobs.height)
-        base.put(range(judged.jobs.height), judged.jobs, fleet.waste, fleet.savings)
-    found = memo["listing"] = _Listed(key, memo["turn"], model.place, base, listing, base.table())
-    return found
-
-
-@dataclass(frozen=True)
-class _Listed:
-    """The job list and the roll-up of one turn, and what they were made of."""
-
-    key: tuple[Any, ...]
-    turn: int
-    place: Mapping[str, int]
-    base: rollup.Base
-    listing: pl.DataFrame
-    groups: pl.DataFrame
-
-
-_KEPT = tuple(name for name in LISTING.schema if name in JOBS.schema)
+_FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
 """Columns of the jobs that are listed as they are."""
 
 
-def _listing(judged: Judged, fleet: Fleet, names: tuple[str, ...]) -> pl.DataFrame:
-    """LISTING rows of the jobs of ``judged``."""
-    jobs: list[str] = judged.jobs["job_id"].to_list()
-    at = {name: k for k, name in enumerate(names)}
-    found = judged.heuristics
-    kind = np.array(list(map(at.get, found["heuristic"].to_list(), repeat(-1))), dtype=np.int64)
-    letter = np.array(list(map(LETTERS.get, found["severity"].to_list(), repeat("?"))), dtype="U1")
+def _listing(verdicts: JudgedFleet, totals: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
+    """LISTING rows of all jobs. ``names``: the heuristics whose letters make the strip, in that order."""
+    jobs: list[str] = verdicts.jobs["job_id"].to_list()
+    codes = verdicts.heuristics.select(
+        kind=_code("heuristic", names), letter=_code("severity", tuple(LETTERS)), row=pl.int_range(pl.len())
+    )
     # From the back, so that the first of two verdicts of one heuristic stays.
-    known = np.flatnonzero(kind >= 0)[::-1]
+    shown = codes.filter(pl.col("kind") >= 0).reverse()
+    letters = np.array([*LETTERS.values(), "?"])  # the last one for -1: a word that is no severity
     strips = np.full((len(jobs), len(names)), " ")
-    strips[job_index(found["job_id"], jobs)[known], kind[known]] = letter[known]
-    nothing = (None, None)
-    columns: dict[str, Any] = {name: judged.jobs[name] for name in _KEPT}
-    columns["strip"] = strips.view(f"U{len(names)}").ravel().tolist() if strips.size else [""] * len(jobs)
-    columns["cost_mb_s"] = [fleet.waste.get(job, nothing)[0] for job in jobs]
-    columns["avoidable_mb_s"] = [fleet.waste.get(job, nothing)[1] for job in jobs]
-    columns["saving_mb_s"] = [fleet.savings.get(job) for job in jobs]
-    return LISTING.frame(columns)
+    job = job_index(verdicts.heuristics["job_id"], jobs)[shown["row"].to_numpy()]
+    strips[job, shown["kind"].to_numpy()] = letters[shown["letter"].to_numpy()]
+    strip = strips.view(f"U{len(names)}").ravel().tolist() if strips.size else [""] * len(jobs)
+    return LISTING.frame(
+        verdicts.jobs.select(_FROM_JOBS).with_columns(pl.Series("strip", strip), *totals.drop("job_id").get_columns())
+    )
+
+
+def _code(column: str, words: tuple[str, ...]) -> pl.Expr:
+    """Return the place of each value of ``column`` in ``words``, -1 where it is none of them."""
+    places = {word: k for k, word in enumerate(words)}
+    return pl.col(column).replace_strict(places, default=-1, return_dtype=pl.Int64)

@@ -11,7 +11,7 @@ import polars as pl
 
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.job_heuristics.reading.kinds import KINDS
-from engine.job_heuristics.tables import INPUTS
+from engine.job_heuristics.tables.input import INPUTS
 from engine.problems import Problem
 from engine.reading import Source
 

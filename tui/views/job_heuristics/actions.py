@@ -7,8 +7,8 @@ from tui.actions import Action
 SCOPE = "job-heuristics"
 
 ACTIONS: tuple[Action, ...] = (
-    Action("job-heuristics.mode", ("m",), "Mode", "Switch between upstream's rules and the seed document's; the job's section "
-           "'notes' names each number that differs.", SCOPE, bar=22),
+    Action("job-heuristics.mode", ("m",), "Mode", "Switch between Dr. Elephant's code and its published "
+           "description; the job's section 'notes' names each number that differs.", SCOPE, bar=22),
     Action("job-heuristics.group", ("b",), "Group by", "Group the roll-up by user, queue, job type or hour.", SCOPE, bar=24),
     Action("job-heuristics.what-if", ("w",), "What if", "Go to the what-if controls of the open job.", SCOPE, bar=14),
     Action("job-heuristics.take", ("t",), "Take advice", "Take the recommendation under the cursor into the what-if "
@@ -18,16 +18,19 @@ ACTIONS: tuple[Action, ...] = (
            "under the cursor (section history).", SCOPE),
 )  # fmt: skip
 
-HEURISTICS = (
-    "Mapper Skew", "Mapper GC", "Mapper Time", "Mapper Speed", "Mapper Spill", "Mapper Memory", "Reducer Skew",
-    "Reducer GC", "Reducer Time", "Reducer Memory", "Shuffle & Sort", "Exception", "Distributed Cache Limit",
-)  # fmt: skip
-"""The letters of a severity strip from left to right, unless a HeuristicConf.xml says otherwise."""
 
-SIGNS: tuple[str, ...] = (
-    "Column verdicts has one letter per heuristic: . none, L low, M moderate, S severe, C critical, blank: no result for "
-    f"this job. From left to right: {', '.join(HEURISTICS)}.",
-    "Verdicts of a running job: a certain one cannot change any more, one that can only get worse has its floor, a "
-    "provisional one may still become anything.",
-)
-"""What the tab's own signs mean, for the help."""
+def __getattr__(name: str) -> tuple[str, ...]:
+    """Return ``SIGNS``, what the tab's own signs mean, when the help asks for it.
+
+    Its names of heuristics stand where heuristics are declared, which is loaded only then. Raises AttributeError.
+    """
+    if name != "SIGNS":
+        raise AttributeError(name)
+    from engine.job_heuristics.dr_elephant.rules import default_rules
+
+    return (
+        "Column verdicts has one letter per heuristic: . none, L low, M moderate, S severe, C critical, blank: no result for "
+        f"this job. From left to right: {', '.join(default_rules().names)}.",
+        "Verdicts of a running job: a certain one cannot change any more, one that can only get worse has its floor, a "
+        "provisional one may still become anything.",
+    )

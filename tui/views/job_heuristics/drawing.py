@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Paint = Callable[[int, Glyphs], list[Line]]
 
+DR_ELEPHANT = "Dr. Elephant"
 LETTERS = {".": "ok", "L": "low", "M": "moderate", "S": "severe", "C": "critical"}
 """Letter of a severity strip to the level whose style it takes."""
 
@@ -79,14 +80,14 @@ def facts(rows: Iterable[tuple[str, str, str]], width: int) -> list[Line]:
 
 
 def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-    """Everything about one verdict: upstream's values, the limits as a scale, why, how far, advice, outlook."""
+    """Draw everything about one verdict: advice, outlook, why and how far, the limits, Dr. Elephant's details."""
     style = level(found.severity)
     out: list[Line] = [
         [(f"{found.heuristic} ", "title"), (f"{glyphs.severity[style]} {found.severity}", style),
          (f"  score {found.score:,}" if found.score else "", "dim")]
     ]  # fmt: skip
     if found.predicted is not None:
-        from engine.job_heuristics.tables import SEVERITIES
+        from engine.job_heuristics.tables.result import SEVERITIES
 
         word = SEVERITIES[found.predicted]
         out.append([("under the scenario ", "dim"), (f"{glyphs.severity[level(word)]} {word}", level(word))])
@@ -105,14 +106,14 @@ def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
             for number, limit in enumerate(branch):
                 out += _scale(limit, width, glyphs, "and " if number else "")
     if found.details:
-        out += [[], heading("as upstream shows it")]
+        out += [[], heading("as Dr. Elephant shows it")]
         out += facts(((label, value, "") for label, value in found.details), width)
     return out
 
 
 def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
     """One limit: its value and which level it would give alone, the four limits below."""
-    from engine.job_heuristics.tables import SEVERITIES
+    from engine.job_heuristics.tables.result import SEVERITIES
 
     word = SEVERITIES[limit.level]
     mark = f"{glyphs.arrow} " if limit.decides else "  "
@@ -124,7 +125,7 @@ def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
 
 
 def _outlook(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-    from engine.job_heuristics.tables import SEVERITIES
+    from engine.job_heuristics.tables.result import SEVERITIES
 
     seen = found.outlook
     assert seen is not None
@@ -145,7 +146,7 @@ def _outlook(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
 def cost(rows: list[dict[str, Any]], shown: JobDetail, width: int, glyphs: Glyphs) -> list[Line]:
     """The four metrics, and the cost of all attempts by cause."""
     m = shown.before
-    out = [heading("metrics as upstream counts them")]
+    out = [heading("metrics as Dr. Elephant counts them")]
     row = shown.facts.job.row
     out += facts(
         [
@@ -190,7 +191,7 @@ def cost(rows: list[dict[str, Any]], shown: JobDetail, width: int, glyphs: Glyph
 
 
 def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Both sides: run times and bytes with upstream's split and the natural break, and what makes long tasks long."""
+    """Both sides: run times and bytes with Dr. Elephant's split and the natural break, and what makes long tasks long."""
     out: list[Line] = []
     for side in sides:
         if out:
@@ -200,10 +201,10 @@ def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs
         rows = max(min(height // 2, 9), 5)
         pair = width >= 110
         half = (width - 2) // 2 if pair else width
-        times = _distribution("run time", side.times, side.time_points, side.time_upstream, side.time_natural, "ms", half,
+        times = _distribution("run time", side.times, side.time_points, side.time_split, side.time_natural, "ms", half,
                               rows, glyphs)  # fmt: skip
         sizes = _distribution("input" if side.name == "map" else "shuffled", side.sizes, side.size_points,
-                              side.size_upstream, side.size_natural, "bytes", half, rows, glyphs)  # fmt: skip
+                              side.size_split, side.size_natural, "bytes", half, rows, glyphs)  # fmt: skip
         if pair:
             for k in range(max(len(times), len(sizes))):
                 left = times[k] if k < len(times) else []
@@ -250,25 +251,25 @@ def _line_words(side: SideDetail) -> str:
 
 
 def _distribution(
-    title: str, bins: Any, points: tuple[float, ...], upstream: Any, natural: Any, kind: Any, width: int, rows: int,
+    title: str, bins: Any, points: tuple[float, ...], split: Any, natural: Any, kind: Any, width: int, rows: int,
     glyphs: Glyphs,
 ) -> list[Line]:  # fmt: skip
     low, middle, high, most = (units.text(kind, p) for p in points)
     marks = []
-    if upstream.low_n and upstream.high_n:
-        marks.append(Mark(upstream.at, "upstream", "mark"))
+    if split.low_n and split.high_n:
+        marks.append(Mark(split.at, DR_ELEPHANT, "mark"))
     if natural.low_n:
         marks.append(Mark(natural.at, "natural", "key"))
     out: list[Line] = [[(f"{title} ", "title"), (f"median {middle}, 5-95 % {low} to {high}, largest {most}", "dim")]]
     out += histogram(bins.edges, bins.counts, width, rows, glyphs, kind=kind, marks=marks)
-    for name, split in (("upstream", upstream), ("natural", natural)):
+    for name, two in ((DR_ELEPHANT, split), ("natural", natural)):
         text = (
-            f"{split.low_n:,} @ {units.text(kind, split.low_mean)} | {split.high_n:,} @ {units.text(kind, split.high_mean)}"
-            f" (explains {units.percent(100 * split.fit)})"
-            if split.low_n and split.high_n
+            f"{two.low_n:,} @ {units.text(kind, two.low_mean)} | {two.high_n:,} @ {units.text(kind, two.high_mean)}"
+            f" (explains {units.percent(100 * two.fit)})"
+            if two.low_n and two.high_n
             else "one group"
         )
-        out.append([(fit(name, 9), "mark" if name == "upstream" else "key"), (text, "")])
+        out.append([(fit(name, 13), "mark" if name == DR_ELEPHANT else "key"), (text, "")])
     return out
 
 
@@ -410,11 +411,9 @@ def notes(
     mode: str,
     width: int,
 ) -> list[Line]:
-    """What was assumed, what upstream would say, where the seed differs, errors of attempts, problems of the files."""
+    """Draw what was assumed, where the published description differs, errors of attempts, problems of the files, and why
+    Dr. Elephant would show nothing."""
     out: list[Line] = []
-    said = listing.get("upstream_says") or ""
-    if said:
-        out += [heading("upstream would show nothing because"), *paragraph(said, width, "moderate"), []]
     out += [heading("assumptions")]
     out += paragraph(listing.get("notes") or "none", width)
     if shown.prediction is not None:
@@ -423,12 +422,12 @@ def notes(
             out += paragraph(text, width)
         for text in shown.prediction.warnings:
             out += paragraph(text, width, "severe")
-    out += [[], heading(f"upstream and seed document (shown: {mode}, key m)")]
+    out += [[], heading(f"Dr. Elephant's code and its published description (shown: {mode}, key m)")]
     if not differences:
         out += paragraph("both give the same numbers for this job", width, "dim")
     for row in differences:
         name, unit = METRICS.get(row["what"], (row["what"], ""))
-        values = ", ".join(f"{word} {_exact(row[word])}{unit}" for word in ("upstream", "seed"))
+        values = f"code {_exact(row['upstream'])}{unit}, published {_exact(row['published'])}{unit}"
         out.append([(f"{name}  ", "title"), (values, "")])
         out += paragraph(row["reason"], width, "dim", 2)
     if shown.facts.errors:
@@ -439,4 +438,7 @@ def notes(
         out += [[], heading("problems of its files")]
         for text in problems:
             out += paragraph(text, width, "moderate")
+    thrown = listing.get("upstream_says") or ""
+    if thrown:
+        out += [[], heading("Dr. Elephant would show nothing because"), *paragraph(thrown, width, "dim")]
     return out

@@ -166,8 +166,6 @@ class JobLevel(Level):
         ]
         if shown.before.runtime_ms is not None:
             second.append((f", ran {units.text('ms', shown.before.runtime_ms)}", "dim"))
-        if row.get("upstream_says"):
-            second.append(("  upstream would show nothing (notes)", "moderate"))
         return [first, second]
 
     def _listing_row(self, result: Result) -> dict[str, Any]:
@@ -260,12 +258,13 @@ class JobLevel(Level):
 
     def _make_controls(self, shown: JobDetail) -> None:
         job = shown.facts.job
-        from engine.job_heuristics.insight.job_arrays import number
-        from engine.job_heuristics.insight.severity_rules import default_limits
+        from engine.job_heuristics.dr_elephant.rules import default_rules
+        from engine.job_heuristics.model.job_arrays import number
 
         holder = self.query_one("#job-controls", VerticalScroll)
         split = int(job.maps.size.mean()) if len(job.maps.size) else 0
         start = number(job.conf, "mapreduce.job.reduce.slowstart.completedmaps", 0.05)
+        limits = [f"{rule.name}/{parameter}" for rule in default_rules().with_gates for parameter in rule.limits]
         controls: list[Any] = [
             NumberControl("map container MB", job.maps.container_mb, low=128, high=16384, step=128, kind="count",
                           id="what-map-mb"),
@@ -274,7 +273,7 @@ class JobLevel(Level):
             NumberControl("input of a map", max(split, MB), low=MB, kind="bytes", id="what-split-size"),
             NumberControl("reducers", max(len(job.reduces.total), 1), low=1, high=5000, kind="count", id="what-reduces"),
             NumberControl("slow start", start, low=0.0, high=1.0, step=0.05, kind="number", id="what-slow-start"),
-            WordControl("scale the limits of", [f"{name}/{key}" for name, key in default_limits()],
+            WordControl("scale the limits of", limits,
                         "Mapper Time/num_tasks_severity", id="what-limit"),
             NumberControl("  by the factor", 1.0, low=0.05, high=20.0, step=0.05, kind="number", id="what-times"),
         ]  # fmt: skip
@@ -336,7 +335,8 @@ class JobLevel(Level):
 
 
 def task_spec(spec: Table) -> Table:
-    """The task list of one job: what makes a task long comes first, what only explains upstream is not shown at first."""
+    """Arrange the task list of one job: what makes a task long comes first, what only explains Dr. Elephant's numbers is
+    hidden at first."""
     from dataclasses import replace
 
     first = []

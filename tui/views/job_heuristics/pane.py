@@ -219,9 +219,9 @@ class Pane(ViewPane):
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def action_mode(self) -> None:
-        """Upstream's rules or the seed document's."""
+        """Switch between Dr. Elephant's code and its published description."""
         if self.parameters is not None:
-            self.change(mode="seed" if self.parameters.mode == "upstream" else "upstream")
+            self.change(mode="published" if self.parameters.mode == "upstream" else "upstream")
 
     def action_group(self) -> None:
         """The next grouping of the roll-up."""
@@ -311,8 +311,6 @@ def _summary_lines(
         ],
         width,
     )
-    if row["upstream_says"]:
-        out += [[], *drawing.paragraph(f"upstream would show nothing: {row['upstream_says']}", width, "moderate")]
     out.append([])
     for verdict in verdicts:
         style = drawing.level(verdict["severity"])

@@ -1,0 +1,196 @@
+"""How a severity comes about: the worst of some branches, each held by its mildest gate, over named measures.
+
+A *measure* is one number per judged thing (a job, or a copy of one job with other weights), so that the same gates judge
+all jobs at once and explain a single one. See docs/models/job-heuristics.md, "Severity".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from engine.job_heuristics.model.arrays import Array
+
+Limits = tuple[float, float, float, float]
+"""The limits of LOW, MODERATE, SEVERE and CRITICAL, in the unit that HeuristicConf.xml spells them in."""
+
+MINUTE = 60_000.0
+"""Milliseconds per minute."""
+MB = 2**20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """What gates look at: ``measures`` by name, and the ``limits`` and whole ``numbers`` in force by parameter name.
+    ``published``: whether the published description's rules are asked for instead of Dr. Elephant's code."""
+
+    measures: Mapping[str, Array]
+    limits: Mapping[str, Limits]
+    numbers: Mapping[str, int]
+    published: bool = False
+
+    def __getitem__(self, measure: str) -> Array:
+        """Return the values of a measure. Raises KeyError."""
+        return self.measures[measure]
+
+    def rows(self, at: Array) -> Subject:
+        """Return the subject's values at the places ``at`` only."""
+        return Subject(_Rows(self.measures, at), self.limits, self.numbers, self.published)
+
+
+class _Rows(Mapping[str, Array]):
+    """Measures at some places; each is picked when it is asked for."""
+
+    def __init__(self, measures: Mapping[str, Array], at: Array) -> None:
+        self._measures = measures
+        self._at = at
+
+    def __getitem__(self, name: str) -> Array:
+        picked: Array = self._measures[name][self._at]
+        return picked
+
+    def __iter__(self) -> Any:
+        return iter(self._measures)
+
+    def __len__(self) -> int:
+        return len(self._measures)
+
+
+class Final(Enum):
+    """What is certain about a gate's final value while the job still runs."""
+
+    OPEN = "nothing"
+    TASKS = "it is the number of tasks, which is planned"
+    SOME_TASKS = "it is at most the number of tasks"
+    FIXED = "it stays what it is"
+    MEAN_TIME = "it is the tasks' mean time, at least the time spent so far over the tasks planned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One limit of a heuristic.
+
+    ``value`` gives the values to compare, ``limits`` names the parameter with the four limits, ``scale`` is what they are
+    multiplied by to be in the unit of the values. ``rising``: larger values are worse. ``unit`` is ``ms``, ``bytes``,
+    ``bytes/s``, ``tasks``, ``10000`` (a ratio times that) or empty (a ratio).
+    """
+
+    key: str
+    label: str
+    unit: str = ""
+    value: Callable[[Subject], Array]
+    limits: str
+    rising: bool = True
+    scale: float | Callable[[Subject], Any] = 1.0
+    final: Final = Final.OPEN
+
+    def read(self, subject: Subject) -> Reading:
+        """Return the gate's values for ``subject`` beside its limits in their unit."""
+        scale = self.scale(subject) if callable(self.scale) else self.scale
+        a, b, c, d = subject.limits[self.limits]
+        return Reading(self, self.value(subject), (a * scale, b * scale, c * scale, d * scale))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """A gate with its ``values`` and its ``limits`` LOW to CRITICAL in their unit (numbers, or arrays where they differ)."""
+
+    gate: Gate
+    values: Array
+    limits: tuple[Any, ...]
+
+    def levels(self) -> Array:
+        """Return the severity 0-4 that the gate alone gives each value."""
+        return severities(self.values, self.limits, rising=self.gate.rising)
+
+    @property
+    def value(self) -> float:
+        """The first of the values."""
+        return float(self.values[0])
+
+    @property
+    def scale(self) -> tuple[float, ...]:
+        """The limits of the first of the values."""
+        return tuple(float(np.ravel(limit)[0]) for limit in self.limits)
+
+    def level_of(self, value: float) -> int:
+        """Return the severity 0-4 that the gate gives ``value`` by the limits of the first of its values."""
+        return int(severities(np.array([value]), self.scale, rising=self.gate.rising)[0])
+
+
+def severities(values: Array, limits: tuple[Any, ...], *, rising: bool) -> Array:
+    """Return severities 0-4: the worst level whose limit is reached, both ends inclusive; NaN gives 0."""
+    values = np.asarray(values)
+    met = [values >= limit if rising else values <= limit for limit in limits]
+    # ``numpy.select`` gives the same three times slower.
+    levels: Array = np.where(met[3], 4, np.where(met[2], 3, np.where(met[1], 2, met[0].astype(np.int64))))
+    return levels
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Gates that must all be passed: the branch is as severe as its mildest gate. ``scores`` tells whether its severity
+    counts in the score (tasks times severity)."""
+
+    gates: tuple[Gate, ...]
+    scores: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """The readings of a heuristic, branch by branch: as severe as its worst branch."""
+
+    branches: tuple[tuple[Reading, ...], ...]
+
+    def levels(self) -> Array:
+        """Return severities 0-4."""
+        return worst(self.branches)
+
+
+def read(branches: tuple[Branch, ...], subject: Subject) -> Tree:
+    """Return the readings of all gates of ``branches``."""
+    return Tree(tuple(tuple(gate.read(subject) for gate in branch.gates) for branch in branches))
+
+
+def worst(branches: tuple[tuple[Reading, ...], ...]) -> Array:
+    """Return the severities 0-4 of the worst of some branches."""
+    levels = []
+    for branch in branches:
+        level = branch[0].levels()
+        for reading in branch[1:]:
+            level = np.minimum(level, reading.levels())
+        levels.append(level)
+    result = levels[0]
+    for level in levels[1:]:
+        result = np.maximum(result, level)
+    return result
+
+
+def ratio(part: Array, whole: Array) -> Array:
+    """Divide in double: x / 0 is infinite, 0 / 0 is NaN."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quotient: Array = np.asarray(part, dtype=np.float64) / np.asarray(whole, dtype=np.float64)
+    return quotient
+
+
+def amount(value: float, unit: str) -> str:
+    """Write a value in the words of its unit: minutes, MB, MB/s, tasks or a bare number."""
+    if not np.isfinite(value):
+        return "infinite" if value > 0 else "undefined"
+    if unit == "ms":
+        return f"{value / MINUTE:.1f} min" if value >= MINUTE / 10 or value == 0 else f"{value / 1000:.2f} s"
+    if unit in ("bytes", "bytes/s"):
+        tail = "/s" if unit == "bytes/s" else ""
+        for size, name in ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "KB")):
+            if value >= size:
+                return f"{value / size:.1f} {name}{tail}"
+        return f"{value:.0f} bytes{tail}"
+    if unit == "tasks":
+        return f"{value:,.0f} task{'' if round(value) == 1 else 's'}"
+    if unit == "10000":
+        return f"{value / 10_000:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

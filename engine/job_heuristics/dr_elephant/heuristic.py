@@ -1,0 +1,131 @@
+"""The declaration of a heuristic: everything about it in one place, judged by the same few lines for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.job_heuristics.dr_elephant.gates import Branch, Limits, Subject, Tree, read, worst
+from engine.job_heuristics.dr_elephant.jobs import Jobs, PerLabel, Verdict
+from engine.job_heuristics.dr_elephant.side_stats import Measure
+from engine.job_heuristics.model.arrays import Array
+from engine.job_heuristics.model.job_arrays import Job
+
+
+def _no_error(jobs: Jobs) -> Mapping[int, str]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Heuristic:
+    """One heuristic. Most are judged by gates over measures of one ``side`` (``map`` or ``reduce``); a heuristic that is
+    not has no ``branches`` and judges by a function of its own.
+
+    Identity: ``class_name`` is what HeuristicConf.xml calls it, ``name`` what is shown, ``application`` its type there,
+    ``order`` its place among all heuristics (a strip of letters reads in this order), ``default`` whether Dr. Elephant
+    ships it switched on.
+
+    Judging: ``limits`` and ``numbers`` are the defaults of its parameters by name; ``measures`` declares statistics over
+    tasks and ``settings`` numbers from a job's properties, both looked up by name in the gates of ``branches``.
+    ``averages``: its values are averages, so that without tasks there is nothing to explain. ``defined``: which jobs get
+    a result at all (None: every job that is judged). ``published``: the gates of the published description where they
+    differ, with the reason in ``difference``; ``in_published`` tells whether it has the heuristic at all.
+
+    Words: ``details`` gives Dr. Elephant's labels and values, ``advice`` what to do from the severity and the job,
+    ``error`` the exception Dr. Elephant throws, by number of the job. ``unread``: beginning of parameter names that
+    Dr. Elephant's own configuration file uses and its code does not read.
+    """
+
+    name: str
+    class_name: str
+    order: int
+    application: str = "mapreduce"
+    default: bool = True
+    side: str = ""
+    limits: Mapping[str, Limits] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = ()
+    settings: Mapping[str, Callable[[Mapping[str, str]], float]] = field(default_factory=dict)
+    branches: tuple[Branch, ...] = ()
+    averages: bool = False
+    defined: Callable[[Subject], Array] | None = None
+    published: tuple[Branch, ...] | None = None
+    in_published: bool = True
+    difference: str = ""
+    details: Callable[[Subject], Mapping[str, list[str]]] | None = None
+    judge: Callable[[Jobs, Rule], Verdict] | None = None
+    advice: Callable[[int, Job], str]
+    error: Callable[[Jobs], Mapping[int, str]] = _no_error
+    unread: str = ""
+
+    @property
+    def same_in_both(self) -> bool:
+        """Whether Dr. Elephant's code and the published description give the same verdicts."""
+        return self.in_published and self.published is None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A heuristic in force: ``name`` is what is shown, ``excluded`` are job types it does not judge."""
+
+    heuristic: Heuristic
+    name: str
+    limits: Mapping[str, Limits]
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    excluded: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, heuristic: Heuristic) -> Rule:
+        """Return a heuristic with its default parameters."""
+        return cls(heuristic, heuristic.name, heuristic.limits, heuristic.numbers)
+
+    def subject(self, measures: Mapping[str, Array], *, published: bool = False) -> Subject:
+        """Return ``measures`` beside this rule's parameters."""
+        return Subject(measures, self.limits, self.numbers, published)
+
+    def tree(self, subject: Subject) -> Tree:
+        """Return the readings of the heuristic's gates."""
+        heuristic = self.heuristic
+        branches = heuristic.published if subject.published and heuristic.published is not None else heuristic.branches
+        return read(branches, subject)
+
+    def levels(self, measures: Mapping[str, Array]) -> Array:
+        """Return the severities 0-4 that values of the measures give."""
+        return self.tree(self.subject(measures)).levels()
+
+    def level(self, **measures: float) -> int:
+        """Return the severity 0-4 that one value of each measure gives."""
+        return int(self.levels({name: np.array([value], dtype=np.float64) for name, value in measures.items()})[0])
+
+
+def verdict(rule: Rule, jobs: Jobs, *, published: bool = False) -> Verdict:
+    """Return the verdict of ``rule`` on all of ``jobs``."""
+    heuristic = rule.heuristic
+    if heuristic.judge is not None:
+        return _allowed(heuristic.judge(jobs, rule), rule, jobs)
+    measures = {
+        **jobs.side(heuristic.side),
+        "block_size": jobs.block_size,
+        **{name: np.array([setting(p) for p in jobs.properties]) for name, setting in heuristic.settings.items()},
+    }
+    subject = rule.subject(measures, published=published)
+    branches = heuristic.published if published and heuristic.published is not None else heuristic.branches
+    tree = rule.tree(subject)
+    severity = tree.levels()
+    scoring = tuple(readings for branch, readings in zip(branches, tree.branches, strict=True) if branch.scores)
+    scored = severity if len(scoring) == len(branches) else worst(scoring)
+    score = np.where(scored >= 2, scored * subject["n"], 0)
+    given = jobs.judged if heuristic.defined is None else jobs.judged & heuristic.defined(subject)
+    details = heuristic.details
+    assert details is not None, f"{heuristic.name} has gates and no details"
+    return _allowed(Verdict(given, severity, score, PerLabel(lambda at: details(subject.rows(at)))), rule, jobs)
+
+
+def _allowed(verdict: Verdict, rule: Rule, jobs: Jobs) -> Verdict:
+    """Take the result from jobs of a type that the rule does not judge."""
+    if not rule.excluded:
+        return verdict
+    allowed = np.array([kind not in rule.excluded for kind in jobs.types], dtype=bool)
+    return Verdict(verdict.given & allowed, verdict.severity, verdict.score, verdict.details)

@@ -1,0 +1,43 @@
+"""Exception: the job failed; shows its error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
+from engine.job_heuristics.dr_elephant.jobs import Jobs, PerJob, Verdict, unscored
+from engine.job_heuristics.model.job_arrays import FAILED, Job
+
+
+def _judge(jobs: Jobs, rule: Rule) -> Verdict:
+    texts: list[str] = jobs.frame["diagnostics"].to_list()
+
+    def details(j: int) -> Mapping[str, Any]:
+        return {"Error": ["Stacktrace", texts[j]]}
+
+    return unscored(jobs.failed, np.where(jobs.failed, 2, 0), PerJob(details))
+
+
+def _advice(level: int, job: Job) -> str:
+    failed = int((job.attempts.outcome == FAILED).sum())
+    return (
+        f"The job failed after {failed:,} failed attempt{'' if failed == 1 else 's'}. Read the error of the task "
+        f"named in the diagnostics first; where it is empty, the logs of that container and of the application "
+        f"master say more."
+    )
+
+
+HEURISTICS = (
+    Heuristic(
+        name="Exception",
+        class_name="ExceptionHeuristic",
+        order=11,
+        in_published=False,
+        difference="the published description has no such heuristic",
+        judge=_judge,
+        advice=_advice,
+    ),
+)

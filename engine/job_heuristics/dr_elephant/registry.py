@@ -1,0 +1,51 @@
+"""All heuristics that are declared: those in ``HEURISTICS`` of each module of the packages below."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic
+from engine.job_heuristics.dr_elephant.side_stats import Measure
+
+PACKAGES = ("engine.job_heuristics.dr_elephant.mapreduce",)
+"""Packages with declarations, one module per topic."""
+
+
+@cache
+def _declared() -> dict[str, Heuristic]:
+    return {heuristic.class_name: heuristic for heuristic in _collected()}
+
+
+def _collected() -> Iterator[Heuristic]:
+    for package in PACKAGES:
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
+            yield from importlib.import_module(module.name).HEURISTICS
+
+
+def heuristics() -> list[Heuristic]:
+    """Return every declared heuristic, in order."""
+    return sorted(_declared().values(), key=lambda heuristic: heuristic.order)
+
+
+def by_class(class_name: str) -> Heuristic | None:
+    """Return the heuristic that HeuristicConf.xml calls ``class_name``, or None."""
+    return _declared().get(class_name)
+
+
+def register(heuristic: Heuristic) -> None:
+    """Add a heuristic from outside the packages, or replace the one with its class name."""
+    _declared()[heuristic.class_name] = heuristic
+
+
+def unregister(heuristic: Heuristic) -> None:
+    """Remove a heuristic. Raises KeyError."""
+    del _declared()[heuristic.class_name]
+
+
+def measures() -> list[Measure]:
+    """Return the measures of all heuristics, each once. A name stands for one measure: the first that declares it."""
+    by_names = {measure.names: measure for heuristic in reversed(heuristics()) for measure in heuristic.measures}
+    return list(by_names.values())

@@ -1,0 +1,243 @@
+"""One job's numbers as arrays, for everything that looks at a single job: explanations, outlook, what-if, advice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from engine.job_heuristics.model.job_conf import DEFAULT_MB
+from engine.job_heuristics.model.model import Model
+
+Ints = NDArray[np.int64]
+
+
+MB = 2**20
+
+_VARIABLE = re.compile(r"\$\{([^\}\$\s]{1,200})\}")
+
+
+def resolve(conf: Mapping[str, str], key: str, rounds: int = 20) -> str | None:
+    """Return the value of ``key`` with ``${other}`` replaced as Hadoop's Configuration does: one variable at a time, at
+    most ``rounds`` times; unknown variables stay. None without the key."""
+    value = conf.get(key)
+    if value is None:
+        return None
+    for _ in range(rounds):
+        found = _VARIABLE.search(value)
+        if found is None or found.group(1) not in conf or len(value) > 10_000:
+            break
+        value = value[: found.start()] + conf[found.group(1)] + value[found.end() :]
+    return value
+
+
+def number(conf: Mapping[str, str], key: str, default: float) -> float:
+    """Return the value of ``key`` as a finite number, or ``default``."""
+    try:
+        value = float((resolve(conf, key) or "").strip())
+    except ValueError:
+        return default
+    return value if np.isfinite(value) else default
+
+
+def mean(values: Ints) -> float:
+    """Return the mean, 0 without values."""
+    return float(values.mean()) if len(values) else 0.0
+
+
+SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3
+"""Outcome codes of ``Attempts.outcome``; WORDS names them."""
+WORDS = ("succeeded", "failed", "killed", "running")
+UNKNOWN = -1
+"""A time that the history does not hold (yet)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Attempts:
+    """Attempts of one job as arrays of length n (times epoch ms, ``UNKNOWN`` where the history has none).
+
+    ``task`` numbers tasks from 0 over both sides; ``is_map`` per attempt; ``scheduled`` when its task was started (a
+    retry was asked for when the attempt before it ended, so only first attempts tell a container wait); ``finish`` of
+    a running attempt is the newest moment the history knows. ``chosen``: the attempt Dr. Elephant counts. ``speculative``:
+    launched while another one of its task was running. ``host``: node name.
+    """
+
+    task: Ints
+    is_map: NDArray[np.bool_]
+    scheduled: Ints
+    start: Ints
+    finish: Ints
+    shuffle_end: Ints
+    sort_end: Ints
+    outcome: NDArray[np.int8]
+    chosen: NDArray[np.bool_]
+    speculative: NDArray[np.bool_]
+    host: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """The maps or the reduces of one job. Arrays hold the tasks that have times, in task order; ``n`` counts all tasks
+    of the side that the history ended, ``planned`` those the job will have; ``size`` is bytes read by a map or fetched
+    by a reduce; ``peak`` the best known peak of physical memory in bytes (Hadoop 3's maximum where there, else the last
+    snapshot); ``container_mb`` as the metrics see it, ``memory_container_mb`` as the Memory heuristic does."""
+
+    name: str
+    n: int
+    planned: int
+    container_mb: int
+    memory_container_mb: int
+    total: Ints
+    shuffle: Ints
+    sort: Ints
+    start: Ints
+    finish: Ints
+    size: Ints
+    cpu: Ints
+    gc: Ints
+    pmem: Ints
+    vmem: Ints
+    peak: Ints
+    spilled: Ints
+    out_records: Ints
+    out_bytes: Ints
+    hosts: tuple[str, ...]
+    racks: tuple[str, ...]
+
+    @property
+    def code(self) -> Ints:
+        """Run time without shuffle and sort, ms."""
+        result: Ints = self.total - self.shuffle - self.sort
+        return result
+
+    @property
+    def word(self) -> str:
+        """``map`` or ``reducer``, as in sentences."""
+        return "map" if self.name == "map" else "reducer"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One job: its row of the job model, its configuration, both sides and all attempts."""
+
+    row: Mapping[str, Any]
+    conf: Mapping[str, str]
+    maps: Side
+    reduces: Side
+    attempts: Attempts
+
+    @property
+    def id(self) -> str:
+        """Job id."""
+        return str(self.row["job_id"])
+
+    @property
+    def running(self) -> bool:
+        """Whether the history has no final event."""
+        return self.row["state"] in ("RUNNING", "UNKNOWN")
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Maps, reduces."""
+        return self.maps, self.reduces
+
+    def side(self, name: str) -> Side:
+        """Return the side called ``map`` or ``reduce``."""
+        return self.maps if name == "map" else self.reduces
+
+
+def job(model: Model) -> Job | None:
+    """Return the job of a model that holds exactly one; None if it holds none."""
+    if not model.jobs.height:
+        return None
+    row = model.jobs.row(0, named=True)
+    conf = dict(zip(model.conf["key"].to_list(), model.conf["value"].to_list(), strict=True))
+    return Job(
+        row=row,
+        conf=conf,
+        maps=side(model.tasks, "map", row, conf),
+        reduces=side(model.tasks, "reduce", row, conf),
+        attempts=attempts(model.attempts, row),
+    )
+
+
+def _ints(frame: pl.DataFrame, column: str) -> Ints:
+    return frame[column].fill_null(0).to_numpy()
+
+
+def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[str, str]) -> Side:
+    """Return one side of a job from its TASK_MODEL rows."""
+    mine = tasks.filter(pl.col("side") == name)
+    timed = mine.filter(pl.col("timed") & pl.col("total_ms").is_not_null())
+    ended = int(mine["ended_ms"].is_not_null().sum())
+    planned = int(row["maps" if name == "map" else "reduces"] or 0)
+    container = int(row[f"{name}_memory_mb"] or DEFAULT_MB)
+    stated = number(conf, f"mapreduce.{name}.memory.mb", 0)
+    peak = np.maximum(_ints(timed, f"{name}_physical_max_bytes"), _ints(timed, "physical_bytes"))
+    return Side(
+        name=name,
+        n=ended,
+        planned=max(planned, mine.height),
+        container_mb=container,
+        memory_container_mb=int(stated) if 0 < stated < 2**40 else container,
+        total=_ints(timed, "total_ms"),
+        shuffle=_ints(timed, "shuffle_ms"),
+        sort=_ints(timed, "sort_ms"),
+        start=_ints(timed, "start_ms"),
+        finish=_ints(timed, "finish_ms"),
+        size=_ints(timed, "input_bytes" if name == "map" else "reduce_shuffle_bytes"),
+        cpu=_ints(timed, "cpu_ms"),
+        gc=_ints(timed, "gc_ms"),
+        pmem=_ints(timed, "physical_bytes"),
+        vmem=_ints(timed, "virtual_bytes"),
+        peak=peak,
+        spilled=_ints(timed, "spilled_records"),
+        out_records=_ints(timed, "map_output_records"),
+        out_bytes=_ints(timed, "map_output_bytes"),
+        hosts=tuple(timed["host"].fill_null("").to_list()),
+        racks=tuple(timed["rack"].fill_null("").to_list()),
+    )
+
+
+OUTCOMES = {"SUCCEEDED": SUCCEEDED, "FAILED": FAILED, "KILLED": KILLED, "RUNNING": RUNNING}
+
+
+def attempts(frame: pl.DataFrame, row: Mapping[str, Any]) -> Attempts:
+    """Return attempts of one job from its ATTEMPT_MODEL rows; a running attempt ends, for now, at the newest event."""
+    newest = int(row["finish_ms"] or row["last_event_ms"] or 0)
+    unknown = UNKNOWN
+    tasks = frame["task_id"].fill_null("").rank("dense").cast(pl.Int64).to_numpy() - 1 if frame.height else np.zeros(0)
+    finish = pl.col("finish_ms").fill_null(pl.max_horizontal(pl.lit(newest), pl.col("start_ms")))
+    columns = frame.select(
+        pl.col("scheduled_ms").fill_null(unknown),
+        pl.col("start_ms").fill_null(unknown),
+        finish=pl.when(pl.col("start_ms").is_null() & pl.col("finish_ms").is_null())
+        .then(pl.lit(unknown))
+        .otherwise(finish),
+        shuffle=pl.col("shuffle_finish_ms").fill_null(unknown),
+        sort=pl.col("sort_finish_ms").fill_null(unknown),
+        outcome=pl.col("state").replace_strict(OUTCOMES, default=RUNNING, return_dtype=pl.Int8),
+    )
+    return Attempts(
+        task=tasks.astype(np.int64),
+        is_map=(frame["side"] == "map").fill_null(False).to_numpy(),
+        scheduled=columns["scheduled_ms"].to_numpy(),
+        start=columns["start_ms"].to_numpy(),
+        finish=columns["finish"].to_numpy(),
+        shuffle_end=columns["shuffle"].to_numpy(),
+        sort_end=columns["sort"].to_numpy(),
+        outcome=columns["outcome"].to_numpy(),
+        chosen=frame["chosen"].fill_null(False).to_numpy(),
+        speculative=(frame["avataar"] == "SPECULATIVE").fill_null(False).to_numpy(),
+        host=tuple(frame["host"].fill_null("").to_list()),
+        label=tuple(frame["attempt_id"].fill_null("").to_list()),
+    )

@@ -1,0 +1,204 @@
+"""Tables of results beyond Dr. Elephant's: recommendations, costs, roll-up, and those of one job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from engine.job_heuristics.tables.columns import count, fraction, mb_s, percent, text, time, whole
+from engine.job_heuristics.tables.result import JOBS, SEVERITIES
+from engine.tables import Table
+
+RECOMMENDATIONS = Table(
+    "recommendations",
+    "One row per job and advice that should pay: what to set, what it saves, and the verdict after it",
+    (
+        text("job_id", "job id", kind="id", priority=0, width=24),
+        count("rank", "1 saves most", width=4),
+        text("topic", "what it is about", priority=0, width=16),
+        text("key", "property to set", priority=0, width=44),
+        text("value", "value to set it to", priority=0, width=12),
+        text("current", "value it has, or what follows from it now", width=12),
+        mb_s("saving_mb_s", "predicted saving of container memory x time", pl.Float64, title="saves"),
+        percent("saving_percent", "the same as part of what the job used", title="of used"),
+        whole("wait_change_ms", "predicted change of the job's waiting; below 0 is shorter", kind="ms", title="wait"),
+        text("heuristic", "verdict it aims at", width=16),
+        text("severity_now", "its severity", kind="level", title="now"),
+        text("severity_after", "its severity with the new value", kind="level", title="after"),
+        text("text", "the reason in words, with the job's numbers", width=80, priority=2),
+    ),
+    key=("job_id", "rank"),
+)
+
+COSTS = Table(
+    "costs",
+    "One row per job and cause: container memory and cores over time of all attempts; causes add up to the job",
+    (
+        text("job_id", "job id", kind="id", priority=0, width=24),
+        text("cause", "what the resources went to", priority=0, width=20),
+        count("attempts", "attempts with a part in it"),
+        count("mb_ms", "container MB x ms, exact", unit="MB ms", hidden=True),
+        mb_s("mb_s", "container memory x time", pl.Float64, priority=0),
+        fraction("vcore_s", "virtual cores x time", unit="vcore s", kind="number"),
+        percent("share", "part of the job's memory x time", priority=0),
+        fraction("price", "by option price-gb-h and price-vcore-h; null without them", kind="number"),
+    ),
+    key=("job_id", "cause"),
+    title="cost",
+)
+
+ROLLUP = Table(
+    "rollup",
+    "One row per group (by user, queue, job_type and hour): jobs, resources and severities; most wasted first",
+    (
+        text("by", "what the jobs are grouped by: user, queue, job_type, hour", priority=0, width=9),
+        text("group", "its value; hours in UTC", priority=0, width=24),
+        count("jobs", "jobs", priority=0),
+        count("running", "of them running", priority=3),
+        count("failed", "of them failed or killed", priority=2),
+        mb_s("used_mb_s", "Dr. Elephant's used memory x time", title="used"),
+        mb_s("wasted_mb_s", "Dr. Elephant's wasted memory x time", title="wasted", priority=0),
+        percent("wasted_percent", "wasted of used", title="of used"),
+        mb_s("cost_mb_s", "true cost of all attempts", pl.Float64, title="true cost", priority=2),
+        mb_s("avoidable_mb_s", "of it avoidable by a better set-up", pl.Float64, title="avoidable", priority=2),
+        mb_s("saving_mb_s", "predicted saving of all recommendations", pl.Float64, title="saving"),
+        whole("wait_ms", "Dr. Elephant's wait, summed", unit="ms", kind="ms", title="wait", priority=2),
+        percent("share", "part of all waste", title="of all waste", width=14, priority=1),
+        percent("cumulated", "part of all waste down to here (Pareto)", width=14, priority=2),
+        *(count(word.lower(), f"jobs whose worst verdict is {word}", priority=3) for word in SEVERITIES),
+    ),
+    key=("by", "group"),
+    title="roll-up",
+)
+
+EXPLAINED = Table(
+    "explained",
+    "One row per verdict of one job (option job): why it is so, how far to the next level, what to do",
+    (
+        text("job_id", "job id", kind="id", hidden=True),
+        text("heuristic", "verdict", priority=0, width=18),
+        text("severity", "its severity", kind="level", priority=0),
+        text("value", "the value that decides", priority=0),
+        text("limits", "its limits, LOW to CRITICAL", width=34),
+        text("reason", "which limit keeps it where it is", priority=3, width=60),
+        text("worse", "what one level worse would take", priority=2, width=40),
+        text("better", "what one level better would take", priority=2, width=40),
+        percent("margin", "smallest relative move that changes it, null: none can"),
+        text("status", "running jobs: certain, at least, at most or provisional", priority=1, width=18),
+        text("likely", "running jobs: most probable final severity", kind="level", priority=2),
+        percent("chance", "its probability", priority=2),
+        text("predicted", "severity under the what-if scenario", kind="level", priority=1),
+        text("advice", "what to do, with the job's numbers", priority=4, width=80),
+    ),
+    key=("heuristic",),
+    title="verdicts",
+)
+
+PHASES = Table(
+    "phases",
+    "The waterfall of one job (option job): each phase begins where the one before it ended",
+    (
+        text("job_id", "job id", kind="id", hidden=True),
+        text("phase", "phase", priority=0, width=16),
+        time("start_ms", "begin", priority=1),
+        whole("ms", "length", unit="ms", kind="ms", priority=0),
+        percent("share", "part of the whole", priority=0),
+        text("meaning", "from when until when", width=50, priority=2),
+    ),
+    key=("phase",),
+)
+
+HISTORY = Table(
+    "history",
+    "Runs of the jobs with the same name (numbers and dates left out), normalised by input, newest first",
+    (
+        text("job_id", "job id", kind="id", priority=0, width=24),
+        text("name", "job name in full", priority=2, width=24),
+        time("submit_ms", "submitted", title="submitted", priority=0),
+        text("state", "state", priority=1),
+        text("severity", "worst verdict", kind="level", priority=0),
+        whole("input_bytes", "bytes read by maps", unit="bytes", kind="bytes", title="input"),
+        mb_s("used_mb_s", "Dr. Elephant's used memory x time", title="used"),
+        mb_s("wasted_mb_s", "Dr. Elephant's wasted", title="wasted", priority=2),
+        whole("runtime_ms", "run time", unit="ms", kind="ms", title="run time"),
+        fraction("used_per_gb", "used MB s per GB of input", unit="MB s/GB", kind="number", title="used/GB"),
+        fraction("ms_per_gb", "run time per GB of input", unit="ms/GB", kind="ms", title="time/GB"),
+        percent("change", "used per GB against the median of earlier runs"),
+        text("flag", "regression, improvement or change: this run or the level from it on", priority=0),
+    ),
+    key=("job_id",),
+    title="history",
+)
+
+CONF_CHANGES = Table(
+    "conf_changes",
+    "Configuration of the chosen job against the run before it (or option compare): properties that differ",
+    (
+        text("key", "property", priority=0, width=48),
+        text("before", "value in the other run, null: not set", priority=0, width=30),
+        text("after", "value in this run, null: not set", priority=0, width=30),
+        text("other_job_id", "the other run", kind="id", hidden=True),
+    ),
+    key=("key",),
+    order=("key",),
+    title="conf changes",
+)
+
+WHAT_IF = Table(
+    "what_if",
+    "Metrics of the chosen job now and under the what-if options; absent without one",
+    (
+        text("what", "metric or verdict", priority=0, width=22),
+        text("now", "as it ran", priority=0, width=16),
+        text("predicted", "under the scenario", priority=0, width=16),
+        percent("change", "difference", priority=1),
+        text("direction", "better, worse or same", priority=1, width=9),
+    ),
+    key=("what",),
+    title="what if",
+)
+
+TABLES: tuple[Table, ...] = (
+    RECOMMENDATIONS,
+    COSTS,
+    ROLLUP,
+    EXPLAINED,
+    PHASES,
+    HISTORY,
+    CONF_CHANGES,
+    WHAT_IF,
+)
+"""Further result tables, in the order they are shown. The last five only with option job."""
+
+_FIRST = ("name", "severity", "state", "score", "user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms", "job_id")
+LISTING = Table(
+    "listing",
+    "The job list with one letter per heuristic (. NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result)",
+    (
+        JOBS.column("name"),
+        text(
+            "strip",
+            "one letter per heuristic in Dr. Elephant's order: . NONE, L LOW, M MODERATE, S SEVERE, C CRITICAL, blank: no result",
+            title="verdicts", priority=0, width=13,
+        ),
+        replace(JOBS.column("severity"), width=10),
+        replace(JOBS.column("state"), width=9),
+        replace(JOBS.column("score"), priority=1, width=6),
+        *(
+            replace(JOBS.column(n), priority=1, title=title)
+            for n, title in (
+                ("user", ""), ("submit_ms", "submitted"), ("wasted_mb_s", "wasted"), ("used_mb_s", "used"),
+                ("runtime_ms", "run time"),
+            )
+        ),
+        replace(JOBS.column("job_id"), priority=2),
+        *(c for c in JOBS.columns if c.name not in _FIRST),
+        mb_s("cost_mb_s", "true cost of all attempts", pl.Float64, title="cost", hidden=True),
+        mb_s("avoidable_mb_s", "of it avoidable", pl.Float64, title="avoidable", hidden=True),
+        mb_s("saving_mb_s", "predicted saving", pl.Float64, title="saving", priority=2),
+    ),
+    key=JOBS.key,
+    order=JOBS.order,
+    title="jobs",
+)  # fmt: skip

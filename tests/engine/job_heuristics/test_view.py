@@ -1,0 +1,89 @@
+"""What the view says in words: lines of ``check``, the text report of one job, upstream's limit on history files."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+import pytest
+
+from engine import export, report
+from engine.inputs import Inputs
+from engine.job_heuristics.parameters import JobParameters
+from engine.job_heuristics.view import VIEW
+from engine.result import Result
+from engine.view import Context
+from sample_data.job_heuristics.make import FILES
+from tests.engine.job_heuristics.helper import inputs_below
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Inputs:
+    return inputs_below(FILES)
+
+
+def compute(inputs: Inputs, **choices: object) -> Result:
+    return VIEW.compute(inputs, JobParameters(**choices), Context(0))
+
+
+def test_a_finding_names_its_heuristic_once(inputs: Inputs) -> None:
+    names = set(compute(inputs).tables["heuristics"]["heuristic"])
+    findings = compute(inputs).findings
+    assert findings
+    for found in findings:
+        heuristic = found.subject.partition(" ")[2]
+        assert heuristic in names
+        assert heuristic not in found.text and found.level.upper() not in found.text
+        assert ", score " in found.text
+
+
+def test_text_about_one_job_leaves_the_others_out(inputs: Inputs) -> None:
+    whole = compute(inputs)
+    job = whole.tables["jobs"]["job_id"][0]
+    others = [other for other in whole.tables["jobs"]["job_id"].to_list() if other != job]
+    chosen = compute(inputs, job=job)
+    for name in ("jobs", "heuristics", "recommendations", "costs", "differences"):
+        assert chosen.tables[name].equals(whole.tables[name]), "data keep every job"
+        assert set(chosen.focused(name)["job_id"]) <= {job}
+    document = report.envelope(VIEW, chosen, JobParameters(job=job), 0)
+    assert len(document["tables"]["jobs"]) == whole.tables["jobs"].height
+    text = report.to_text(VIEW, chosen, "jobs")
+    assert job in text and not any(other in text for other in others)
+    assert f"(1 of {whole.tables['jobs'].height}: job_id {job})" in text
+    assert all(other in report.to_text(VIEW, whole, "jobs") for other in others)
+    runs = chosen.focused("history")
+    assert runs.equals(chosen.tables["history"]), "other runs of the same job are what its history is about"
+
+
+def test_texts_for_humans_hold_times_and_data_hold_numbers(inputs: Inputs) -> None:
+    frame = compute(inputs).tables["jobs"]
+    table = next(t for t in VIEW.tables if t.name == "jobs")
+    submitted = int(frame["submit_ms"][0])
+    for writer in (export.to_text, export.to_markdown):
+        text = writer(frame, table)
+        assert report.iso(submitted) in text and str(submitted) not in text and "epoch" not in text
+    for writer in (export.to_csv, export.to_json):
+        assert str(submitted) in writer(frame, table)
+    hostile = frame.head(1).with_columns(submit_ms=pl.lit(2**62))
+    assert str(2**62) in export.to_markdown(hostile, table)
+
+
+def test_a_history_too_large_for_upstream_says_so(inputs: Inputs) -> None:
+    ended = next(
+        number for number, info in inputs.files.items() if info.path.endswith("SUCCEEDED-etl-1760252004300.jhist")
+    )
+    limit = 500 * 2**20
+
+    def says(size: int) -> dict[str, str]:
+        files = {**inputs.files, ended: dataclasses.replace(inputs.files[ended], size=size)}
+        result = compute(Inputs(inputs.version, files, inputs.problems, inputs._load))
+        assert result.tables["heuristics"].equals(compute(inputs).tables["heuristics"]), "we judge it all the same"
+        return dict(result.tables["jobs"].select("job_id", "upstream_says").iter_rows())
+
+    job = "job_1760000000000_0001"
+    assert says(limit) == dict(compute(inputs).tables["jobs"].select("job_id", "upstream_says").iter_rows())
+    over = says(limit + 1)
+    assert "more than Dr. Elephant's limit of 500 MB" in over[job] and "treated as failed" in over[job]
+    assert {other: words for other, words in over.items() if other != job} == {
+        other: words for other, words in says(limit).items() if other != job
+    }
