@@ -22,9 +22,10 @@ from engine.job_heuristics.model.job_arrays import RUNNING, Ints, Job, Side
 from engine.job_heuristics.tables.result import SEVERITIES
 
 COPIES = 200
+"""Number of complete jobs that are drawn."""
 MOST = 1000
-"""Above this many finished tasks of a side, as many drawn at random stand for all: their deviations, made smaller by
-the square root of the ratio, are put around the values of all tasks."""
+"""Most finished tasks of a side that are drawn from. Of more, this many chosen at random stand for all: their deviations,
+shrunk by the square root of the ratio, are put around the values of all tasks."""
 
 
 Chances = tuple[float, float, float, float, float]

@@ -22,11 +22,11 @@ from engine.job_heuristics.insight.skew import robust_line
 from engine.job_heuristics.model.job_arrays import MB, Ints, Job, Side, number
 
 START_MS = 2000.0
-"""Assumed cost of starting a task where bytes do not tell it."""
+"""Assumed ms to start a task where bytes do not explain the time."""
 START_MOST_MS = 60_000.0
-"""Most that starting a task can cost, whatever the line of time on bytes says."""
+"""Most ms that starting a task can take, whatever the line of time on bytes gives."""
 COPY_BYTES_PER_MS = 30 * MB / 1000
-"""Assumed shuffle rate of one reducer where no reducer started after the last map."""
+"""Assumed bytes per ms that one reducer copies, where no reducer started after the last map."""
 
 MOST = 100_000
 """Most tasks of a side that are simulated."""

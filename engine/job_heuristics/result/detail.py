@@ -20,8 +20,9 @@ from engine.job_heuristics.tables.result import SEVERITIES
 from engine.stats.natural_break import Split, natural_break
 
 SLOT_POINTS = 240
+"""Points of the series of containers in use."""
 LANES = 400
-"""Most lanes that are kept for drawing."""
+"""Most lanes of attempts that are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobFacts:
-    """All of a job that does not depend on parameters; kept from one key press to the next."""
+    """All of a job that does not depend on parameters, so that it outlives a change of them."""
 
     job: job_arrays.Job
     waterfall: tuple[phases.Phase, ...]
