@@ -106,8 +106,17 @@ def _codes_by_metric(links: Iterable[Ints], order: _Order[Key]) -> tuple[frozens
 
 
 def _pool_side(parts: Sequence[RunValues], order: _Order[Key]) -> Side:
-    rows = [(place, order.row_of[part.metrics], part.values) for place, part in enumerate(parts)]
-    return pool(rows, len(order.keys), len(parts))
+    count, n_runs = len(order.keys), len(parts)
+    metrics = parts[0].metrics if parts else order.numbers
+    rows = order.row_of[metrics]
+    each_once = np.array_equal(np.sort(rows), np.arange(count))
+    if parts and each_once and all(np.array_equal(part.metrics, metrics) for part in parts):
+        # Every run has every metric once, in the same order: the samples are one matrix.
+        values = np.stack([part.values for part in parts], axis=1)[np.argsort(rows)].ravel()
+        runs = np.tile(np.arange(n_runs, dtype=np.int32), count)
+        return Side(values, runs, np.arange(count + 1) * n_runs, n_runs)
+    placed = [(place, order.row_of[part.metrics], part.values) for place, part in enumerate(parts)]
+    return pool(placed, count, n_runs)
 
 
 def medians(metrics: Ints, values: Floats) -> tuple[Ints, Floats]:

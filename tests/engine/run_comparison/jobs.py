@@ -43,8 +43,8 @@ def write_run(
 
 def api_file(value: float, **labels: str) -> str:
     """An API file with one item."""
-    told = {"Verb": "GET", "Resource": "pods", "Scope": "resource", "Count": "100", **labels}
-    return perf_data([item({"Perc50": value, "Perc90": value * 2, "Perc99": value * 3}, **told)])
+    all_labels = {"Verb": "GET", "Resource": "pods", "Scope": "resource", "Count": "100", **labels}
+    return perf_data([item({"Perc50": value, "Perc90": value * 2, "Perc99": value * 3}, **all_labels)])
 
 
 def two_jobs(root: Path, left: Sequence[float], right: Sequence[float]) -> Path:

@@ -70,9 +70,9 @@ def test_one_bad_run_stands_out_by_its_influence(tmp_path: Path) -> None:
 def test_interval_and_one_sided_tests_agree(n1: int, n2: int, seed: int, factor: float, margin: float) -> None:
     rng = np.random.default_rng(seed)
     left, right = rng.lognormal(0, 0.2, n1), factor * rng.lognormal(0, 0.2, n2)
-    told = statistical.explain(left, right, margin, 0.05, 1.0)
-    inside = margin <= told.ratio_low and told.ratio_high <= 1 / margin
-    assert inside == (told.equivalence_p <= 0.05 + 1e-12)
+    arithmetic = statistical.explain(left, right, margin, 0.05, 1.0)
+    inside = margin <= arithmetic.ratio_low and arithmetic.ratio_high <= 1 / margin
+    assert inside == (arithmetic.equivalence_p <= 0.05 + 1e-12)
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,4 +1,4 @@
-"""Every kind of file an operator has: recognised by content, read into measurements, cut or bent files told."""
+"""Every kind of file an operator has: recognised by content, read into measurements, cut or malformed files are problems."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_k6_summary_in_both_forms() -> None:
     got = values(read("summary.json", json.dumps(long)))
     assert got["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
     assert got["data_received", "", "", "rate", "bytes/s"] == [2.0]
-    told: Any = read("summary.json", json.dumps(long)).rows["run_facts"]
-    assert told["result"] == ["data_received=higher"], "count and rate of a counter say the same"
+    facts: Any = read("summary.json", json.dumps(long)).rows["run_facts"]
+    assert facts["result"] == ["data_received=higher"], "count and rate of a counter say the same"
     flat = {"metrics": {"http_req_duration": {"avg": 1.5, "p(90)": 2.0, "p(95)": 3.0}}}
     assert values(read("summary.json", json.dumps(flat)))["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
 
@@ -260,8 +260,8 @@ def test_shapes_that_are_not_perf_data(name: str) -> None:
     reading = read(name, json.dumps(document))
     assert values(reading) == wanted
     assert reading.problems == []
-    told = read(name, json.dumps([1] if isinstance(document, dict) else {"a": 1}))
-    assert [p.kind for p in told.problems] in (["bad-shape"], ["refused-file"])
+    reading = read(name, json.dumps([1] if isinstance(document, dict) else {"a": 1}))
+    assert [p.kind for p in reading.problems] in (["bad-shape"], ["refused-file"])
 
 
 def test_a_shape_is_recognised_under_another_name() -> None:

@@ -46,13 +46,13 @@ def test_explained_arithmetic_agrees_with_the_row(tmp_path: Path) -> None:
     result = compute(two_jobs(tmp_path, _noisy(100, 0.1, 9, 1), _noisy(130, 0.1, 9, 2)), draws=50, **SIDES)
     row = _rows(result)["Perc99"]
     left, right = result.detail.sample(row["row"])
-    told = statistical.explain(left, right, 0.66, 0.05, row["q_value"])
-    assert told.ratio == pytest.approx(row["ratio"])
-    assert told.ratio_low == pytest.approx(row["ratio_low"])
-    assert told.ratio_high == pytest.approx(row["ratio_high"])
-    assert told.p_value == pytest.approx(row["p_value"])
-    assert (told.equivalence_p <= 0.05) == (row["verdict"] == "equivalent")
-    assert 0 < told.brown_forsythe_p <= 1
+    arithmetic = statistical.explain(left, right, 0.66, 0.05, row["q_value"])
+    assert arithmetic.ratio == pytest.approx(row["ratio"])
+    assert arithmetic.ratio_low == pytest.approx(row["ratio_low"])
+    assert arithmetic.ratio_high == pytest.approx(row["ratio_high"])
+    assert arithmetic.p_value == pytest.approx(row["p_value"])
+    assert (arithmetic.equivalence_p <= 0.05) == (row["verdict"] == "equivalent")
+    assert 0 < arithmetic.brown_forsythe_p <= 1
 
 
 def test_result_tables_are_as_declared(tmp_path: Path) -> None:
