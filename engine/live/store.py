@@ -191,6 +191,27 @@ class Store:
         self.flush()
         self._add(self._firm[name], Chunk.of(frame.select(self._empty[name].columns), files))
 
+    def fits(self, frames: Mapping[str, pl.DataFrame]) -> bool:
+        """Whether these frames (with ``file``) have just the columns of the tables they are called by."""
+        return all(name in self.tables and frame.schema == self._empty[name].schema for name, frame in frames.items())
+
+    def put_frames(self, frames: Mapping[str, pl.DataFrame], ids: Mapping[int, int]) -> None:
+        """Add frames of several files at once, read by another process: rows of the files that ``ids`` maps to their ids
+        here; other rows are left out."""
+        top = max((int(frame[FILE].max() or 0) for frame in frames.values() if frame.height), default=0)  # type: ignore[arg-type]
+        mapped = np.zeros(max(top, *ids) + 1, dtype=np.uint32)
+        for number, own in ids.items():
+            mapped[number] = own
+        files = frozenset(ids.values())
+        for name, frame in frames.items():
+            if not frame.height:
+                continue
+            numbers = mapped[frame[FILE].to_numpy()]
+            frame = frame.with_columns(pl.Series(FILE, numbers))
+            if not numbers.all():
+                frame = frame.filter(pl.col(FILE) != 0)
+            self.put_frame(name, frame, files)
+
     def forget(self, files: Iterable[int]) -> None:
         """Drop all rows of these files."""
         gone = set(files)

@@ -56,7 +56,7 @@ class Looker(Protocol):
         """Whether the last look at everything was not interrupted."""
         ...
 
-    def ahead(self) -> bool:
+    def idle(self) -> bool:
         """Do a piece of work that would else be done when something changes; whether there was any."""
         ...
 
@@ -202,7 +202,7 @@ class Watcher:
                         return
                     begin = time.monotonic()
                     if hints is not None and not hints and begin < self._until(scan_at):
-                        more = self._looker.ahead()
+                        more = self._looker.idle()
                         ahead_at = time.monotonic() + AHEAD_EVERY_S if more else float("inf")
                         continue
                     late = begin >= full_at + GIVES_WAY_S

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import xxhash
 
-from engine.live.ingest.unpack import Damaged, Packing, TooBig, sniff, unpacked
+from engine.live.files.compression import Damaged, Packing, sniff
+from engine.live.ingest.unpack import TooBig, unpacked
 from engine.reading import HEAD, HEAD_RESUMED, Resumable
 
 BLOCK = 16 << 20

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
-from typing import Literal
 
 import zstandard
 
-Packing = Literal["", "gzip", "zstd"]
+from engine.live.files.compression import Damaged, Packing
 
 _CHUNK = 1 << 20
 _PIECE = 8 << 20
@@ -20,14 +19,6 @@ MAX_RATIO = 500
 
 class TooBig(Exception):
     """The content is larger than the limit; the message says which and how to raise it."""
-
-
-class Damaged(Exception):
-    """The packed bytes end early or are not what they claim; what came before was good. ``cut``: they end early."""
-
-    def __init__(self, reason: str, *, cut: bool) -> None:
-        super().__init__(reason)
-        self.cut = cut
 
 
 class _Gzip:
@@ -83,25 +74,6 @@ class _Zstd:
     def unused(self) -> bytes:
         """Bytes behind the end of the frame."""
         return self._rest
-
-
-def sniff(head: bytes) -> Packing:
-    """How a file that begins with ``head`` is packed."""
-    if head[:3] == b"\x1f\x8b\x08":
-        return "gzip"
-    if head[:4] == b"\x28\xb5\x2f\xfd":
-        return "zstd"
-    return ""
-
-
-def stem(name: str, packing: Packing) -> str:
-    """``name`` without the ending that says how it is packed (only if it is)."""
-    if packing:
-        lowered = name.lower()
-        for ending in (".gz", ".gzip", ".zst", ".zstd"):
-            if lowered.endswith(ending) and len(name) > len(ending):
-                return name[: -len(ending)]
-    return name
 
 
 def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:

@@ -36,7 +36,7 @@ DOCS = Table(
 class Calm:
     """The part of a looker that has nothing to do ahead, nothing that is due and no roots."""
 
-    def ahead(self) -> bool:
+    def idle(self) -> bool:
         return False
 
     def due(self) -> float | None:

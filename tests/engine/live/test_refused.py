@@ -164,7 +164,7 @@ def test_two_views_read_the_same_file(tmp_path: Path) -> None:
     assert live.scan() == {"one", "two"}
     assert rows(live, "one") == rows(live, "two")
     assert live.status.recognised == {"one": 1, "two": 1}
-    with pytest.raises(ValueError, match="same name"):
+    with pytest.raises(ValueError, match="has a view"):
         Session([tmp_path], [FakeView(), FakeView()])
 
 
