@@ -35,5 +35,8 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
     cache_max_mb: Annotated[int, option("Size of that cache; the oldest entries go first", unit="MB", low=0)] = 1024
     cache_min_mb: Annotated[float, option("Inputs smaller than this are not cached", unit="MB", low=0.0)] = 5.0
     workers: Annotated[
-        int, option("Processes that read large inputs; 0: as many as there are processors; 1: none beside this", low=0, high=256)
+        int,
+        option(
+            "Processes that read large inputs; 0: as many as there are processors; 1: none beside this", low=0, high=256
+        ),
     ] = 0

@@ -104,9 +104,7 @@ class CacheSession:
                 mark_read(file, stat)
         return unopened
 
-    def _take(
-        self, place: Place, path: bytes, stat: Stat, *, exactly: bool
-    ) -> tuple[list[Entry], Unread | None, bool]:
+    def _take(self, place: Place, path: bytes, stat: Stat, *, exactly: bool) -> tuple[list[Entry], Unread | None, bool]:
         """Take what is known of a file: usable entries, or that no reader takes it; and whether that is all of it.
 
         ``exactly``: what other views have read already is not read on, so an entry must be of the file as it is.

@@ -98,9 +98,7 @@ def add_reader(registry: Registry, view: str, kind: FileKind, file: TrackedFile,
     reader.consumed, reader.mark, reader.digest = entry.consumed, entry.mark, entry.digest
     reader.rest, reader.tried_final, reader.problems = entry.rest, entry.tried_final, entry.problems
     reader.state = msgspec.msgpack.decode(entry.state)
-    reader.info = FileInfo(
-        reader.id, file.shown, file.label, entry.kind, entry.mtime_ms, entry.stat[2], reader.version
-    )
+    reader.info = FileInfo(reader.id, file.shown, file.label, entry.kind, entry.mtime_ms, entry.stat[2], reader.version)
     file.readers.append(reader)
     registry.indexes[view].put(reader.info)
     registry.note_problems(reader)

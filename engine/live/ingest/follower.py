@@ -64,7 +64,7 @@ class Follower:
         return max(0.0, self.settings.settle_s - still)
 
     def visit(
-        self, file: TrackedFile, *, final: bool = False, force: bool = False, pieces: Iterable[Piece] = ()
+        self, file: TrackedFile, *, final: bool = False, force: bool = False, pieces: Iterable[Piece | int] = ()
     ) -> None:
         """Bring the stores up to date with one file. Never raises for what is on disk.
 
@@ -123,7 +123,9 @@ class Follower:
         self.registry.mark_stale(file)
         self.registry.touched.update(file.views(self.registry.stores))
 
-    def _visit(self, file: TrackedFile, content: Content, final: bool, force: bool, pieces: Iterable[Piece]) -> bool:
+    def _visit(
+        self, file: TrackedFile, content: Content, final: bool, force: bool, pieces: Iterable[Piece | int]
+    ) -> bool:
         """Read what is new. Returns False if there was nothing to look at: what was due stays due."""
         now = time.monotonic()
         status = content.status
@@ -166,7 +168,7 @@ class Follower:
         return True
 
     def _read(
-        self, file: TrackedFile, content: Content, quiet: bool, same: bool, verify: str, pieces: Iterable[Piece]
+        self, file: TrackedFile, content: Content, quiet: bool, same: bool, verify: str, pieces: Iterable[Piece | int]
     ) -> bool:
         """Let every reader of the file read what is new. Returns whether one of them waits for more."""
         waiting = False
@@ -200,9 +202,7 @@ class Follower:
         file.head_mark = fingerprint(content.raw_head)
 
     @staticmethod
-    def _verify(
-        file: TrackedFile, stat: tuple[int, int, int], rewritten: bool
-    ) -> Literal["restart", "whole", "marks"]:
+    def _verify(file: TrackedFile, stat: tuple[int, int, int], rewritten: bool) -> Literal["restart", "whole", "marks"]:
         """Return how much of what was read must be proven unchanged: all, or the fingerprints at its ends."""
         if rewritten:
             return "restart"

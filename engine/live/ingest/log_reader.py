@@ -54,12 +54,13 @@ class LogReader:
         quiet: bool,
         same: bool,
         verify: str,
-        pieces: Iterable[Piece] = (),
+        pieces: Iterable[Piece | int] = (),
     ) -> bool:
         """Read the new records. Returns whether bytes are left that wait for more. Raises TooBig.
 
         ``quiet``: the file has settled; ``same``: it is as it was at the last look; ``verify``: how much of what was
-        read must be proven unchanged; ``pieces``: what workers have read of it, in file order.
+        read must be proven unchanged; ``pieces``: what workers have read of it, in file order, or a byte up to which to
+        read before the next one is asked for.
         """
         if reader.consumed and self._rewritten(reader, content, verify):
             self._registry.restart(reader)
@@ -72,8 +73,8 @@ class LogReader:
         carry: bytes | None = b""
         for piece in pieces if not content.streamed else ():
             before = reader.consumed
-            carry = self._read_until(file, reader, content, piece.begin)
-            if carry is not None:
+            carry = self._read_until(file, reader, content, piece.begin if isinstance(piece, Piece) else piece)
+            if isinstance(piece, Piece) and carry is not None:
                 self._join(file, reader, content, piece)
             changed |= reader.consumed > before
             if carry is None:

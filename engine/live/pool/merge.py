@@ -13,7 +13,7 @@ from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.follower import Follower
 from engine.live.ingest.log_reader import Piece
 from engine.live.pool.reading_pool import PieceTask, ReadingPool
-from engine.live.pool.worker import FilesRead, PieceRead, opened
+from engine.live.pool.worker import FilesRead, PieceRead
 from engine.view import View
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class Merger:
         if index != self._index:
             self.flush()
             self._index, self._batch, self._first = index, None, None
-            self._open(self._pool.result(index))
+            if not self._pool.claim(index):
+                self._open(self._pool.result(index))
         read = self._batch.files.get(file.path) if self._batch is not None else None
         if read is None:
             return False
@@ -58,8 +59,8 @@ class Merger:
             return
         stores = self._follower.registry.stores
         try:
-            frames = {view: opened(packed) for view, packed in batch.frames.items()}
-        except pl.exceptions.PolarsError:
+            frames = {view: saved.load() for view, saved in batch.frames.items()}
+        except (OSError, pl.exceptions.PolarsError):
             log.warning("rows of a worker process cannot be used", exc_info=True)
             return
         if all(stores[view].fits(tables) for view, tables in frames.items()):
@@ -74,17 +75,23 @@ class Merger:
                 self._follower.registry.stores[view].put_frames(self._frames[view], ids)
         self._frames, self._ids = {}, {}
 
-    def pieces(self, file: TrackedFile, stat: Stat) -> Iterator[Piece]:
-        """Yield the pieces that workers have read of ``file``, for which ``take`` was just called. Waits for each."""
+    def pieces(self, file: TrackedFile, stat: Stat) -> Iterator[Piece | int]:
+        """Yield, for a file that ``take`` has just left to be read here, what workers have read of it, in file order.
+
+        An integer stands for a piece that they have not: the byte up to which to read here. Waits for each piece.
+        """
         index = self._pool.place(file.path, stat)
-        if index < 0 or index != self._index or self._first is None:
+        if index < 0 or index != self._index:
             return
         first = self._pool.tasks[index]
-        yield self._first.piece()
-        for at in range(index + 1, len(self._pool.tasks)):
+        for at in range(index, len(self._pool.tasks)):
             task = self._pool.tasks[at]
             if not (isinstance(task, PieceTask) and isinstance(first, PieceTask) and task.file is first.file):
                 return
-            read = self._pool.result(at)
-            if isinstance(read, PieceRead):
-                yield read.piece()
+            read: FilesRead | PieceRead | None = self._first
+            if at != index:
+                read = None if self._pool.claim(at) else self._pool.result(at)
+            try:
+                yield read.piece() if isinstance(read, PieceRead) else task.end
+            except (OSError, pl.exceptions.PolarsError):
+                log.warning("rows of a worker process cannot be used", exc_info=True)

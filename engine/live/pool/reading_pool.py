@@ -1,21 +1,24 @@
 """A pool of processes that read files: parsing is bound to one core by the interpreter's lock.
 
-The list of files is cut into tasks: batches of small files, and pieces of large ones. Workers do them in order; the
-session takes their results in the same order and puts them where its own reading would. Nothing depends on a worker:
-what it cannot be sure of, or does not deliver because it was killed or hangs, the session reads itself.
+The list of files is cut into tasks: batches of small files, and pieces of large ones. Workers do them from the last to
+the first; the session goes through them from the first to the last, does those that no worker has begun, and takes the
+results of the others. What was read lies in files of a temporary folder. Nothing depends on a worker: what it cannot be
+sure of, or does not deliver because it was killed or hangs, the session reads itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, TimeoutError
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +37,10 @@ WORTH_EARLY = 48 << 20
 """Bytes to read from which a pool pays that starts together with this process."""
 WORTH_LATE = 160 << 20
 """Bytes to read from which a pool pays that starts when everything here is loaded already."""
-SMALLEST_BATCH, LARGEST_BATCH = 1 << 20, 8 << 20
-"""Bytes of files that one task reads."""
-TASKS_PER_WORKER = 12
-"""Tasks to aim at, between these sizes: with more, the last ones end at about the same time."""
+SMALLEST_BATCH, LARGEST_BATCH = 1 << 20, 4 << 20
+"""Bytes of files that one task reads: the session waits for the last ones."""
+TASKS_PER_PROCESS = 12
+"""Tasks to aim at, between these sizes."""
 SPLIT = 32 << 20
 """Bytes from which a file is read in pieces."""
 PATIENCE_S = 30.0
@@ -73,89 +76,120 @@ class ReadingPool:
         self, files: Sequence[FileTask], modules: Sequence[str], settings: LiveSettings, *, workers: int, final: bool
     ) -> None:
         """Start reading. ``final``: nothing will follow (``Session.scan``). Raises OSError if no process can start."""
-        self.tasks: list[Sequence[FileTask] | PieceTask] = []
-        self._futures: list[Future[Any] | None] = []
-        self._place: dict[str, int] = {}
-        self._renewals = RENEWALS
-        self._start = (tuple(modules), settings, final)
+        self._folder = tempfile.TemporaryDirectory(prefix="loadlens-", ignore_cleanup_errors=True)
+        self._start = (self._folder.name, tuple(modules), settings, final)
         self._workers = workers
+        self._renewals = RENEWALS
+        self._lock = threading.Lock()
+        self._open: list[int] = []  # tasks that nobody has begun, in order
+        self._futures: dict[int, Future[Any]] = {}
         self._executor: ProcessPoolExecutor | None = self._new_executor()
         total = sum(file.stat[2] for file in files)
-        size = min(max(total // (workers * TASKS_PER_WORKER), SMALLEST_BATCH), LARGEST_BATCH)
-        for task in _tasks(sorted(files, key=lambda file: file.path), size):
-            for file in _files(task):
-                self._place.setdefault(file.path, len(self.tasks))
-            self.tasks.append(task)
-            self._submit(task)
+        size = min(max(total // ((workers + 1) * TASKS_PER_PROCESS), SMALLEST_BATCH), LARGEST_BATCH)
+        self.tasks = list(_tasks(sorted(files, key=lambda file: file.path), size))
+        self._place = {file.path: index for index in reversed(range(len(self.tasks))) for file in self.files(index)}
+        self._open = list(range(len(self.tasks)))
+        self._feed_all()
+
+    def files(self, index: int) -> Sequence[FileTask]:
+        """Return the files of task ``index``."""
+        task = self.tasks[index]
+        return (task.file,) if isinstance(task, PieceTask) else task
 
     # -- results -----------------------------------------------------------------------------------------------
 
     def place(self, path: str, stat: Stat) -> int:
         """Return the index of the first task that reads ``path``, -1 if none does or the file was another one then."""
         index = self._place.get(path, -1)
-        same = index >= 0 and any(file.path == path and file.stat == stat for file in _files(self.tasks[index]))
+        same = index >= 0 and any(file.path == path and file.stat == stat for file in self.files(index))
         return index if same else -1
 
-    def result(self, index: int) -> FilesRead | PieceRead | None:
-        """Wait for task ``index`` and return what it gave, None if it gave nothing. Its result is returned once only."""
-        task = self.tasks[index]
-        size = task.end - task.begin if isinstance(task, PieceTask) else sum(file.stat[2] for file in task)
-        while self._executor is not None and (future := self._futures[index]) is not None:
-            try:
-                result: FilesRead | PieceRead | None = future.result(PATIENCE_S + size / (1 << 20))
-            except Exception as error:
-                if not self._recovered(error, index):
-                    return None
-            else:
-                self._futures[index] = None  # many rows
-                return result
-        return None
+    def claim(self, index: int) -> bool:
+        """Take task ``index`` back to do it here. Returns False if a worker has begun it or done it."""
+        with self._lock:
+            if index in self._open:
+                self._open.remove(index)
+            return index not in self._futures
 
-    def _recovered(self, error: Exception, index: int) -> bool:
-        """Replace the pool if one of its workers died. Returns whether to wait for task ``index`` once more."""
+    def result(self, index: int) -> FilesRead | PieceRead | None:
+        """Wait for task ``index`` and return what it gave, None if it must be done here."""
+        task, future = self.tasks[index], self._futures.get(index)
+        if future is None:
+            return None
+        size = task.end - task.begin if isinstance(task, PieceTask) else sum(file.stat[2] for file in task)
+        try:
+            result: FilesRead | PieceRead | None = future.result(PATIENCE_S + size / (1 << 20))
+            return result
+        except Exception as error:
+            log.warning("reading in a worker process failed (%s: %s)", type(error).__name__, error)
+            self._recover(error, index)
+            return None
+
+    def _recover(self, error: Exception, index: int) -> None:
+        """Replace the pool if one of its workers died, for the tasks behind ``index``; end it if one hangs."""
         from concurrent.futures.process import BrokenProcessPool
 
-        log.warning("reading in a worker process failed (%s: %s)", type(error).__name__, error)
-        if not isinstance(error, (BrokenProcessPool, TimeoutError)):
-            return False  # this task only: its files are read here
-        self.close()
-        if isinstance(error, TimeoutError) or not self._renewals:
-            return False
-        self._renewals -= 1
-        self._executor = self._new_executor()
-        rest, self._futures = self.tasks[index:], self._futures[:index]
-        for task in rest:
-            self._submit(task)
-        return True
+        if isinstance(error, TimeoutError):
+            self._end()
+        elif isinstance(error, BrokenProcessPool):
+            self._end(wait=True)
+            with self._lock:
+                failed = {at for at, future in self._futures.items() if future.exception() is not None}
+                self._open = sorted({*self._open, *(at for at in failed if at > index)})
+                self._futures = {at: future for at, future in self._futures.items() if at not in failed}
+            if self._renewals:
+                self._renewals -= 1
+                self._executor = self._new_executor()
+                self._feed_all()
 
     # -- processes ---------------------------------------------------------------------------------------------
 
     def _new_executor(self) -> ProcessPoolExecutor:
+        """Return an executor whose processes are starting."""
         import multiprocessing
         from concurrent.futures import ProcessPoolExecutor
 
-        modules, settings, final = self._start
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
-        return ProcessPoolExecutor(self._workers, spawn, _initialise, (modules, settings, final))
-
-    def _submit(self, task: Sequence[FileTask] | PieceTask) -> None:
-        assert self._executor is not None
+        executor = ProcessPoolExecutor(self._workers, spawn, _initialise, self._start)
         with _without_interrupt():
+            for _ in range(self._workers):
+                executor.submit(os.getpid)
+        return executor
+
+    def _feed_all(self) -> None:
+        """Give every worker a task and one more to go on with."""
+        for _ in range(2 * self._workers):
+            self._feed()
+
+    def _feed(self, _done: object = None) -> None:
+        """Give the last open task to the workers, and another one when it is done."""
+        # Not all at once: one that is cancelled before a worker dies brings down the executor's thread (Python 3.11).
+        with self._lock:
+            if self._executor is None or not self._open:
+                return
+            index = self._open[-1]
             try:
-                self._futures.append(self._executor.submit(_run, task))
-            except Exception as error:  # broken already
-                future: Future[Any] = Future()
-                future.set_exception(error)
-                self._futures.append(future)
+                future = self._futures[index] = self._executor.submit(_run, self.tasks[index])
+            except RuntimeError:  # broken or shut down
+                return
+            self._open.pop()
+        future.add_done_callback(self._feed)
+
+    def _end(self, *, wait: bool = False) -> None:
+        """End the workers; with ``wait``, until they are gone."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            for process in (executor._processes or {}).values():  # ``kill_workers`` is new in Python 3.14
+                process.kill()
+            ending = threading.Thread(target=executor.shutdown, daemon=True)
+            ending.start()
+            if wait:
+                ending.join()
 
     def close(self) -> None:
-        """End the workers; may be called twice. Nobody waits until they are gone."""
-        executor, self._executor = self._executor, None
-        if executor is None:
-            return
-        for process in (executor._processes or {}).values():  # ``kill_workers`` is new in Python 3.14
-            process.kill()
-        threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True).start()
+        """End the workers and remove what they have read; may be called twice."""
+        self._end()
+        self._folder.cleanup()
 
 
 def start(
@@ -165,9 +199,9 @@ def start(
 
     ``worth``: bytes to read from which it pays.
     """
-    workers = settings.workers or _cores()
+    workers = (settings.workers or _cores()) - 1
     plain = [file for file in files if not file.path.endswith(PACKED)]  # a compressed one may be a copy of another
-    if workers < 2 or not all(modules) or sum(file.stat[2] for file in plain) < worth:
+    if workers < 1 or not all(modules) or sum(file.stat[2] for file in plain) < worth:
         return None
     try:
         return ReadingPool(plain, modules, settings, workers=workers, final=final)
@@ -187,10 +221,6 @@ def _cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
-
-
-def _files(task: Sequence[FileTask] | PieceTask) -> Sequence[FileTask]:
-    return (task.file,) if isinstance(task, PieceTask) else task
 
 
 def _tasks(files: Sequence[FileTask], size: int) -> Iterator[Sequence[FileTask] | PieceTask]:
@@ -218,7 +248,7 @@ def _pieces(file: FileTask, size: int) -> Iterator[PieceTask]:
     breaks = 0
     try:
         with open(file.path, "rb", buffering=0) as opened:
-            for begin, end in zip(begins, begins[1:], strict=False):
+            for begin, end in itertools.pairwise(begins):
                 yield PieceTask(file, begin, end, breaks)
                 for at in range(begin, end, _STEP):
                     breaks += opened.read(min(_STEP, end - at)).count(b"\n")
@@ -226,7 +256,7 @@ def _pieces(file: FileTask, size: int) -> Iterator[PieceTask]:
         return  # the session will meet it, too
 
 
-@contextmanager
+@contextlib.contextmanager
 def _without_interrupt() -> Iterator[None]:
     """Let processes that start meanwhile never see Ctrl+C: it is this process that ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -239,24 +269,23 @@ def _without_interrupt() -> Iterator[None]:
 # -- in the worker ---------------------------------------------------------------------------------------------
 
 
-def _initialise(modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+def _initialise(folder: str, modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the dashboard
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # each core has a worker already
     from engine.live.pool import worker
 
-    worker.initialise(modules, settings, final)
+    worker.initialise(folder, modules, settings, final)
 
 
-def _end_with_parent() -> None:
-    """End this process when the session's has ended, however that came."""
+def _end_with_parent(folder: str) -> None:
+    """End this process when the session's has ended, however that came about, and remove what was read."""
     from multiprocessing import parent_process
 
     parent = parent_process()
     if parent is not None:
         parent.join()
-    while parent is not None and parent.is_alive():
-        time.sleep(1)
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 

@@ -6,8 +6,9 @@ import gc
 import importlib
 import io
 import os
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +26,36 @@ from engine.live.options import LiveSettings
 from engine.live.pool.reading_pool import FileTask, PieceTask
 from engine.live.store import Store
 from engine.problems import Problem
-from engine.reading import HEAD_RESUMED, FileKind, Resumable, Source
+from engine.reading import HEAD_RESUMED, Resumable, Source
 from engine.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Frames by name in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB."""
+
+    path: str
+    places: tuple[tuple[str, int, int], ...]
+
+    @classmethod
+    def save(cls, folder: str, frames: Mapping[str, pl.DataFrame]) -> Frames:
+        """Write ``frames`` to a new file in ``folder``. Raises OSError."""
+        places = []
+        descriptor, path = tempfile.mkstemp(dir=folder)
+        with open(descriptor, "wb") as file:
+            for name, frame in frames.items():
+                if frame.height:
+                    begin = file.tell()
+                    frame.write_ipc(file, compression="uncompressed")
+                    places.append((name, begin, file.tell()))
+        return cls(path, tuple(places))
+
+    def load(self) -> dict[str, pl.DataFrame]:
+        """Read them, once. Raises OSError, PolarsError."""
+        with open(self.path, "rb") as file:
+            data = memoryview(file.read())
+        os.unlink(self.path)
+        return {name: pl.read_ipc(io.BytesIO(data[begin:end])) for name, begin, end in self.places}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +72,16 @@ class FileRead:
 
 @dataclass(frozen=True, slots=True)
 class FilesRead:
-    """Files that were read, by path, and their rows by view and table (Arrow IPC); others must be read elsewhere."""
+    """Files that were read, by path, and their rows by view and table; others must be read elsewhere."""
 
     files: dict[str, FileRead]
-    frames: dict[str, dict[str, bytes]]
+    frames: dict[str, Frames]
     bytes_read: int
 
 
 @dataclass(frozen=True, slots=True)
 class PieceRead:
-    """A piece of a large file: as ``Piece``, with frames as Arrow IPC."""
+    """A piece of a large file: as ``Piece``, with frames that lie in a file."""
 
     view: str
     kind: str
@@ -61,34 +90,22 @@ class PieceRead:
     before: bytes
     after: bytes
     problems: tuple[Problem, ...]
-    frames: dict[str, bytes]
+    frames: Frames
 
     def piece(self) -> Piece:
-        """Return it with frames that can be used."""
-        return Piece(
-            self.view, self.kind, self.begin, self.end, self.before, self.after, self.problems, opened(self.frames)
-        )
-
-
-def opened(frames: dict[str, bytes]) -> dict[str, pl.DataFrame]:
-    """Return the frames that were packed by ``_packed``."""
-    return {name: pl.read_ipc(io.BytesIO(data)) for name, data in frames.items()}
-
-
-def _packed(frame: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    frame.write_ipc(buffer, compression="uncompressed")
-    return buffer.getvalue()
+        """Return it with its frames. Raises OSError, PolarsError."""
+        frames = self.frames.load()
+        return Piece(self.view, self.kind, self.begin, self.end, self.before, self.after, self.problems, frames)
 
 
 _worker: Worker
 
 
-def initialise(modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
+def initialise(folder: str, modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
     """Load the views, once per process."""
     global _worker
     gc.disable()  # readers make rows, not cycles
-    _worker = Worker([importlib.import_module(module).VIEW for module in modules], settings, final)
+    _worker = Worker(folder, [importlib.import_module(module).VIEW for module in modules], settings, final)
 
 
 def run(task: Sequence[FileTask] | PieceTask) -> FilesRead | PieceRead | None:
@@ -97,9 +114,10 @@ def run(task: Sequence[FileTask] | PieceTask) -> FilesRead | PieceRead | None:
 
 
 class Worker:
-    """Reads files for ``views`` as a session with ``settings`` would."""
+    """Reads files for ``views`` as a session with ``settings`` would; their rows go to ``folder``."""
 
-    def __init__(self, views: Sequence[View], settings: LiveSettings, final: bool) -> None:
+    def __init__(self, folder: str, views: Sequence[View], settings: LiveSettings, final: bool) -> None:
+        self._folder = folder
         self._views = views
         self._settings = settings
         self._final = final
@@ -115,12 +133,12 @@ class Worker:
         """Read whole files; those of which anything is odd are left out."""
         follower = self._follower()
         done = {task.path: read for task in tasks if (read := self._file(follower, task)) is not None}
-        frames: dict[str, dict[str, bytes]] = {}
+        frames: dict[str, Frames] = {}
         for view, store in follower.registry.stores.items():
             ids = frozenset(entry.number for read in done.values() for name, entry in read.entries if name == view)
             follower.registry.flush(view)
             tables = {name: store.firm(name, ids) for name in store.tables} if ids else {}
-            frames[view] = {name: _packed(frame) for name, frame in tables.items() if frame.height}
+            frames[view] = Frames.save(self._folder, tables)
         return FilesRead(done, frames, follower.bytes_read)
 
     def _file(self, follower: Follower, task: FileTask) -> FileRead | None:
@@ -162,7 +180,9 @@ class Worker:
             if len(readers) == 1 and readers[0][1].append and isinstance(readers[0][1], Resumable):
                 view, kind, name = readers[0]
                 source = Source(file.shown, name, status.st_mtime_ns // 1_000_000, content.size)
-                return self._records(content, task, source, follower.registry.stores[view], ReaderState(view, kind, name))
+                return self._records(
+                    content, task, source, follower.registry.stores[view], ReaderState(view, kind, name)
+                )
         return self.files([task.file]) if task.begin == 0 else None
 
     def _records(
@@ -196,6 +216,5 @@ class Worker:
         if at == begin or store.flush():
             return None
         frames = {name: store.firm(name, frozenset({1})).drop(FILE) for name in store.tables}
-        packed = {name: _packed(frame) for name, frame in frames.items()}
-        after = msgspec.msgpack.encode(state)
-        return PieceRead(reader.view, kind.id, begin, at, before, after, tuple(problems), packed)
+        after, saved = msgspec.msgpack.encode(state), Frames.save(self._folder, frames)
+        return PieceRead(reader.view, kind.id, begin, at, before, after, tuple(problems), saved)
