@@ -28,7 +28,7 @@ class _Gzip:
         self._inner = zlib.decompressobj(wbits=31)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What ``data`` unpacks to, in pieces of at most 8 MB. Raises zlib.error."""
+        """Yield what ``data`` unpacks to, in pieces of at most 8 MB. Raises zlib.error."""
         while True:
             piece = self._inner.decompress(data, _PIECE)
             yield piece
@@ -55,7 +55,7 @@ class _Zstd:
         self._fed = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
+        """Yield what ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
         for begin in range(0, len(data), 4096):
             if self._inner.eof:
                 self._rest = self._rest + data[begin:]
@@ -76,8 +76,16 @@ class _Zstd:
         return self._rest
 
 
+def _bounded(total: int, limit: int, packed: int) -> None:
+    """Raise TooBig if ``total`` bytes of content, unpacked from ``packed``, are above ``limit`` or an absurd ratio."""
+    if total > limit:
+        raise TooBig(f"unpacks to more than {limit >> 20} MB (max-unpacked-mb)")
+    if total > _RATIO_FROM and total > MAX_RATIO * packed:
+        raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
+
+
 def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:
-    """The unpacked content of an open file, from its beginning, in pieces.
+    """Yield the unpacked content of an open file, from its beginning, in pieces.
 
     Concatenated members and frames count as one content; zero bytes or garbage behind a complete member end it
     (garbage raises Damaged). Raises TooBig above ``limit`` bytes or an absurd ratio, Damaged for cut or broken input.
@@ -99,10 +107,7 @@ def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:
                     total += len(piece)
                     if piece:
                         yield piece
-                    if total > limit:
-                        raise TooBig(f"unpacks to more than {limit >> 20} MB (max-unpacked-mb)")
-                    if total > _RATIO_FROM and total > MAX_RATIO * offset:
-                        raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
+                    _bounded(total, limit, offset)
                 raw = b""
                 if inner.eof:
                     raw = inner.unused
