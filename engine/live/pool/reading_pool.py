@@ -37,10 +37,9 @@ WORTH_EARLY = 48 << 20
 """Bytes to read from which a pool pays that starts together with this process."""
 WORTH_LATE = 160 << 20
 """Bytes to read from which a pool pays that starts when everything here is loaded already."""
-SMALLEST_BATCH, LARGEST_BATCH = 1 << 20, 4 << 20
-"""Bytes of files that one task reads: the session waits for the last ones."""
-TASKS_PER_PROCESS = 12
-"""Tasks to aim at, between these sizes."""
+SMALLEST_TASK, LARGEST_TASK = 2 << 20, 32 << 20
+"""Bytes that one task reads. Making frames takes some 50 ms a task however few its rows are; on the other hand nobody
+should wait long for the last ones."""
 SPLIT = 32 << 20
 """Bytes from which a file is read in pieces."""
 PATIENCE_S = 30.0
@@ -84,9 +83,8 @@ class ReadingPool:
         self._open: list[int] = []  # tasks that nobody has begun, in order
         self._futures: dict[int, Future[Any]] = {}
         self._executor: ProcessPoolExecutor | None = self._new_executor()
-        total = sum(file.stat[2] for file in files)
-        size = min(max(total // ((workers + 1) * TASKS_PER_PROCESS), SMALLEST_BATCH), LARGEST_BATCH)
-        self.tasks = list(_tasks(sorted(files, key=lambda file: file.path), size))
+        sizes = _sizes(sum(file.stat[2] for file in files), workers)
+        self.tasks = list(_tasks(sorted(files, key=lambda file: file.path), sizes))
         self._place = {file.path: index for index in reversed(range(len(self.tasks))) for file in self.files(index)}
         self._open = list(range(len(self.tasks)))
         self._feed_all()
@@ -157,8 +155,8 @@ class ReadingPool:
         return executor
 
     def _feed_all(self) -> None:
-        """Give every worker a task and one more to go on with."""
-        for _ in range(2 * self._workers):
+        """Give every worker a task."""
+        for _ in range(self._workers):
             self._feed()
 
     def _feed(self, _done: object = None) -> None:
@@ -223,17 +221,34 @@ def _cores() -> int:
         return os.cpu_count() or 1
 
 
-def _tasks(files: Sequence[FileTask], size: int) -> Iterator[Sequence[FileTask] | PieceTask]:
-    """Yield ``files`` in their order as batches of about ``size`` bytes, large ones in pieces."""
+def _sizes(total: int, workers: int) -> Iterator[int]:
+    """Yield the bytes of each task, from the first to the last, for ``total`` bytes; the last size again and again.
+
+    Workers begin at the end: each takes a third of its share of what is open then, this process reading as fast as
+    each of them. So the tasks are small where all meet, and those before that are for this process alone.
+    """
+    sizes = []
+    left, unread = total, float(total)
+    while left > 0:
+        size = min(max(int(unread / (3 * (workers + 1))), SMALLEST_TASK), LARGEST_TASK)
+        sizes.append(size)
+        left -= size
+        unread -= size * (workers + 1) / workers
+    yield from reversed(sizes)
+    yield from itertools.repeat(LARGEST_TASK)
+
+
+def _tasks(files: Sequence[FileTask], sizes: Iterator[int]) -> Iterator[Sequence[FileTask] | PieceTask]:
+    """Yield ``files`` in their order as batches of about these sizes, large ones in pieces."""
     batch: list[FileTask] = []
-    gathered = 0
+    gathered, size = 0, next(sizes)
     for file in files:
         large = file.stat[2] >= SPLIT
         if batch and (large or gathered >= size):
             yield batch
-            batch, gathered = [], 0
+            batch, gathered, size = [], 0, next(sizes)
         if large:
-            yield from _pieces(file, size)
+            yield from _pieces(file, sizes)
         else:
             batch.append(file)
             gathered += file.stat[2]
@@ -241,17 +256,18 @@ def _tasks(files: Sequence[FileTask], size: int) -> Iterator[Sequence[FileTask] 
         yield batch
 
 
-def _pieces(file: FileTask, size: int) -> Iterator[PieceTask]:
+def _pieces(file: FileTask, sizes: Iterator[int]) -> Iterator[PieceTask]:
     """Yield the pieces of a large file, and count the line breaks before each."""
-    count = max(2, file.stat[2] // size)
-    begins = [file.stat[2] * number // count for number in range(count + 1)]
-    breaks = 0
+    at = breaks = 0
     try:
         with open(file.path, "rb", buffering=0) as opened:
-            for begin, end in itertools.pairwise(begins):
-                yield PieceTask(file, begin, end, breaks)
-                for at in range(begin, end, _STEP):
-                    breaks += opened.read(min(_STEP, end - at)).count(b"\n")
+            while at < file.stat[2]:
+                end = min(file.stat[2], at + next(sizes))
+                yield PieceTask(file, at, end, breaks)
+                while at < end and (data := opened.read(min(_STEP, end - at))):
+                    breaks += data.count(b"\n")
+                    at += len(data)
+                at = end
     except OSError:
         return  # the session will meet it, too
 

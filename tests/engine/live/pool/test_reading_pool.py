@@ -42,8 +42,8 @@ def texts() -> list[bytes]:
 @pytest.fixture
 def root(tmp_path: Path, texts: list[bytes], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Histories, configurations, odd ones, packed ones, foreign ones; a task holds a few of them."""
-    monkeypatch.setattr(reading_pool, "SMALLEST_BATCH", 40_000)
-    monkeypatch.setattr(reading_pool, "LARGEST_BATCH", 60_000)
+    monkeypatch.setattr(reading_pool, "SMALLEST_TASK", 40_000)
+    monkeypatch.setattr(reading_pool, "LARGEST_TASK", 60_000)
     root = tmp_path / "root"
     root.mkdir()
     for n in range(24):
@@ -185,8 +185,8 @@ def large(tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(file_content, "WHOLE", 1 << 16)
     monkeypatch.setattr(file_content, "EAGER", 1 << 16)
     monkeypatch.setattr(reading_pool, "SPLIT", 1 << 18)
-    monkeypatch.setattr(reading_pool, "LARGEST_BATCH", len(large_bytes) // 4)
-    monkeypatch.setattr(reading_pool, "SMALLEST_BATCH", len(large_bytes) // 4)
+    monkeypatch.setattr(reading_pool, "LARGEST_TASK", len(large_bytes) // 4)
+    monkeypatch.setattr(reading_pool, "SMALLEST_TASK", len(large_bytes) // 4)
     root = tmp_path / "large"
     root.mkdir()
     (root / "b.jhist").write_bytes(large_bytes)
