@@ -317,7 +317,8 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
 def _start_reading(scan: FirstScan, wanted: Entry, settings: Settings) -> ReadingPool | None:
     """Start worker processes if there is much to read that the cache does not hold."""
     from engine.live.cache.location import has_rows
-    from engine.live.pool.reading_pool import WORTH_EARLY, FileTask, start
+    from engine.live.pool.reading_pool import WORTH_EARLY, start
+    from engine.live.pool.tasks import FileTask
 
     if scan.size < WORTH_EARLY or has_rows(settings.live, scan.roots, wanted.name):
         return None

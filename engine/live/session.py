@@ -26,7 +26,8 @@ from engine.live.files.watch import GIVES_WAY_S, Watcher
 from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower
 from engine.live.options import LiveSettings
-from engine.live.pool.reading_pool import WORTH_LATE, FileTask, ReadingPool, module_of, start
+from engine.live.pool.reading_pool import WORTH_LATE, ReadingPool, module_of, start
+from engine.live.pool.tasks import FileTask
 from engine.live.status import RootStatus, Status
 from engine.live.store import Store
 from engine.problems import Problem, fold

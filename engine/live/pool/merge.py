@@ -12,7 +12,8 @@ from engine.live.files.scan import Stat
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.follower import Follower
 from engine.live.ingest.log_reader import Piece
-from engine.live.pool.reading_pool import PieceTask, ReadingPool
+from engine.live.pool.reading_pool import ReadingPool
+from engine.live.pool.tasks import PieceTask
 from engine.live.pool.worker import FilesRead, PieceRead
 from engine.view import View
 

@@ -12,19 +12,19 @@ import contextlib
 import itertools
 import logging
 import os
-import shutil
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, TimeoutError
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.live.files.compression import PACKED
 from engine.live.files.scan import Stat
 from engine.live.options import LiveSettings
+from engine.live.pool import worker_process
+from engine.live.pool.tasks import FileTask, PieceTask
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -47,25 +47,6 @@ PATIENCE_S = 30.0
 RENEWALS = 1
 """Pools that replace one whose worker died."""
 _STEP = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class FileTask:
-    """One file to read: its path, the root it was found under, and its identity."""
-
-    path: str
-    root: str
-    stat: Stat
-
-
-@dataclass(frozen=True, slots=True)
-class PieceTask:
-    """The records of a large file that begin in the bytes from ``begin`` to ``end``, after ``breaks`` line breaks."""
-
-    file: FileTask
-    begin: int
-    end: int
-    breaks: int
 
 
 class ReadingPool:
@@ -133,7 +114,7 @@ class ReadingPool:
             self._end(wait=True)
             with self._lock:
                 failed = {at for at, future in self._futures.items() if future.exception() is not None}
-                self._open = sorted({*self._open, *(at for at in failed if at > index)})
+                self._open = sorted({*self._open, *(at for at in failed if at != index)})
                 self._futures = {at: future for at, future in self._futures.items() if at not in failed}
             if self._renewals:
                 self._renewals -= 1
@@ -148,7 +129,7 @@ class ReadingPool:
         from concurrent.futures import ProcessPoolExecutor
 
         spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
-        executor = ProcessPoolExecutor(self._workers, spawn, _initialise, self._start)
+        executor = ProcessPoolExecutor(self._workers, spawn, worker_process.initialise, self._start)
         with _without_interrupt():
             for _ in range(self._workers):
                 executor.submit(os.getpid)
@@ -167,7 +148,7 @@ class ReadingPool:
                 return
             index = self._open[-1]
             try:
-                future = self._futures[index] = self._executor.submit(_run, self.tasks[index])
+                future = self._futures[index] = self._executor.submit(worker_process.run, self.tasks[index])
             except RuntimeError:  # broken or shut down
                 return
             self._open.pop()
@@ -280,32 +261,3 @@ def _without_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-# -- in the worker ---------------------------------------------------------------------------------------------
-
-
-def _initialise(folder: str, modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
-    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the dashboard
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")  # each core has a worker already
-    from engine.live.pool import worker
-
-    worker.initialise(folder, modules, settings, final)
-
-
-def _end_with_parent(folder: str) -> None:
-    """End this process when the session's has ended, however that came about, and remove what was read."""
-    from multiprocessing import parent_process
-
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)
-
-
-def _run(task: Sequence[FileTask] | PieceTask) -> Any:
-    from engine.live.pool import worker
-
-    return worker.run(task)

@@ -23,7 +23,7 @@ from engine.live.ingest.file_content import BLOCK, Content
 from engine.live.ingest.follower import Follower
 from engine.live.ingest.log_reader import Piece
 from engine.live.options import LiveSettings
-from engine.live.pool.reading_pool import FileTask, PieceTask
+from engine.live.pool.tasks import FileTask, PieceTask
 from engine.live.store import Store
 from engine.problems import Problem
 from engine.reading import HEAD_RESUMED, Resumable, Source
