@@ -26,13 +26,7 @@ class Bulk(Protocol):
     columns: frozenset[str]
 
     def glue(self, table: Table, pieces: Sequence[Any]) -> pl.DataFrame:
-        """One frame of the rows of ``pieces`` (of this class, one of them this one), piece by piece, of exactly the
-        columns that ``table`` declares."""
-        ...
-
-    def plain(self, table: Table) -> Mapping[str, Sequence[Any]] | None:
-        """The same rows as columns of just the Python values that a frame of them would give (nulls where ``table`` declares
-        more); None where there are so many that a frame had better be made at once."""
+        """Return one frame of the rows of ``pieces`` (all of this class), piece by piece, with the columns of ``table``."""
         ...
 
 
@@ -43,16 +37,14 @@ else:
 
 
 def height_of(rows: Rows) -> int:
-    """Number of rows."""
+    """Return the number of rows."""
     if not isinstance(rows, Mapping):
         return rows.height
     return next((len(column) for column in rows.values()), 0)
 
 
-_BY_ROW = 16
-"""Rows up to which they become a frame row by row."""
 _SMALL = 5_000
-"""Rows up to which a list is the quickest way to a column of nulls."""
+"""Rows up to which a list is the fastest way to a column of nulls."""
 
 
 def _series(name: str, values: Any, dtype: Any) -> pl.Series:
@@ -61,26 +53,10 @@ def _series(name: str, values: Any, dtype: Any) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=False)
 
 
-def _listed(values: Any) -> list[Any]:
-    """As plain values of Python."""
-    if isinstance(values, list):
-        return values
-    if isinstance(values, pl.Series):
-        return values.to_list()
-    return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
 def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
     if height <= _SMALL:  # a query of its own would take twenty times as long
         return pl.Series(name, [None] * height, dtype=dtype)
     return pl.Series(name, [], dtype=dtype).extend_constant(None, height)
-
-
-_NONE = type(None)
-_PLAIN: dict[Any, type] = {
-    pl.String: str, pl.Int64: int, pl.UInt32: int, pl.Float64: float, pl.Boolean: bool, pl.Binary: bytes,
-}  # fmt: skip
-"""The Python values that a column of a type holds as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +100,11 @@ class Table:
     schema: pl.Schema = field(init=False, repr=False, compare=False)
     """Polars schema of the table; not to be changed."""
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
-    _plain: dict[str, tuple[type, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make the schema once: it is asked for often on the live path."""
         object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
         object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
-        plain = {column.name: (_PLAIN.get(column.dtype, _NONE), _NONE) for column in self.columns}
-        object.__setattr__(self, "_plain", plain)
 
     def column(self, name: str) -> Column:
         """The column called ``name``. Raises KeyError."""
@@ -161,10 +134,6 @@ class Table:
         if not given:
             return self.empty()  # a select of nothing but literals would give one row of nulls
         if not isinstance(rows, pl.DataFrame):
-            if 0 < len(rows[given[0]]) <= _BY_ROW:
-                few = self._by_row(rows)
-                if few is not None:
-                    return few
             made = {n: _series(n, rows[n], schema[n]) for n in given}
             height = len(next(iter(made.values())))
             # Columns of nulls are made one by one: a query that adds them costs more than a growing file's rows.
@@ -173,19 +142,6 @@ class Table:
             pl.col(c.name).cast(c.dtype) if c.name in given else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns
         )
-
-    def _by_row(self, rows: Mapping[str, Any]) -> pl.DataFrame | None:
-        """The frame of few rows, made by one call instead of one for each column; None where a value is not just what its
-        column holds."""
-        columns = [_listed(values) for values in rows.values()]
-        for name, values in zip(rows, columns, strict=True):
-            plain = self._plain[name]
-            if len(values) != len(columns[0]) or any(type(value) not in plain for value in values):
-                return None
-        try:
-            return pl.DataFrame([dict(zip(rows, row, strict=True)) for row in zip(*columns, strict=True)], self.schema)
-        except (pl.exceptions.PolarsError, OverflowError):  # a number too large for its column
-            return None
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """``frame`` in the declared order."""

@@ -350,9 +350,9 @@ class Session:
                     problems += file.problems
             registry.versions[name] += 1
             version, store = registry.versions[name], registry.stores[name]
-            files = registry.indexes[name].snapshot(version)
-            growth = store.growth(version)
-            self._inputs[name] = Inputs(version, files.files, fold(problems), store.snapshot(), growth, files)
+            files, touched = registry.indexes[name].snapshot(version)
+            rows = store.snapshot()
+            self._inputs[name] = Inputs(version, files, fold(problems), rows, rows.of, touched)
         registry.touched = set()
         self._problems = (*general, *(problem for file in self._with_problems for problem in file.problems))
         return frozenset(names)
@@ -373,7 +373,6 @@ class Session:
         stop: Callable[[], bool] = lambda: False,
         progress: Progress = lambda fraction, text: None,
         inputs: Inputs | None = None,
-        quick: bool = False,
     ) -> Result:
         """Compute ``view`` for ``parameters`` on its newest inputs, or on an older snapshot, ``inputs``.
 
@@ -387,7 +386,6 @@ class Session:
                 memo=self._memos[view],
                 stop=stop,
                 progress=progress,
-                quick=quick,
             )
             context.check()
             with _without_gc():

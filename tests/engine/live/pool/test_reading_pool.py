@@ -349,7 +349,8 @@ def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
     """However the session ends: nothing is left of it."""
     (tmp_path / "temporary").mkdir()
     script = (
-        "import sys, time\nfrom engine.live.pool.reading_pool import *\nfrom engine.live.pool.tasks import FileTask\nfrom engine.live.files.first_scan import FirstScan\n"
+        "import sys, time\nfrom engine.live.pool.reading_pool import *\nfrom engine.live.pool.tasks import FileTask\n"
+        "from engine.live.files.first_scan import FirstScan\n"
         "settings = LiveSettings(cache=False, workers=3)\n"
         "found = FirstScan([sys.argv[1]], settings).changes.changed\n"
         "pool = start([FileTask(p, sys.argv[1], s) for p, s in found.items()], ['engine.job_heuristics.view'], settings,"
