@@ -1,4 +1,4 @@
-"""What a reader is: it recognises a file by name and first bytes, and turns bytes into rows and problems."""
+"""Readers: one recognises a file by name and first bytes, and turns bytes into rows and problems."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Source:
 class Reading:
     """What one ``read`` gave.
 
-    ``rows``: per declared table, columns (lists or arrays of equal length), a frame or a ``Bulk``, without the ``file`` column:
+    ``rows``: per declared table, columns (lists or arrays of equal length) or a frame, without the ``file`` column:
     the store adds it. ``consumed``: bytes of ``data`` that were complete records; the rest comes again, with more
     behind it. ``state``: whatever the next ``read`` of this file needs; must survive msgspec's MessagePack (plain
     dicts, lists, strings, numbers, bytes), since it is cached on disk. ``complete`` False: a whole-file kind that does
@@ -76,7 +76,7 @@ class FileKind(Protocol):
 
 
 def whole_lines(data: bytes, final: bool) -> bytes:
-    """``data`` up to its last line end; with ``final``, when nothing will follow, all of it."""
+    """Return ``data`` up to its last line end; with ``final``, when nothing will follow, all of it."""
     return data if final else data[: data.rfind(b"\n") + 1]
 
 
@@ -86,14 +86,16 @@ HEAD_RESUMED = 256 << 10
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A kind whose large files may be read by two processes at once. Both methods may guess: the rows are used only if
-    reading the front has ended at just that place, in just that state; a wrong guess costs time, never a row."""
+    """A kind whose large files may be read in pieces, by several processes at once.
+
+    Both methods may guess: the rows of a piece are used only if reading what is before it has ended at just that place,
+    in just that state; a wrong guess costs time, never a row.
+    """
 
     def cut(self, head: bytes, piece: bytes) -> int:
-        """A place in ``piece``, which is from the midst of a file that begins with ``head``, where a record begins; -1 if
-        none is found."""
+        """Return a place in ``piece`` where a record begins, -1 if none is found. ``head``: how its file begins."""
         ...
 
     def resume(self, source: Source, head: bytes, breaks: int) -> Any:
-        """The state in which a reader would be at such a place behind ``breaks`` line breaks, None if it cannot be told."""
+        """Return the state a reader is in at such a place behind ``breaks`` line breaks, None if that is uncertain."""
         ...

@@ -45,8 +45,6 @@ class Result:
     assumptions in force, as sentences for the tab; ``detail`` a frozen value that the view's own screen draws beyond the
     tables. ``newest_ms``: modification time of the newest input. ``focus``: where the parameters choose
     one subject, table name to (column, value) of its rows; texts for humans leave the other rows out, data do not.
-    ``provisional``: part of it stands for something that takes longer, as its notes say; only where ``Context.quick``
-    was asked for.
     """
 
     view: str
@@ -60,7 +58,6 @@ class Result:
     at_ms: int | None = None
     detail: Any = field(default=None, compare=False)
     focus: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    provisional: bool = False
 
     def focused(self, table: str) -> pl.DataFrame:
         """Return table ``table`` without the rows that are not in focus. Raises KeyError."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -19,40 +19,21 @@ Kind = Literal[
 ``json`` a JSON text that exports as an object, ``spark`` a list of floats, ``mb_s`` megabyte-seconds."""
 
 
-class Bulk(Protocol):
-    """Rows of one file that are not columns yet: they become a frame together with the rows of many files."""
-
-    height: int
-    columns: frozenset[str]
-
-    def glue(self, table: Table, pieces: Sequence[Any]) -> pl.DataFrame:
-        """Make one frame of the rows of ``pieces`` (of this class, one of them this one), piece by piece, with exactly the
-        columns that ``table`` declares."""
-        ...
-
-    def plain(self, table: Table) -> Mapping[str, Sequence[Any]] | None:
-        """The same rows as columns of just the Python values that a frame of them would give (nulls where ``table`` declares
-        more); None where there are so many that a frame had better be made at once."""
-        ...
-
-
 if TYPE_CHECKING:
-    Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame | Bulk
+    Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame
 else:
     Rows = Any  # NumPy takes as long to import as everything else here
 
 
 def height_of(rows: Rows) -> int:
-    """Count the rows."""
+    """Return the number of rows."""
     if not isinstance(rows, Mapping):
         return rows.height
     return next((len(column) for column in rows.values()), 0)
 
 
-_BY_ROW = 16
-"""Most rows of a frame that is made row by row."""
 _SMALL = 5_000
-"""Most rows for which a list is the quickest way to a column of nulls."""
+"""Rows up to which a list is the fastest way to a column of nulls."""
 
 
 def _series(name: str, values: Any, dtype: Any) -> pl.Series:
@@ -61,26 +42,10 @@ def _series(name: str, values: Any, dtype: Any) -> pl.Series:
     return pl.Series(name, values, dtype=dtype, strict=False)
 
 
-def _listed(values: Any) -> list[Any]:
-    """Convert a column to a list of Python values."""
-    if isinstance(values, list):
-        return values
-    if isinstance(values, pl.Series):
-        return values.to_list()
-    return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
 def _nulls(name: str, height: int, dtype: Any) -> pl.Series:
     if height <= _SMALL:  # a query of its own would take twenty times as long
         return pl.Series(name, [None] * height, dtype=dtype)
     return pl.Series(name, [], dtype=dtype).extend_constant(None, height)
-
-
-_NONE = type(None)
-_PLAIN: dict[Any, type] = {
-    pl.String: str, pl.Int64: int, pl.UInt32: int, pl.Float64: float, pl.Boolean: bool, pl.Binary: bytes,
-}  # fmt: skip
-"""Python types whose values a column of a type stores unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +89,11 @@ class Table:
     schema: pl.Schema = field(init=False, repr=False, compare=False)
     """Polars schema of the table; do not change it."""
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)
-    _plain: dict[str, tuple[type, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Compute the schema once: the live path needs it often."""
         object.__setattr__(self, "schema", pl.Schema({column.name: column.dtype for column in self.columns}))
         object.__setattr__(self, "_empty", pl.DataFrame(schema=self.schema))
-        plain = {column.name: (_PLAIN.get(column.dtype, _NONE), _NONE) for column in self.columns}
-        object.__setattr__(self, "_plain", plain)
 
     def column(self, name: str) -> Column:
         """Return the column called ``name``. Raises KeyError."""
@@ -151,8 +113,6 @@ class Table:
         """
         if isinstance(rows, pl.DataFrame) and rows.schema == self.schema:
             return rows
-        if not isinstance(rows, (pl.DataFrame, Mapping)):
-            rows = rows.glue(self, [rows])
         names = rows.columns if isinstance(rows, pl.DataFrame) else list(rows)
         schema = self.schema
         unknown = set(names) - set(schema)
@@ -161,10 +121,6 @@ class Table:
         if not names:
             return self.empty()  # a select of nothing but literals would give one row of nulls
         if not isinstance(rows, pl.DataFrame):
-            if 0 < len(rows[names[0]]) <= _BY_ROW:
-                few = self._by_row(rows)
-                if few is not None:
-                    return few
             series = {n: _series(n, rows[n], schema[n]) for n in names}
             height = len(next(iter(series.values())))
             # Columns of nulls are made one by one: a query that adds them costs more than a growing file's rows.
@@ -173,21 +129,6 @@ class Table:
             pl.col(c.name).cast(c.dtype) if c.name in names else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns
         )
-
-    def _by_row(self, rows: Mapping[str, Any]) -> pl.DataFrame | None:
-        """Make the frame of few rows by one call instead of one for each column.
-
-        Returns None where a value needs a conversion for its column.
-        """
-        columns = [_listed(values) for values in rows.values()]
-        for name, values in zip(rows, columns, strict=True):
-            plain = self._plain[name]
-            if len(values) != len(columns[0]) or any(type(value) not in plain for value in values):
-                return None
-        try:
-            return pl.DataFrame([dict(zip(rows, row, strict=True)) for row in zip(*columns, strict=True)], self.schema)
-        except (pl.exceptions.PolarsError, OverflowError):  # a number too large for its column
-            return None
 
     def sorted(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Sort ``frame`` in the declared order."""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from engine.live.crew import Crew
-    from engine.live.files.first_look import Look
+    from engine.live.files.first_scan import FirstScan
+    from engine.live.pool.reading_pool import ReadingPool
     from engine.problems import Problem
     from engine.result import Result
     from engine.settings import Settings
@@ -293,7 +293,7 @@ def _show(roots: list[Path], arguments: argparse.Namespace, feeder: Feeder | Non
 
 def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
     """Read and compute once: view, parameters, result (None without usable input), problems, instant, reason."""
-    from engine.live.files.first_look import Look
+    from engine.live.files.first_scan import FirstScan
     from engine.views import entry
 
     _look_at_paths(arguments.paths)
@@ -304,14 +304,27 @@ def _compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, t
     wanted = entry(arguments.view)
     if arguments.option in (["help"], ["list"]):
         raise _Usage(_option_help(_view(wanted)), code=FINE)
-    # A helper begins to read while this process still loads what it needs.
-    look = Look(arguments.paths, settings.live)
-    crew = look.helper(wanted.name, wanted.module) if wanted.ready else None
+    # Worker processes begin to read while this one still loads what it needs.
+    scan = FirstScan(arguments.paths, settings.live)
+    pool = _start_reading(scan, wanted, settings) if wanted.ready else None
     try:
-        return _computed(arguments, _view(wanted), settings, look, crew)
+        return _computed(arguments, _view(wanted), settings, scan, pool)
     finally:
-        if crew is not None:
-            crew.close()
+        if pool is not None:
+            pool.close()
+
+
+def _start_reading(scan: FirstScan, wanted: Entry, settings: Settings) -> ReadingPool | None:
+    """Start worker processes if there is much to read that the cache does not hold."""
+    from engine.live.cache.location import has_rows
+    from engine.live.pool.reading_pool import WORTH_EARLY, start
+    from engine.live.pool.tasks import FileTask
+
+    if scan.size < WORTH_EARLY or has_rows(settings.live, scan.roots, wanted.name):
+        return None
+    scanner = scan.scanner
+    files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
+    return start(files, [wanted.module], settings.live, worth=WORTH_EARLY, final=True)
 
 
 def _view(wanted: Entry) -> View:
@@ -322,12 +335,11 @@ def _view(wanted: Entry) -> View:
 
 
 def _computed(
-    arguments: argparse.Namespace, view: View, settings: Settings, look: Look, crew: Crew | None
+    arguments: argparse.Namespace, view: View, settings: Settings, scan: FirstScan, pool: ReadingPool | None
 ) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
     import time
 
     from engine import report, units
-    from engine.live.cache.recall import Recall
     from engine.parameters import BadOption, parse
     from engine.problems import fold
     from engine.settings import view_parameters
@@ -353,16 +365,11 @@ def _computed(
 
     now_ms = time.time_ns() // 1_000_000
     instant = now_ms if at_ms is None else at_ms
-    # The format upstream may want what only the screen draws, which is not kept.
-    recall = Recall(look, view, parameters, at_ms, wanted=getattr(arguments, "format", "") != "upstream")
-    known = recall.find()
-    if known is not None:
-        return view, parameters, known, known.problems, instant, ""
     from engine.live.session import Session
 
-    if crew is not None:
-        crew.meanwhile = getattr(view, "load", None)  # modules that computing needs
-    session = Session(arguments.paths, [view], settings=settings.live, look=look, crew=crew)
+    if pool is not None and hasattr(view, "load"):
+        view.load()  # modules that computing needs, while the workers read
+    session = Session(arguments.paths, [view], settings=settings.live, first_scan=scan, pool=pool)
     try:
         try:
             session.scan(final=True)
@@ -375,7 +382,6 @@ def _computed(
             found = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
             reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
             return view, parameters, None, fold(found), instant, reason
-        recall.keep(result, session.settled())
         return view, parameters, result, result.problems, instant, ""
     finally:
         session.close()
@@ -412,7 +418,7 @@ def _no_input(arguments: argparse.Namespace, reason: str, problems: tuple[Proble
 
 def _report(arguments: argparse.Namespace) -> int:
     view, parameters, result, problems, instant, reason = _compute(arguments)
-    from engine import export, report  # after the first look: a helper may read while they are loaded
+    from engine import export, report  # late: workers read while they are loaded
 
     if result is None:
         return _no_input(arguments, reason, problems)
@@ -472,6 +478,10 @@ def run() -> NoReturn:
     """The program as a process: ends it without taking down the interpreter, which takes a tenth of a second."""
     import gc
 
+    if getattr(sys, "frozen", False):  # one program file: a worker process starts it again
+        from multiprocessing import freeze_support
+
+        freeze_support()
     # Reports are over soon, and what they make are rows, not cycles: going through them takes a while. The dashboard
     # begins to collect when everything is loaded.
     gc.disable()

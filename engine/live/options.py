@@ -34,4 +34,9 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
     cache_dir: Annotated[str, option("Folder of that cache; empty is the usual one")] = ""
     cache_max_mb: Annotated[int, option("Size of that cache; the oldest entries go first", unit="MB", low=0)] = 1024
     cache_min_mb: Annotated[float, option("Inputs smaller than this are not cached", unit="MB", low=0.0)] = 5.0
-    helper: Annotated[bool, option("Read large inputs with a second process where there is a second processor")] = True
+    workers: Annotated[
+        int,
+        option(
+            "Processes that read large inputs; 0: as many as there are processors; 1: none beside this", low=0, high=256
+        ),
+    ] = 0

@@ -1,11 +1,10 @@
-"""Which file gave which rows: many files glued into a few frames per table, cheap to append to and to forget from."""
+"""Store of rows: many files glued into a few frames per table, cheap to append to and to forget from."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -15,110 +14,59 @@ from engine.inputs import FILE
 from engine.tables import Rows, Table, height_of
 
 MERGE_ROWS = 50_000
-"""Chunks are not merged beyond this many rows (or a 32nd of the table): a merge copies, and must not be felt."""
+"""Rows of a merged chunk at most (or a 32nd of the table): a merge copies, which must not be noticed."""
 LOOSE_CHUNKS = 16
-"""Up to so many chunks are left alone: a growing file adds a small one each time."""
-MARKS = 64
-"""For so many versions it is known which rows came after them."""
+"""Chunks up to which they are left alone: a growing file adds a small one each time."""
 MERGE_CHUNKS = 64
-"""More chunks than this slow queries down."""
+"""Chunks above which they are merged: more slow queries down."""
 
 
-MOST_PLAIN = 8
-"""So many chunks of plain values become one frame, which costs little more than a frame of one of them."""
-
-Plain = Mapping[str, Sequence[Any]]
-
-
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Rows of some files, in reading order. ``files`` may name files that gave no row.
+    """Rows of some files, in reading order: declared columns and ``file``. ``files`` may name files that gave no row."""
 
-    What a growing file gives stays columns of ``plain`` values of its ``table`` until somebody wants a frame: to make one
-    takes longer than to look at a few hundred values.
-    """
-
+    frame: pl.DataFrame
     files: frozenset[int]
-    height: int
-    made: pl.DataFrame | None = None
-    table: Table | None = None
-    plain: Plain | None = None
-
-    @classmethod
-    def of(cls, frame: pl.DataFrame, files: frozenset[int]) -> Chunk:
-        """Of a frame with column ``file``."""
-        return cls(files, frame.height, frame)
 
     @property
-    def frame(self) -> pl.DataFrame:
-        """The rows as a frame of the declared columns and ``file``."""
-        if self.made is None:
-            assert self.table is not None and self.plain is not None
-            (file,) = self.files
-            self.made = _with_file(self.table.frame(self.plain), file)
-        return self.made
+    def height(self) -> int:
+        """Number of rows."""
+        return self.frame.height
 
 
-@dataclass(frozen=True)
-class TableGrowth:
-    """How the tables of one version came about (``engine.inputs.Growth``): the rows of each table at older versions since
-    which nothing firm was taken away, at which of them the provisional rows were the same, and the frames."""
+class Snapshot:
+    """The tables of a store at one moment, whatever happens later."""
 
-    _now: Mapping[str, int]
-    _known: Mapping[int, Mapping[str, int]]
-    _unmoved: frozenset[int]
-    _firm: Mapping[str, tuple[Chunk, ...]]
-    _loose: Mapping[str, tuple[Chunk, ...]]
-    _empty: Mapping[str, pl.DataFrame]
+    def __init__(self, chunks: Mapping[str, tuple[Chunk, ...]], empty: Mapping[str, pl.DataFrame]) -> None:
+        self._chunks = chunks
+        self._empty = empty
+        self._frames: dict[str, pl.DataFrame] = {}
 
-    def added(self, name: str, version: int) -> pl.DataFrame | None:
-        """Rows that were not there at ``version``; None if some were taken away since, or provisional ones came."""
-        found = self.firm(name, version)
-        return found if version in self._unmoved else None
-
-    def firm(self, name: str, version: int) -> pl.DataFrame | None:
-        """Rows of complete records that were not there at ``version``; None if such were taken away since."""
-        total = self._now[name]
-        if version not in self._known:
-            return None
-        missing = total - self._known[version][name]
-        parts: list[pl.DataFrame] = []
-        for chunk in reversed(self._firm[name]):
-            if missing <= 0:
-                break
-            parts.append(chunk.frame.tail(missing))
-            missing -= chunk.height
-        return _joined(parts[::-1], self._empty[name])
-
-    def plain(self, name: str, version: int) -> Rows | None:
-        """As ``firm``; the last chunk as it lies there if it is just what is asked for."""
-        chunks = self._firm[name]
-        if version in self._known and chunks:
-            last, missing = chunks[-1], self._now[name] - self._known[version][name]
-            if last.plain is not None and last.height == missing:
-                return last.plain
-        return self.firm(name, version)
-
-    def provisional(self, name: str) -> pl.DataFrame:
-        """The provisional rows."""
-        return _joined([chunk.frame for chunk in self._loose[name]], self._empty[name])
+    def __call__(self, name: str) -> pl.DataFrame:
+        """Return the table ``name``. Raises KeyError."""
+        frame = self._frames.get(name)
+        if frame is None:
+            parts = [chunk.frame for chunk in self._chunks[name]]
+            frame = self._frames[name] = _joined(parts, self._empty[name])
+        # A caller that renames columns in place gets its own frame object; the columns are shared.
+        return frame.clone()
 
     def of(self, name: str, files: Set[int]) -> pl.DataFrame:
-        """The rows of ``files``."""
-        return _joined(_of((*self._firm[name], *self._loose[name]), files), self._empty[name])
+        """Return the rows of ``files`` in the table ``name``. Raises KeyError."""
+        return _joined(_of(self._chunks[name], files), self._empty[name])
 
 
 def _of(chunks: Iterable[Chunk], files: Set[int]) -> list[pl.DataFrame]:
-    """The rows of ``files``; chunks that hold none of them are not looked at."""
-    found = []
+    """Return the rows of ``files``; chunks that hold none of them are not looked at."""
+    frames = []
     for chunk in chunks:
         if chunk.files <= files:
-            found.append(chunk.frame)
+            frames.append(chunk.frame)
         elif not chunk.files.isdisjoint(files):
             wanted = sorted(chunk.files & files)
             at = pl.col(FILE)
-            found.append(chunk.frame.filter(at == wanted[0] if len(wanted) == 1 else at.is_in(_implode(wanted))))
-    return found
+            frames.append(chunk.frame.filter(at == wanted[0] if len(wanted) == 1 else at.is_in(_implode(wanted))))
+    return frames
 
 
 def _implode(files: Iterable[int]) -> pl.Series:
@@ -136,7 +84,7 @@ class BadRows(ValueError):
 class Store:
     """The rows of one view.
 
-    ``put`` gathers, ``flush`` makes frames of what was gathered, ``frames`` is the state as immutable tuples. Rows put
+    ``put`` gathers, ``flush`` makes frames of what was gathered, ``snapshot`` returns them. Rows put
     as ``provisional`` (a last record without its end) can be forgotten alone.
     """
 
@@ -156,11 +104,9 @@ class Store:
         self._gone_loose: set[int] = set()
         self._empty = {name: _with_file(table.empty(), 0) for name, table in self.tables.items()}
         self.gathered = 0
-        self._epoch = (0, 0)  # how often rows were taken away, and how often provisional ones came or went
-        self._marks: dict[int, tuple[tuple[int, int], dict[str, int]]] = {}
 
     def check(self, rows: Mapping[str, Rows]) -> int:
-        """Number of rows in ``rows``. Raises BadRows for undeclared tables or columns and columns of unequal length."""
+        """Return the number of rows. Raises BadRows for undeclared tables or columns and columns of unequal length."""
         total = 0
         for name, given in rows.items():
             declared = self._names.get(name)
@@ -181,7 +127,7 @@ class Store:
         return total
 
     def put(self, file: int, rows: Mapping[str, Rows], count: int, *, provisional: bool = False) -> None:
-        """Gather rows of a file, of which ``check`` has said that they are good and how many."""
+        """Gather ``count`` rows of a file, as ``check`` has counted them."""
         if count:
             self._new.append((file, rows, provisional))
             self.gathered += count
@@ -189,7 +135,28 @@ class Store:
     def put_frame(self, name: str, frame: pl.DataFrame, files: frozenset[int]) -> None:
         """Add a ready frame (declared columns and ``file``) of several files at once: rows from the cache."""
         self.flush()
-        self._add(self._firm[name], Chunk.of(frame.select(self._empty[name].columns), files))
+        self._add(self._firm[name], Chunk(frame.select(self._empty[name].columns), files))
+
+    def fits(self, frames: Mapping[str, pl.DataFrame]) -> bool:
+        """Whether these frames (with ``file``) have just the columns of the tables they are called by."""
+        return all(name in self.tables and frame.schema == self._empty[name].schema for name, frame in frames.items())
+
+    def put_frames(self, frames: Mapping[str, pl.DataFrame], ids: Mapping[int, int]) -> None:
+        """Add frames of several files at once, read by another process: rows of the files that ``ids`` maps to their ids
+        here; other rows are left out."""
+        top = max((int(frame[FILE].max() or 0) for frame in frames.values() if frame.height), default=0)  # type: ignore[arg-type]
+        mapped = np.zeros(max(top, *ids) + 1, dtype=np.uint32)
+        for number, own in ids.items():
+            mapped[number] = own
+        files = frozenset(ids.values())
+        for name, frame in frames.items():
+            if not frame.height:
+                continue
+            numbers = mapped[frame[FILE].to_numpy()]
+            frame = frame.with_columns(pl.Series(FILE, numbers))
+            if not numbers.all():
+                frame = frame.filter(pl.col(FILE) != 0)
+            self.put_frame(name, frame, files)
 
     def forget(self, files: Iterable[int]) -> None:
         """Drop all rows of these files."""
@@ -207,12 +174,9 @@ class Store:
         """Bring the frames up to date. Returns the files whose rows no frame could be made of, with the reason."""
         if self._gone or self._gone_loose:
             loose = self._gone | self._gone_loose
-            for provisional, chunks, gone in ((False, self._firm, self._gone), (True, self._loose, loose)):
+            for chunks, gone in ((self._firm, self._gone), (self._loose, loose)):
                 for name in self.tables:
-                    kept = _without(chunks[name], gone)
-                    if list(map(id, kept)) != list(map(id, chunks[name])):
-                        chunks[name] = kept
-                        self._turn(provisional)
+                    chunks[name] = _without(chunks[name], gone)
             self._gone = set()
             self._gone_loose = set()
         failed: dict[int, BaseException] = {}
@@ -222,27 +186,12 @@ class Store:
                 for name, table in self.tables.items():
                     pieces = [(f, rows[name]) for f, rows, loose_ in new if loose_ is provisional and name in rows]
                     if pieces:
-                        if provisional:
-                            self._turn(True)
-                        self._add(chunks[name], _chunk(table, pieces, failed))
+                        frame = _frame(table, pieces, failed)
+                        self._add(chunks[name], Chunk(frame, frozenset(file for file, _ in pieces)))
             if failed:
                 self.forget(failed)
                 self.flush()
-            self._join_plain(MOST_PLAIN)
         return failed
-
-    def _join_plain(self, least: int) -> bool:
-        """Make one chunk of the last plain ones of the table that has most of them, if they are so many; whether there was
-        such a table. One at a time: nobody has to wait for all of them."""
-        chunks, plain = max(((each, _plain(each)) for each in self._firm.values()), key=itemgetter(1), default=([], 0))
-        if plain < max(least, 1):
-            return False
-        chunks[-plain:] = [_merge(chunks[-plain:])]
-        return True
-
-    def _turn(self, provisional: bool) -> None:
-        taken, loose = self._epoch
-        self._epoch = (taken, loose + 1) if provisional else (taken + 1, loose)
 
     @staticmethod
     def _add(chunks: list[Chunk], chunk: Chunk) -> None:
@@ -253,45 +202,20 @@ class Store:
             chunks[:] = _packed(chunks, _limit(chunks))
 
     def tidy(self) -> bool:
-        """Make one chunk of the last small or plain ones of a table that has many; whether there was one. The rows stay the
-        same."""
-        if self._join_plain(MOST_PLAIN // 2):
-            return True
+        """Merge the last small chunks of a table that has many. Returns whether there was one; the rows stay the same."""
         return any(_merge_last(chunks) for chunks in self._firm.values() if len(chunks) > LOOSE_CHUNKS)
 
     def chunks(self) -> dict[str, tuple[Chunk, ...]]:
-        """Per table the chunks that make it up, oldest rows first. Their rows are never changed."""
+        """Return the chunks of each table, oldest rows first. Their rows are never changed."""
         return {name: (*self._firm[name], *self._loose[name]) for name in self.tables}
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
-        """The rows of ``files`` in one table without provisional ones."""
+        """Return the rows of ``files`` in one table, without provisional ones."""
         return _joined(_of(self._firm[name], files), self._empty[name])
 
-    def growth(self, version: int) -> TableGrowth:
-        """How the tables came about as of now, which is ``version``. It knows of the last versions that this was called
-        with, up to the last time that rows were forgotten."""
-        firm = {name: tuple(chunks) for name, chunks in self._firm.items()}
-        marks = self._marks = {v: mark for v, mark in self._marks.items() if v > version - MARKS}
-        epoch = self._epoch
-        marks[version] = (epoch, {name: sum(chunk.height for chunk in chunks) for name, chunks in firm.items()})
-        known = {v: heights for v, (e, heights) in marks.items() if e[0] == epoch[0]}
-        unmoved = frozenset(v for v in known if marks[v][0] == epoch)
-        loose = {name: tuple(chunks) for name, chunks in self._loose.items()}
-        return TableGrowth(known[version], known, unmoved, firm, loose, self._empty)
-
-    def snapshot(self) -> Callable[[str], pl.DataFrame]:
-        """A function from table name to its frame as of now, whatever happens later. Raises KeyError."""
-        chunks = self.chunks()
-        glued: dict[str, pl.DataFrame] = {}
-
-        def load(name: str) -> pl.DataFrame:
-            found = glued.get(name)
-            if found is None:
-                found = glued[name] = _joined([chunk.frame for chunk in chunks[name]], self._empty[name])
-            # A caller that renames columns in place gets its own frame object; the columns are shared.
-            return found.clone()
-
-        return load
+    def snapshot(self) -> Snapshot:
+        """Return the tables as of now."""
+        return Snapshot(self.chunks(), self._empty)
 
 
 def _with_file(frame: pl.DataFrame, file: int) -> pl.DataFrame:
@@ -306,38 +230,16 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
             files = chunk.files - hit
             if not files:
                 continue
-            chunk = Chunk.of(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
+            chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
             if chunk.height == 0:
                 continue
         kept.append(chunk)
     return kept
 
 
-def _plain(chunks: list[Chunk]) -> int:
-    """How many of the last chunks are no frames yet."""
-    return next((count for count, chunk in enumerate(reversed(chunks)) if chunk.made is not None), len(chunks))
-
-
 def _merge(chunks: list[Chunk]) -> Chunk:
-    return Chunk.of(pl.concat(_frames(chunks), rechunk=True), frozenset().union(*(chunk.files for chunk in chunks)))
-
-
-def _frames(chunks: Iterable[Chunk]) -> list[pl.DataFrame]:
-    """What the chunks hold, in their order; neighbours of plain values become one frame."""
-    found: list[pl.DataFrame] = []
-    for made, run in itertools.groupby(chunks, key=lambda chunk: chunk.made is not None):
-        if made:
-            found += [chunk.frame for chunk in run]
-        else:
-            found.append(_together(list(run)))
-    return found
-
-
-def _together(chunks: Sequence[Chunk]) -> pl.DataFrame:
-    """One frame of chunks of plain values of one table."""
-    table = chunks[0].table
-    assert table is not None
-    return _glue(table, [(min(chunk.files), chunk.plain) for chunk in chunks if chunk.plain is not None])
+    frames = [chunk.frame for chunk in chunks]
+    return Chunk(pl.concat(frames, rechunk=True), frozenset().union(*(chunk.files for chunk in chunks)))
 
 
 def _limit(chunks: list[Chunk]) -> int:
@@ -373,21 +275,6 @@ def _packed(chunks: list[Chunk], limit: int) -> list[Chunk]:
     return out
 
 
-def _chunk(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseException]) -> Chunk:
-    """A chunk of the rows of many files; see ``_frame``."""
-    if len(pieces) == 1:
-        file, rows = pieces[0]
-        if not isinstance(rows, (Mapping, pl.DataFrame)):
-            try:
-                plain = rows.plain(table)
-            except Exception as error:
-                failed[file] = error
-                return Chunk.of(_with_file(table.empty(), 0), frozenset())
-            if plain is not None:
-                return Chunk(frozenset((file,)), rows.height, table=table, plain=plain)
-    return Chunk.of(_frame(table, pieces, failed), frozenset(file for file, _ in pieces))
-
-
 def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseException]) -> pl.DataFrame:
     """One frame of the rows of many files, with the ``file`` column. A file whose rows cannot be taken goes to
     ``failed`` and is left out."""
@@ -402,29 +289,17 @@ def _frame(table: Table, pieces: list[tuple[int, Rows]], failed: dict[int, BaseE
 
 
 def _glue(table: Table, pieces: list[tuple[int, Rows]]) -> pl.DataFrame:
-    """Pieces of the same form become one frame each; where there are several forms, rows are put back into order."""
-    forms: dict[type, list[int]] = {}
-    for place, (_, rows) in enumerate(pieces):
-        forms.setdefault(dict if isinstance(rows, Mapping) else type(rows), []).append(place)
-    frames, order = [], []
-    for form, places in forms.items():
-        parts: list[Any] = [pieces[place][1] for place in places]
-        heights = [height_of(rows) for rows in parts]
-        if form is dict:
-            frame = _columns(table, parts, heights)
-        elif form is pl.DataFrame:
-            made = [table.frame(rows) for rows in parts]
-            frame = made[0] if len(made) == 1 else pl.concat(made, rechunk=True)
-        else:
-            frame = parts[0].glue(table, parts)
-        if frame.height != sum(heights):
-            raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
-        files = np.repeat(np.array([pieces[place][0] for place in places], dtype=np.uint32), heights)
-        frames.append(frame.hstack([pl.Series(FILE, files)]))
-        order.append(np.repeat(np.array(places), heights))
-    if len(frames) == 1:
-        return frames[0]
-    return pl.concat(frames, rechunk=True)[np.argsort(np.concatenate(order), kind="stable")]
+    """Make one frame of the rows of many files, piece by piece, with the ``file`` column. Raises ValueError."""
+    parts = [rows for _, rows in pieces]
+    heights = [height_of(rows) for rows in parts]
+    if all(isinstance(rows, Mapping) for rows in parts):
+        frame = _columns(table, parts, heights)  # one conversion per column instead of one per file
+    else:
+        frame = pl.concat([table.frame(rows) for rows in parts], rechunk=True)
+    if frame.height != sum(heights):
+        raise ValueError(f"{frame.height} rows instead of {sum(heights)}")
+    files = np.repeat(np.array([file for file, _ in pieces], dtype=np.uint32), heights)
+    return frame.hstack([pl.Series(FILE, files)])
 
 
 def _columns(table: Table, parts: list[Any], heights: list[int]) -> pl.DataFrame:

@@ -6,9 +6,11 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from engine.live.cache.cache_session import CacheSession
 from tui.__main__ import main
 
 FILES = Path(__file__).parents[2] / "sample_data" / "job_heuristics" / "files"
@@ -35,11 +37,21 @@ def test_again(
         os.utime(path, (old, old))
     config = tmp_path / "config.toml"
     config.write_text("[live]\ncache-min-mb = 0.0\n")
+    restored: list[int] = []
+    real = CacheSession.restore
+
+    def restore(self: CacheSession, *arguments: Any) -> Any:
+        files = real(self, *arguments)
+        restored.append(len(files))
+        return files
+
+    monkeypatch.setattr(CacheSession, "restore", restore)
     command, view, *options = words
     paths = [str(data), "--config", str(config), "--at", "2030-01-01T00:00:00Z"]
     seen = []
     for more in (["--no-cache"], [], [], ["--no-cache"]):
         code = main([command, view, *paths, *options, *more])
         seen.append((code, *capfdbinary.readouterr()))
+    assert len(restored) == 2 and restored[0] == 0 < restored[1]
     assert seen[0][1]
     assert all(once == seen[0] for once in seen)

@@ -1,55 +1,65 @@
-"""What a status line says of all files together, kept up to date file by file."""
+"""Number, size and age of all files together, for a status line, kept up to date file by file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 
-from engine.live.files.tracked_file import File
+from engine.live.files.scan import Scanner
+from engine.live.files.tracked_file import TrackedFile
+from engine.live.status import Ignored, Status
+from engine.text import clean
+
+IGNORED = 200
+"""Ignored files that a status names; the rest are counted."""
 
 
-class Tally:
-    """Number, bytes and newest modification time (ns) of the files that some reader takes, and the files that none does."""
+class FileStats:
+    """Bytes and newest modification time (ns) of the files that some reader takes, and the files that none does."""
 
     def __init__(self) -> None:
-        self._stats: dict[File, tuple[int, int]] = {}
-        self._ignored: dict[File, None] = {}
+        self._stats: dict[TrackedFile, tuple[int, int]] = {}
+        self._ignored: dict[TrackedFile, None] = {}
         self._newest = -1
-        self._certain = True  # whether _newest is that of _stats; else it is at least that
+        self._newest_is_exact = True  # else the newest is at least _newest's
         self.bytes = 0
 
-    def put(self, file: File) -> None:
-        """Note ``file`` as it is now."""
+    def put(self, file: TrackedFile) -> None:
+        """Count ``file`` as it is now."""
         self.drop(file)
-        if not file.feeds or file.twin:
+        if not file.readers or file.is_copy:
             self._ignored[file] = None
         elif file.stat is not None:
             size, mtime, _ = file.stat
             self._stats[file] = (size, mtime)
             self.bytes += size
             if mtime >= self._newest:
-                self._newest, self._certain = mtime, True
+                self._newest, self._newest_is_exact = mtime, True
 
-    def drop(self, file: File) -> None:
+    def drop(self, file: TrackedFile) -> None:
         """Forget ``file``."""
         self._ignored.pop(file, None)
         old = self._stats.pop(file, None)
         if old is not None:
             self.bytes -= old[0]
-            self._certain &= old[1] != self._newest
+            self._newest_is_exact &= old[1] != self._newest
 
-    def newest_ns(self) -> int:
-        """Modification time of the newest file, -1 without one."""
-        if not self._certain:
+    def _newest_ns(self) -> int:
+        """Return the modification time of the newest file, -1 without one."""
+        if not self._newest_is_exact:
             self._newest = max((mtime for _, mtime in self._stats.values()), default=-1)
-            self._certain = True
+            self._newest_is_exact = True
         return self._newest
 
-    @property
-    def ignored_count(self) -> int:
-        """How many files no reader takes."""
-        return len(self._ignored)
-
-    def ignored(self, most: int) -> Iterator[File]:
-        """The first of them."""
-        return islice(self._ignored, most)
+    def status(self, scanner: Scanner) -> Status:
+        """Return what a status line says of all files. Roots, views and scans are left to the caller."""
+        ignored = [Ignored(clean(file.path, 4096), file.reason) for file in islice(self._ignored, IGNORED)]
+        for path, reason in islice(scanner.skipped.items(), IGNORED - len(ignored)):
+            ignored.append(Ignored(clean(path, 4096), reason))
+        newest = self._newest_ns()
+        return Status(
+            files=scanner.count,
+            ignored=tuple(sorted(ignored, key=lambda item: item.path)),
+            ignored_count=len(self._ignored) + len(scanner.skipped),
+            bytes=self.bytes,
+            newest_ms=newest // 1_000_000 if newest >= 0 else None,
+        )

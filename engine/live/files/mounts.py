@@ -1,4 +1,4 @@
-"""Which file systems give no change events: a root on one of them is looked at on a timer."""
+"""File systems that give no change events: a root on one of them is scanned on a timer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def parse(mountinfo: str) -> list[tuple[str, str]]:
-    """Mount points and their file system types, in the order of ``/proc/self/mountinfo`` (later ones lie on top)."""
-    found = []
+    """Return mount points and their file system types, in the order of ``/proc/self/mountinfo`` (later ones lie on top)."""
+    points = []
     for line in mountinfo.splitlines():
         left, dash, right = line.partition(" - ")
         fields = left.split(" ")
         if dash and len(fields) >= 5:
             point = _ESCAPED.sub(lambda match: chr(int(match.group(1), 8)), fields[4])
-            found.append((point, right.split(" ")[0]))
-    return found
+            points.append((point, right.split(" ")[0]))
+    return points
 
 
 def type_of(path: str, mounts: list[tuple[str, str]]) -> str:
-    """File system type of the mount that holds ``path`` (absolute, resolved); empty if none does."""
+    """Return the file system type of the mount that holds ``path`` (absolute, resolved); empty if none does."""
     best, kind = -1, ""
     for point, name in mounts:
         if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= best:
@@ -44,7 +44,7 @@ def _mounts(stamp: int) -> list[tuple[str, str]]:
 
 
 def silent(path: str) -> str:
-    """Type of the file system that holds ``path`` if it gives no events for changes made elsewhere, else empty.
+    """Return the type of the file system that holds ``path`` if it gives no events for changes made elsewhere, else empty.
 
     Network and layered file systems do not; neither does FUSE in general (sshfs, s3fs).
     """

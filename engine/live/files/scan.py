@@ -22,27 +22,40 @@ Stat = tuple[int, int, int, int, int]
 """Device, inode, size, mtime (ns), ctime (ns)."""
 
 _STEP = 128
-"""After so many entries of a directory a scan asks whether it is to end early."""
+"""Directory entries after which a scan asks whether to end early."""
 
 MANY = 2000
-"""More hints than this are answered by a full scan."""
+"""Hints above which everything is scanned."""
 
 _SUFFIXES = (".tmp", ".part", "~", "_tmp", ".crc")
+_TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", ".snapshot", ".zfs", ".Trash"})
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
-_TOOLS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", ".snapshot", ".zfs", ".Trash"})
+class Names:
+    """Which names are left out: scratch files of others, and what matches the patterns ``ignore``."""
+
+    def __init__(self, ignore: Sequence[str]) -> None:
+        pattern = "|".join(fnmatch.translate(text) for text in ignore)
+        self._ignore = re.compile(pattern) if pattern else None
+
+    def _unwanted(self, name: str) -> bool:
+        return self._ignore is not None and self._ignore.match(name) is not None
+
+    def ignored(self, name: str) -> bool:
+        """Whether files of this name are left out: dot files, temporary and checksum files."""
+        return name.startswith(".") or name.endswith(_SUFFIXES) or self._unwanted(name)
+
+    def ignored_folder(self, name: str) -> bool:
+        """Whether directories of this name are left out, with all below them: scratch or a tool's own.
+
+        A leading dot alone does not make it so: the histories of running Hadoop jobs lie in ``.staging``.
+        """
+        return name in _TOOLS or name.endswith(_SUFFIXES) or self._unwanted(name)
 
 
-def ignored(name: str) -> bool:
-    """Whether a file called ``name`` is someone's scratch: dot files, temporary and checksum files."""
-    return name.startswith(".") or name.endswith(_SUFFIXES)
-
-
-def ignored_folder(name: str) -> bool:
-    """Whether a directory called ``name`` is scratch or a tool's own. A leading dot alone does not make it so: the
-    histories of running Hadoop jobs lie in ``.staging``."""
-    return name in _TOOLS or name.endswith(_SUFFIXES)
+def _stat_of(status: os.stat_result) -> Stat:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 class _Interrupted(Exception):
@@ -73,7 +86,7 @@ class Changes:
 
 
 class Scanner:
-    """Remembers what was below ``roots`` (absolute paths) and finds what has changed since."""
+    """Compares what is below ``roots`` (absolute paths) with the last look."""
 
     def __init__(self, roots: Sequence[str], *, ignore: Sequence[str] = (), follow_symlinks: bool = True) -> None:
         self.roots = tuple(roots)
@@ -86,19 +99,7 @@ class Scanner:
         self.complete = True
         self._interrupted: Callable[[], bool] | None = None
         self._follow = follow_symlinks
-        pattern = "|".join(fnmatch.translate(text) for text in ignore)
-        self._ignore = re.compile(pattern) if pattern else None
-
-    def ignored(self, name: str) -> bool:
-        """Whether files of this name are left out."""
-        return ignored(name) or self._unwanted(name)
-
-    def ignored_folder(self, name: str) -> bool:
-        """Whether directories of this name are left out, with all below them."""
-        return ignored_folder(name) or self._unwanted(name)
-
-    def _unwanted(self, name: str) -> bool:
-        return self._ignore is not None and self._ignore.match(name) is not None
+        self._names = Names(ignore)
 
     @property
     def count(self) -> int:
@@ -106,7 +107,7 @@ class Scanner:
         return len(self.singles) + sum(len(folder.files) for folder in self.folders.values())
 
     def stat_of(self, path: str) -> Stat | None:
-        """Identity of the file at ``path`` as last seen, None if none was."""
+        """Return the identity of the file at ``path`` as last seen, None if none was."""
         single = self.singles.get(path)
         if single is not None:
             return single
@@ -115,7 +116,7 @@ class Scanner:
         return folder.files.get(name) if folder is not None else None
 
     def root_of(self, path: str) -> int:
-        """Index of the root under which ``path`` was found."""
+        """Return the index of the root under which ``path`` was found."""
         if path in self.singles:
             return self.roots.index(path)
         folder = self.folders.get(os.path.dirname(path))
@@ -124,15 +125,18 @@ class Scanner:
     # -- full scan ---------------------------------------------------------------------------------------------
 
     def scan(self, interrupted: Callable[[], bool] | None = None) -> Changes:
-        """Look everywhere. Ends early when ``interrupted`` says so: then ``complete`` is False, what was found is true, and
-        of all other places is known what was known before."""
-        known = (self.problems, self.skipped, self._aliases)
+        """Look everywhere. Returns what has changed.
+
+        Ends early when ``interrupted`` returns True: then ``complete`` is False, the changes are true, and all other
+        places are as they were at the last look.
+        """
+        before = (self.problems, self.skipped, self._aliases)
         changes = Changes()
         try:
             self._scan(changes, interrupted)
         except _Interrupted:
             self.complete = False
-            problems, skipped, aliases = known
+            problems, skipped, aliases = before
             self.problems, self.skipped = {**problems, **self.problems}, {**skipped, **self.skipped}
             self._aliases = {**aliases, **self._aliases}
         else:
@@ -182,17 +186,16 @@ class Scanner:
             self._drop(path, changes)
 
     def _single(self, root: str, status: os.stat_result, changes: Changes) -> None:
-        found = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        if self.singles.get(root) != found:
-            self.singles[root] = found
-            changes.changed[root] = found
+        stat = _stat_of(status)
+        if self.singles.get(root) != stat:
+            self.singles[root] = changes.changed[root] = stat
 
     def _unreadable(self, path: str, error: OSError) -> None:
         self.problems[path] = Problem.at(path, "unreadable", f"{error.strerror or error}")
 
     def _below(self, path: str) -> set[str]:
         prefix = path.rstrip("/") + "/"
-        return {known for known in self.folders if known == path or known.startswith(prefix)}
+        return {folder for folder in self.folders if folder == path or folder.startswith(prefix)}
 
     def _drop(self, path: str, changes: Changes) -> None:
         folder = self.folders.pop(path)
@@ -213,10 +216,10 @@ class Scanner:
             try:
                 status = os.stat(path)
                 identity = (status.st_dev, status.st_ino)
-                known = visited.get(identity)
-                if known is not None:
-                    if known != path:
-                        self._aliases[path] = known
+                first = visited.get(identity)
+                if first is not None:
+                    if first != path:
+                        self._aliases[path] = first
                     continue
                 visited[identity] = path
                 folder = self._list(path, root, identity, changes)
@@ -232,14 +235,13 @@ class Scanner:
             linked.extend((join + name, root) for name in sorted(folder.links))
 
     def _list(self, path: str, root: int, identity: tuple[int, int], changes: Changes) -> Folder:
-        """Compare one directory with what was known of it. Raises OSError if it cannot be read."""
+        """Compare one directory with its last listing. Raises OSError if it cannot be read."""
         folder = self.folders.get(path)
         if folder is None or folder.identity != identity:
             before = folder.files if folder is not None else {}
             folder = Folder(path, root, identity, dict(before))
         folder.root = root
-        known = folder.files
-        found = 0
+        files = folder.files
         present: list[str] = []
         folders: set[str] = set()
         links: set[str] = set()
@@ -250,56 +252,58 @@ class Scanner:
                     self.folders[path] = folder  # with what was found so far
                     raise _Interrupted
                 name = entry.name
-                old = known.get(name)
-                hidden = old is None and self.ignored(name)
-                if hidden and self.ignored_folder(name):
+                old = files.get(name)
+                hidden = old is None and self._names.ignored(name)
+                if hidden and self._names.ignored_folder(name):
                     continue
                 try:
-                    if entry.is_symlink():
-                        if not self._follow:
-                            continue
-                        if entry.is_dir():
-                            links.add(name)
-                            continue
-                        if hidden:
-                            continue
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.add(name)
+                    kind = self._kind(entry)
+                    if kind in ("folder", "link"):
+                        (folders if kind == "folder" else links).add(name)
                         continue
-                    elif hidden:
+                    if hidden or kind == "unwanted":
                         continue
-                    elif not entry.is_file(follow_symlinks=False):
-                        self._skip(join + name, "not a regular file")
-                        continue
-                    status = entry.stat()
+                    status = entry.stat(follow_symlinks=kind == "file")
                 except OSError as error:
-                    if error.errno in _GONE:
-                        self._skip(join + name, "broken link" if entry.is_symlink() else "gone")
-                    elif error.errno == errno.ELOOP:
-                        self._skip(join + name, "link to itself")
-                    else:
-                        self._unreadable(join + name, error)
-                        if old is not None:
-                            present.append(name)
-                            found += 1
+                    if self._entry_error(join + name, entry, error) and old is not None:
+                        present.append(name)
                     continue
                 if not modes.S_ISREG(status.st_mode):
                     self._skip(join + name, "not a regular file")
                     continue
-                found += 1
                 present.append(name)
-                new = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                new = _stat_of(status)
                 if new != old:
-                    known[name] = new
+                    files[name] = new
                     changes.changed[join + name] = new
-        if found != len(known):
-            for name in known.keys() - set(present):
-                del known[name]
-                changes.gone.add(join + name)
+        for name in files.keys() - set(present) if len(present) != len(files) else ():
+            del files[name]
+            changes.gone.add(join + name)
         folder.folders = folders
         folder.links = links
         self.folders[path] = folder
         return folder
+
+    def _kind(self, entry: os.DirEntry[str]) -> str:
+        """Return ``folder``, ``link`` (to a folder), ``file``, ``unwanted`` or ``other``. Raises OSError."""
+        if entry.is_symlink():
+            if not self._follow:
+                return "unwanted"
+            return "link" if entry.is_dir() else "file"
+        if entry.is_dir(follow_symlinks=False):
+            return "folder"
+        return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+    def _entry_error(self, path: str, entry: os.DirEntry[str], error: OSError) -> bool:
+        """Note why a directory entry cannot be looked at. Returns whether it is there nevertheless."""
+        if error.errno in _GONE:
+            self._skip(path, "broken link" if entry.is_symlink() else "gone")
+        elif error.errno == errno.ELOOP:
+            self._skip(path, "link to itself")
+        else:
+            self._unreadable(path, error)
+            return True
+        return False
 
     def _skip(self, path: str, reason: str) -> None:
         if len(self.skipped) < 1000:
@@ -308,7 +312,7 @@ class Scanner:
     # -- hints -------------------------------------------------------------------------------------------------
 
     def look(self, hints: Iterable[str]) -> Changes | None:
-        """Look only at the named paths. None: that would not be enough, scan everything."""
+        """Look only at the named paths. Returns what has changed, None if that is not enough: scan everything."""
         changes = Changes()
         for count, hint in enumerate(sorted(set(hints))):
             if count > MANY or not self._hint(os.path.normpath(hint), changes):
@@ -333,52 +337,55 @@ class Scanner:
             folder.files.setdefault(os.path.basename(path), (0, 0, -1, 0, 0))
 
     def _hint(self, path: str, changes: Changes) -> bool:
+        """Compare one path with its last state. Returns False if that is not enough."""
         if path in self.root_identities:
-            if path not in self.singles:
-                return False
-            try:
-                status = os.stat(path)
-            except OSError:
-                return False
-            if not modes.S_ISREG(status.st_mode):
-                return False
-            self._single(path, status, changes)
-            return True
+            return self._hinted_root(path, changes)
         parent, name = os.path.split(path)
         folder = self.folders.get(parent)
         if folder is None:
             canonical = self._canonical(parent)
             if canonical is None:
                 # Below something ignored: nothing to do. Else below a directory that is new.
-                return any(self.ignored_folder(part) for part in self._relative(path).split("/")) or self._arrived(
-                    parent, changes
-                )
+                parts = self._relative(path).split("/")
+                return any(self._names.ignored_folder(part) for part in parts) or self._arrived(parent, changes)
             folder = self.folders[canonical]
             path = os.path.join(canonical, name)
-        if self.ignored_folder(name) or (self.ignored(name) and not os.path.isdir(path)):
+        if self._names.ignored_folder(name) or (self._names.ignored(name) and not os.path.isdir(path)):
             return True
         try:
             status = os.lstat(path)
-            if modes.S_ISLNK(status.st_mode):
-                return False
         except OSError as error:
-            if error.errno not in _GONE:
-                return False
-            return self._vanished(folder, name, path, changes)
-        if modes.S_ISREG(status.st_mode):
-            if name in folder.folders or name in folder.links:
-                return False
-            new = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            if folder.files.get(name) != new:
-                folder.files[name] = new
-                changes.changed[path] = new
-                changes.gone.discard(path)
-            return True
-        return self._arrived(path, changes)
+            return error.errno in _GONE and self._vanished(folder, name, path, changes)
+        if modes.S_ISLNK(status.st_mode):
+            return False
+        if not modes.S_ISREG(status.st_mode):
+            return self._arrived(path, changes)
+        if name in folder.folders or name in folder.links:
+            return False
+        new = _stat_of(status)
+        if folder.files.get(name) != new:
+            folder.files[name] = changes.changed[path] = new
+            changes.gone.discard(path)
+        return True
+
+    def _hinted_root(self, path: str, changes: Changes) -> bool:
+        """Compare a root that is a single file; a folder must be scanned."""
+        if path not in self.singles:
+            return False
+        try:
+            status = os.stat(path)
+        except OSError:
+            return False
+        if not modes.S_ISREG(status.st_mode):
+            return False
+        self._single(path, status, changes)
+        return True
 
     def _arrived(self, path: str, changes: Changes) -> bool:
-        """Walk a directory that is new, with all that is in it: events inside may have come before its watch. False
-        where a look at it alone cannot tell what it means: links, other names of known directories, errors."""
+        """Walk a directory that is new, with all that is in it: events inside may have come before its watch.
+
+        Returns False where a look at it alone is not enough: links, other names of known directories, errors.
+        """
         parent = os.path.dirname(path)
         while parent not in self.folders:
             path, parent = parent, os.path.dirname(parent)
@@ -430,6 +437,6 @@ class Scanner:
 
 
 def label(path: str, root: str) -> str:
-    """``path`` as an operator would write it: relative to ``root``, harmless for a terminal."""
+    """Return ``path`` as an operator would write it: relative to ``root``, harmless for a terminal."""
     prefix = root.rstrip("/") + "/"
     return clean(path[len(prefix) :] if path.startswith(prefix) else os.path.basename(path))

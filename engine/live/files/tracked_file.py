@@ -1,32 +1,29 @@
-"""The book of files: what is known of one file, and of one file as one reader of one view sees it."""
+"""State of one file, and of one file as one reader of one view sees it."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from engine.inputs import FileInfo
-from engine.live.ingest.unpack import Damaged, Packing, stem
+from engine.live.files.compression import Damaged, Packing
 from engine.problems import Problem, fold
 from engine.reading import FileKind
 
 PER_FILE = 200
-"""Distinct problems kept of one file; further ones are counted."""
-_ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})?)$")
-
-
-def unrotated(name: str) -> str:
-    """``name`` without the ending that log rotation gave it (``app.log.1``, ``app.log-20240501``)."""
-    return _ROTATED.sub("", name) if name[-1:].isdigit() else name
+"""Distinct problems listed per file; further ones are counted."""
 
 
 @dataclass(slots=True, eq=False)
-class Feed:
-    """One file as one reader of one view sees it. ``id`` names its rows; ``consumed`` and ``state`` say where to go on;
-    ``mark`` and ``digest`` fingerprint what was read; ``late`` are problems of a reading that growth would undo."""
+class ReaderState:
+    """One file as one reader of one view sees it.
+
+    ``id`` names its rows (0: none yet); ``consumed`` bytes were read and led to ``state``; ``mark`` and ``digest``
+    fingerprint them. ``provisional``: rows of a last record without its end are in the store; ``late_problems`` belong
+    to them. ``rest``: bytes behind ``consumed`` wait for more. ``stale``: the rows are those of an older content.
+    ``retained``: the file no longer looks like this kind; its last good rows stay until it has settled.
+    """
 
     view: str
     kind: FileKind
@@ -39,19 +36,35 @@ class Feed:
     hasher: Any = None
     digest: int | None = None
     problems: tuple[Problem, ...] = ()
-    late: tuple[Problem, ...] = ()
+    late_problems: tuple[Problem, ...] = ()
     provisional: bool = False
     rest: bool = False
     stale: bool = False
     tried_final: bool = False
-    held: bool = False
+    retained: bool = False
     info: FileInfo | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last reading ended in a mistake of the reader, so that another try is due."""
+        return self.stale and not self.rest
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reader has taken everything, so that nothing of the file waits for another look."""
+        unsettled = self.stale or self.retained or self.provisional or self.late_problems or self.rest
+        return self.info is not None and not unsettled
 
 
 @dataclass(slots=True, eq=False)
-class File:
-    """One regular file by device and inode, under every path it was found at. ``path`` is the one it is read by,
-    ``stat`` (size, mtime, ctime) belongs to what was read last, None if never."""
+class TrackedFile:
+    """One regular file by device and inode, under every path it was found at.
+
+    ``path`` is the one it is read by, ``shown`` and ``label`` the same for an operator. ``stat`` (size, mtime, ctime)
+    belongs to what was read last, None if never; ``seen_stat`` to the last look, at the monotonic time ``seen_at``.
+    ``head_length`` and ``head_mark`` fingerprint the beginning. ``is_copy``: a compressed copy of a file beside it.
+    ``due``: monotonic time of the next look; ``verify``: modified so recently that its content must be compared then.
+    """
 
     identity: tuple[int, int]
     path: str = ""
@@ -59,52 +72,36 @@ class File:
     paths: set[str] = field(default_factory=set)
     read_path: str = ""
     stat: tuple[int, int, int] | None = None
-    noted: tuple[int, int, int] | None = None
-    noted_at: float = 0.0
+    seen_stat: tuple[int, int, int] | None = None
+    seen_at: float = 0.0
     head_length: int = -1
     head_mark: int = 0
     packing: Packing = ""
-    feeds: list[Feed] = field(default_factory=list)
+    readers: list[ReaderState] = field(default_factory=list)
     problems: tuple[Problem, ...] = ()
     head_problems: tuple[Problem, ...] = ()
     damage: Damaged | None = None
     reason: str = "not recognised"
-    twin: bool = False
-    measure: tuple[int, bytes] | None = None
+    is_copy: bool = False
+    unpacked_size: tuple[int, bytes] | None = None
     due: float | None = None
     verify: bool = False
     group: tuple[str, str] = ("", "")
     shown: str = ""
     label: str = ""
 
+    def views(self, all_views: Iterable[str]) -> Iterable[str]:
+        """Return the views that read this file, ``all_views`` if none does."""
+        return [reader.view for reader in self.readers] if self.readers else all_views
 
-def group_of(path: str) -> tuple[str, str]:
-    """Folder and bare name (no compression, no rotation ending) that a file shares with its packed copies."""
-    folder, _, name = path.rpartition("/")
-    return folder, unrotated(stem(name, "gzip"))
-
-
-def file_failed(feed: Feed) -> bool:
-    """Whether the last reading failed by a mistake of the reader, so that another try is due."""
-    return feed.stale and not feed.rest
-
-
-def bounded(file: File, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """The problems of a file, equal ones joined, not more than PER_FILE of them."""
-    if len(problems) < 2:
-        return problems
-    folded = fold(problems)
-    if len(folded) <= PER_FILE:
-        return folded
-    rest = sum(problem.count for problem in folded[PER_FILE - 1 :])
-    more = Problem.at(file.shown, "more-problems", "further problems in this file are counted only", count=rest)
-    kept = [problem for problem in folded[: PER_FILE - 1] if problem.kind != "more-problems"]
-    return (*kept, more)
-
-
-def copied(state: Any) -> Any:
-    """A copy of a reader's state that the reader may change without harm."""
-    try:
-        return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
-    except (TypeError, OverflowError, ValueError):
-        return state
+    def bounded(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+        """Return ``problems`` with equal ones joined, at most PER_FILE of them."""
+        if len(problems) < 2:
+            return problems
+        folded = fold(problems)
+        if len(folded) <= PER_FILE:
+            return folded
+        rest = sum(problem.count for problem in folded[PER_FILE - 1 :])
+        more = Problem.at(self.shown, "more-problems", "further problems in this file are counted only", count=rest)
+        listed = [problem for problem in folded[: PER_FILE - 1] if problem.kind != "more-problems"]
+        return (*listed, more)

@@ -22,33 +22,31 @@ from engine.problems import Problem
 log = logging.getLogger(__name__)
 
 LONGEST_S = 4.0
-"""A full scan happens at least this often, so that everything converges within 5 s."""
+"""Seconds between two full scans at most, so that everything converges within 5 s."""
 _QUICK_FAILURES = 3
+"""Failures in a row after which events rest for ``_REST_S``."""
 _REST_S = 30.0
-
-
+"""Seconds without events after repeated failures; a watch that lived longer counts as having worked."""
 BUSY_S = 2.0
-"""So long after a change the next one is expected, and looked for at every step."""
+"""Seconds after a change during which the next one is expected, and looked for at every step."""
 IDLE_S = 0.03
-"""Between two looks into the queue of events while nothing changes: each costs a wake-up."""
+"""Seconds between two looks into the queue of events while nothing changes: each costs a wake-up."""
 REST_S = 0.03
-"""So long nobody looks into the queue once events were handed over: whoever computes on them had to stop each time and wait
-until the looking thread has had its turn, on a busy machine for milliseconds."""
-
-
+"""Seconds after handing over events without a look into the queue: a computation on them would have to stop each time
+and wait until the looking thread has had its turn, on a busy machine for milliseconds."""
 GIVES_WAY_S = 0.5
-"""For so long a full scan or a file that is due gives way to changes that are known, the scan also to what is made of them."""
-AHEAD_AFTER_S = 0.1
-"""Work ahead is done (and a full scan, see above) when nothing has changed for so long,"""
-AHEAD_EVERY_S = 0.02
-"""piece by piece, so that a change waits for one of them at most."""
+"""Seconds for which pending changes take priority over a full scan or a file that is due, and their results over a scan."""
+IDLE_AFTER_S = 0.1
+"""Seconds without changes after which upkeep is done (and a full scan, see above),"""
+IDLE_EVERY_S = 0.02
+"""piece by piece, so that a change waits for one of them at most: seconds between two."""
 
 
 class Looker(Protocol):
     """What the watcher drives."""
 
     def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
-        """Look at the hinted paths (None: at everything, until interrupted); names of the views whose inputs changed."""
+        """Look at the hinted paths (None: at everything, until interrupted). Returns the views whose inputs changed."""
         ...
 
     @property
@@ -56,25 +54,25 @@ class Looker(Protocol):
         """Whether the last look at everything was not interrupted."""
         ...
 
-    def ahead(self) -> bool:
-        """Do a piece of work that would else be done when something changes; whether there was any."""
+    def idle(self) -> bool:
+        """Do a piece of upkeep while nothing changes. Returns whether there was any."""
         ...
 
     def due(self) -> float | None:
-        """Monotonic time at which some file must be looked at again."""
+        """Return the monotonic time at which some file must be looked at again, None if none waits."""
         ...
 
     def cost_s(self) -> float:
-        """Seconds that the last full comparison with the disk took, reading aside."""
+        """Return the seconds that the last full comparison with the disk took, reading aside."""
         ...
 
     def identities(self) -> dict[str, tuple[int, int] | None]:
-        """Device and inode of each root at the last full scan, None for a missing one."""
+        """Return device and inode of each root at the last full scan, None for a missing one."""
         ...
 
 
 class Pace:
-    """What watchfiles asks at every step whether to stop: the place to slow it down while nothing changes.
+    """Stop event of watchfiles, asked at every step: the place to slow it down while nothing changes.
 
     A batch is handed over when two steps have found as many events; so only every other question is answered late.
     """
@@ -86,7 +84,7 @@ class Pace:
         self._handed_over = False
 
     def hurry(self) -> None:
-        """Something has changed: more is expected soon."""
+        """Look at every step for a while: something has changed, more is expected soon."""
         self._busy_until = time.monotonic() + BUSY_S
         self._handed_over = True
 
@@ -116,10 +114,10 @@ class Hints(threading.Thread):
         self._settings = settings
         self._wake = wake
         self._pace = Pace()
-        self._found: set[str] = set()
+        self._paths: set[str] = set()
 
     def run(self) -> None:
-        """Gather until told to stop."""
+        """Gather until stopped."""
         try:
             import watchfiles  # here: a report watches nothing
 
@@ -138,7 +136,7 @@ class Hints(threading.Thread):
             ):
                 self._pace.hurry()
                 with self._wake:
-                    self._found.update(path for _, path in batch)
+                    self._paths.update(path for _, path in batch)
                     self._wake.notify_all()
         except BaseException as error:
             self.error = f"{type(error).__name__}: {error}"
@@ -149,14 +147,14 @@ class Hints(threading.Thread):
             self._wake.notify_all()
 
     @property
-    def found(self) -> bool:
-        """Whether ``take`` would give anything."""
-        return bool(self._found)
+    def pending(self) -> bool:
+        """Whether ``take`` would return anything."""
+        return bool(self._paths)
 
     def take(self) -> set[str]:
-        """The paths gathered since the last call (hold the condition)."""
-        found, self._found = self._found, set()
-        return found
+        """Return the paths gathered since the last call (hold the condition)."""
+        paths, self._paths = self._paths, set()
+        return paths
 
     def halt(self) -> None:
         """Ask the loop to end; it does within two steps."""
@@ -164,7 +162,7 @@ class Hints(threading.Thread):
 
 
 class Watcher:
-    """Runs until stopped: waits for hints or the clock, looks, tells what changed."""
+    """Waits for hints or the clock, looks, and reports which views changed, until stopped."""
 
     def __init__(self, roots: Sequence[str], settings: LiveSettings, looker: Looker) -> None:
         self.problem: Problem | None = None
@@ -179,7 +177,7 @@ class Watcher:
         self._modes: dict[str, RootStatus] = {}
 
     def modes(self) -> tuple[RootStatus, ...]:
-        """How each root is watched now."""
+        """Return how each root is watched now."""
         return tuple(self._modes.get(root, RootStatus(root, "idle")) for root in self._roots)
 
     def run(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
@@ -189,7 +187,7 @@ class Watcher:
         took = 0.0
         full_at = 0.0
         calm_at = 0.0
-        ahead_at = float("inf")
+        idle_at = float("inf")
         errors = 0
         try:
             while not stop.is_set():
@@ -197,13 +195,13 @@ class Watcher:
                     self._arrange()
                     now = time.monotonic()
                     scan_at = min(max(full_at, calm_at), full_at + GIVES_WAY_S)
-                    hints = self._wait(min(scan_at, ahead_at), stop)
+                    hints = self._wait(min(scan_at, idle_at), stop)
                     if stop.is_set():
                         return
                     begin = time.monotonic()
                     if hints is not None and not hints and begin < self._until(scan_at):
-                        more = self._looker.ahead()
-                        ahead_at = time.monotonic() + AHEAD_EVERY_S if more else float("inf")
+                        more = self._looker.idle()
+                        idle_at = time.monotonic() + IDLE_EVERY_S if more else float("inf")
                         continue
                     late = begin >= full_at + GIVES_WAY_S
                     full = hints is None or (begin >= scan_at and (late or not hints))
@@ -217,9 +215,9 @@ class Watcher:
                         full_at = begin + took + min(max(interval, 100 * self._looker.cost_s()), longest)
                     if names:
                         changed(names)
-                        calm_at = 0.0 if full else time.monotonic() + AHEAD_AFTER_S
+                        calm_at = 0.0 if full else time.monotonic() + IDLE_AFTER_S
                     if names or full:
-                        ahead_at = time.monotonic() + AHEAD_AFTER_S
+                        idle_at = time.monotonic() + IDLE_AFTER_S
                     errors = 0
                     # A file that is rewritten all the time must not keep a whole core busy.
                     if hints and time.monotonic() - now < took:
@@ -243,26 +241,26 @@ class Watcher:
 
     def _hinted(self) -> bool:
         """Whether a change is known that was not looked at."""
-        return any(thread.found for thread in self._threads)
+        return any(thread.pending for thread in self._threads)
 
     def _until(self, clock: float) -> float:
-        """``clock``, or when a file is due before that."""
+        """Return ``clock``, or the time at which a file is due if that is earlier."""
         due = self._looker.due()
         return clock if due is None else min(clock, due)
 
     def _wait(self, clock: float, stop: threading.Event) -> set[str] | None:
-        """Hints, an empty set when the clock calls, None when a watch died and everything must be looked at."""
+        """Wait for hints and return them; an empty set at ``clock``, None when a watch died: look at everything."""
         with self._wake:
             while not stop.is_set():
                 if any(thread.error for thread in self._threads):
                     return None
-                found: set[str] = set()
+                hints: set[str] = set()
                 for thread in self._threads:
-                    found |= thread.take()
+                    hints |= thread.take()
                 now = time.monotonic()
                 until = self._until(clock)
-                if found or now >= until:
-                    return found
+                if hints or now >= until:
+                    return hints
                 self._wake.wait(until - now)
         return set()
 

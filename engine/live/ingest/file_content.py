@@ -1,4 +1,4 @@
-"""Reading one file: what is new since last time, up to the last complete record, and proof that it is still the same.
+"""Content of one file: what is new since last time, up to the last complete record, and proof that it is still the same.
 
 A file is known by device and inode; a fingerprint of its beginning and of the bytes before the place where reading
 stopped tells an append from a rewrite that happens to be larger.
@@ -12,19 +12,20 @@ from collections.abc import Iterator
 
 import xxhash
 
-from engine.live.ingest.unpack import Damaged, Packing, TooBig, sniff, unpacked
+from engine.live.files.compression import Damaged, Packing, sniff
+from engine.live.ingest.unpack import TooBig, unpacked
 from engine.reading import HEAD, HEAD_RESUMED, Resumable
 
 BLOCK = 16 << 20
-"""Logs are read in pieces of this many bytes, so that memory stays bounded."""
+"""Bytes of a log that are read at once, so that memory stays bounded."""
 MAX_RECORD = 256 << 20
-"""A log without a complete record in so many bytes is given up."""
+"""Bytes without a complete record after which a log is given up."""
 MARK = 1024
 """Bytes at the beginning of a file, and before an offset, that are fingerprinted."""
 EAGER = 256 << 10
-"""New files up to this size are read in one call."""
+"""Bytes up to which a new file is read in one call."""
 WHOLE = 4 << 20
-"""Files up to this size are kept in memory while several readers look at them."""
+"""Bytes up to which a file stays in memory while several readers look at it."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -34,7 +35,7 @@ class NotRegular(OSError):
 
 
 def fingerprint(data: bytes) -> int:
-    """XXH3 of some bytes."""
+    """Return the XXH3 of some bytes."""
     return xxhash.xxh3_64_intdigest(data)
 
 
@@ -82,11 +83,11 @@ class Content:
         return self.status.st_size
 
     def raw(self, offset: int, length: int) -> bytes:
-        """Bytes as they are on disk, fewer at the end of the file."""
+        """Return bytes as they are on disk, fewer at the end of the file."""
         return _pread(self._fd, length, offset)
 
     def head(self) -> bytes:
-        """The first 8 KB of content. Raises TooBig."""
+        """Return the first 8 KB of content. Raises TooBig."""
         if not self.packing:
             return self.raw_head
         parts, total = [], 0
@@ -101,7 +102,7 @@ class Content:
         return b"".join(parts)[:HEAD]
 
     def blocks(self, offset: int) -> Iterator[bytes]:
-        """The content from ``offset`` on, in pieces. Raises TooBig."""
+        """Yield the content from ``offset`` on, in pieces. Raises TooBig."""
         if self._whole is not None:
             if not self._counted:
                 self._counted = True
@@ -132,12 +133,12 @@ class Content:
         return bool(self.packing) or self._whole is not None or self.size <= WHOLE
 
     def cut(self, kind: Resumable, about: int) -> int:
-        """Where a record begins behind byte ``about``, 0 if none is found."""
+        """Return a byte behind ``about`` where a record begins, 0 if none is found."""
         at = kind.cut(self.raw(0, HEAD_RESUMED), self.raw(about, HEAD_RESUMED))
         return about + at if at >= 0 else 0
 
     def piece(self, offset: int, length: int) -> bytes:
-        """Some bytes of a file that is not packed."""
+        """Return some bytes of a file that is not packed."""
         data = _pread(self._fd, length, offset)
         self.bytes_read += len(data)
         return data
@@ -166,7 +167,7 @@ class Content:
             yield b"".join(parts)
 
     def whole(self) -> bytes:
-        """The whole content. Raises TooBig if it does not fit the limit for documents."""
+        """Return the whole content. Raises TooBig if it does not fit the limit for documents."""
         if self._whole is None:
             if self.size > self._max_document:
                 raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
@@ -184,7 +185,7 @@ class Content:
         return self._whole
 
     def prefix(self, length: int) -> tuple[int, int]:
-        """XXH3 of the first ``length`` bytes of content, and how many there were. Raises TooBig."""
+        """Return the XXH3 of the first ``length`` bytes of content, and their number. Raises TooBig."""
         digest = xxhash.xxh3_64()
         done = 0
         for block in self.blocks(0):
@@ -196,7 +197,7 @@ class Content:
         return digest.intdigest(), done
 
     def mark(self, offset: int) -> int:
-        """Fingerprint of the bytes (at most MARK) before ``offset`` of a file that is not packed."""
+        """Return the fingerprint of the bytes (at most MARK) before ``offset`` of a file that is not packed."""
         begin = max(0, offset - MARK)
         return fingerprint(_pread(self._fd, offset - begin, begin))
 

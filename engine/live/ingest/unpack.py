@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterator
-from typing import Literal
 
 import zstandard
 
-Packing = Literal["", "gzip", "zstd"]
+from engine.live.files.compression import Damaged, Packing
 
 _CHUNK = 1 << 20
 _PIECE = 8 << 20
@@ -22,14 +21,6 @@ class TooBig(Exception):
     """The content is larger than the limit; the message says which and how to raise it."""
 
 
-class Damaged(Exception):
-    """The packed bytes end early or are not what they claim; what came before was good. ``cut``: they end early."""
-
-    def __init__(self, reason: str, *, cut: bool) -> None:
-        super().__init__(reason)
-        self.cut = cut
-
-
 class _Gzip:
     """One gzip member, a bounded piece at a time."""
 
@@ -37,7 +28,7 @@ class _Gzip:
         self._inner = zlib.decompressobj(wbits=31)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What ``data`` unpacks to, in pieces of at most 8 MB. Raises zlib.error."""
+        """Yield what ``data`` unpacks to, in pieces of at most 8 MB. Raises zlib.error."""
         while True:
             piece = self._inner.decompress(data, _PIECE)
             yield piece
@@ -64,7 +55,7 @@ class _Zstd:
         self._fed = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
+        """Yield what ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
         for begin in range(0, len(data), 4096):
             if self._inner.eof:
                 self._rest = self._rest + data[begin:]
@@ -85,27 +76,16 @@ class _Zstd:
         return self._rest
 
 
-def sniff(head: bytes) -> Packing:
-    """How a file that begins with ``head`` is packed."""
-    if head[:3] == b"\x1f\x8b\x08":
-        return "gzip"
-    if head[:4] == b"\x28\xb5\x2f\xfd":
-        return "zstd"
-    return ""
-
-
-def stem(name: str, packing: Packing) -> str:
-    """``name`` without the ending that says how it is packed (only if it is)."""
-    if packing:
-        lowered = name.lower()
-        for ending in (".gz", ".gzip", ".zst", ".zstd"):
-            if lowered.endswith(ending) and len(name) > len(ending):
-                return name[: -len(ending)]
-    return name
+def _bounded(total: int, limit: int, packed: int) -> None:
+    """Raise TooBig if ``total`` bytes of content, unpacked from ``packed``, are above ``limit`` or an absurd ratio."""
+    if total > limit:
+        raise TooBig(f"unpacks to more than {limit >> 20} MB (max-unpacked-mb)")
+    if total > _RATIO_FROM and total > MAX_RATIO * packed:
+        raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
 
 
 def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:
-    """The unpacked content of an open file, from its beginning, in pieces.
+    """Yield the unpacked content of an open file, from its beginning, in pieces.
 
     Concatenated members and frames count as one content; zero bytes or garbage behind a complete member end it
     (garbage raises Damaged). Raises TooBig above ``limit`` bytes or an absurd ratio, Damaged for cut or broken input.
@@ -127,10 +107,7 @@ def unpacked(fd: int, packing: Packing, limit: int) -> Iterator[bytes]:
                     total += len(piece)
                     if piece:
                         yield piece
-                    if total > limit:
-                        raise TooBig(f"unpacks to more than {limit >> 20} MB (max-unpacked-mb)")
-                    if total > _RATIO_FROM and total > MAX_RATIO * offset:
-                        raise TooBig(f"unpacks to more than {MAX_RATIO} times its size: taken for a bomb")
+                    _bounded(total, limit, offset)
                 raw = b""
                 if inner.eof:
                     raw = inner.unused

@@ -36,7 +36,7 @@ DOCS = Table(
 class Calm:
     """The part of a looker that has nothing to do ahead, nothing that is due and no roots."""
 
-    def ahead(self) -> bool:
+    def idle(self) -> bool:
         return False
 
     def due(self) -> float | None:
@@ -121,7 +121,7 @@ class FakeView:
 
     def compute(self, inputs: Any, parameters: Any, context: Any) -> Result:
         total = int(inputs.table("lines")["value"].sum())
-        context.memo["computed"] = context.memo.get("computed", 0) + 1
+        context.memo.state("totals", list).append(total)
         return Result(self.name, {"total": total, "version": inputs.version}, {})
 
     def upstream(self, result: Result, parameters: Any) -> str | None:

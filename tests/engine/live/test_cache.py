@@ -218,7 +218,7 @@ def test_files_are_private(root: Path, tmp_path: Path) -> None:
 
 
 def test_xdg_cache_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from engine.live.cache.cache_files import default_folder
+    from engine.live.cache.location import default_folder
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert default_folder() == str(tmp_path / "loadlens")

@@ -10,6 +10,7 @@ import pytest
 
 import engine.live.ingest.file_content as tail
 import engine.live.ingest.follower as follow
+import engine.live.ingest.log_reader as log_reader
 from engine.live.session import Session
 from tests.engine.live.fake import doc, docs, fresh, keys, kinds, line, pack, rows, session, values, view_of
 
@@ -27,7 +28,7 @@ def test_append_reads_only_what_is_new(tmp_path: Path, live: Session) -> None:
     second = live.inputs("fake")
     assert view_of(live).log.reads[-1] == ("a.log", size, len(line("new", 7)), False)
     assert second.files.keys() == {number}, "an appended file keeps its id"
-    assert second.changed_since(first.version) == {number} and second.version > first.version
+    assert second.touched(first.version, first.files) == {number} and second.version > first.version
     assert second.table("lines").row(-1)[:3] == ("new", 7, 1001), "the reader's state went on"
     assert first.table("lines").height == 1000, "the earlier snapshot is unchanged"
 
@@ -314,7 +315,7 @@ def test_an_endless_record_is_given_up(tmp_path: Path, live: Session, monkeypatc
     monkeypatch.setattr(tail, "BLOCK", 1000)
     monkeypatch.setattr(tail, "WHOLE", 100)
     monkeypatch.setattr(tail, "EAGER", 100)
-    monkeypatch.setattr(follow, "MAX_RECORD", 5000)
+    monkeypatch.setattr(log_reader, "MAX_RECORD", 5000)
     (tmp_path / "a.log").write_bytes(line("a", 1) + b"L|" * 10_000)
     live.scan()
     assert values(live) == [] and kinds(live) == {"too-big"}

@@ -160,17 +160,19 @@ class Changes(RuleBasedStateMachine):
     def consistent(self) -> None:
         """Every table can be put together, and what is summed up file by file is what all files together give."""
         rows(self.live)
-        taken = [file for file in self.live._files.values() if file.feeds and not file.twin]
+        taken = [file for file in self.live._catalogue.files.values() if file.readers and not file.is_copy]
         stats = [file.stat for file in taken if file.stat is not None]
         status, inputs = self.live.status, self.live.inputs("fake")
-        assert status.ignored_count == len(self.live._files) - len(taken) + len(self.live._scanner.skipped)
+        assert status.ignored_count == len(self.live._catalogue.files) - len(taken) + len(self.live._scanner.skipped)
         assert status.bytes == sum(stat[0] for stat in stats)
         assert status.newest_ms == max((stat[1] // 1_000_000 for stat in stats), default=None)
         assert status.recognised["fake"] == len(inputs.files)
         assert inputs.newest_ms == max((info.mtime_ms for info in inputs.files.values()), default=None)
-        if self.seen is not None and (touched := inputs.touched_since(self.seen.version)) is not None:
+        if self.seen is not None:
             before, after = dict(self.seen.files), dict(inputs.files)
-            assert touched >= {i for i in before | after if before.get(i) != after.get(i)}
+            assert inputs.touched(self.seen.version, before) >= {
+                i for i in before | after if before.get(i) != after.get(i)
+            }
         self.seen = inputs
 
     def teardown(self) -> None:

@@ -26,23 +26,7 @@ def content(store: Store) -> list[tuple[Any, ...]]:
     return store.snapshot()("t").rows()
 
 
-class Raw:
-    """A ``Bulk`` of one column, plain as long as there are few rows."""
-
-    columns = frozenset({"a", "b"})
-
-    def __init__(self, values: list[int]) -> None:
-        self.values, self.height = values, len(values)
-
-    def glue(self, table: Table, pieces: Sequence[Raw]) -> pl.DataFrame:
-        values = [value for piece in pieces for value in piece.values]
-        return table.frame({"a": values, "b": [f"n{value}" for value in values]})
-
-    def plain(self, table: Table) -> dict[str, list[Any]] | None:
-        return {"a": self.values, "b": [f"n{value}" for value in self.values]} if 0 < self.height < 4 else None
-
-
-FORMS = st.sampled_from(["lists", "arrays", "frame", "raw", "one column", "nothing"])
+FORMS = st.sampled_from(["lists", "arrays", "frame", "one column", "nothing"])
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.integers(1, 6), st.integers(0, 5), FORMS, st.booleans()),
@@ -62,8 +46,6 @@ def form(kind: str, values: list[int]) -> dict[str, Any]:
         return {"t": {"a": np.array(values, dtype=np.int64), "b": names}}
     if kind == "frame":
         return {"t": pl.DataFrame({"b": pl.Series(names, dtype=pl.String), "a": pl.Series(values, dtype=pl.Int64)})}
-    if kind == "raw":
-        return {"t": Raw(values)}
     return {"t": {"a": values}} if kind == "one column" else {}
 
 
@@ -93,6 +75,8 @@ def test_store_equals_a_list_of_rows(steps: list[tuple[Any, ...]]) -> None:
     assert store.flush() == {}
     assert content(store) == [row for loose, row in model if not loose] + [row for loose, row in model if loose]
     wanted = frozenset({1, 2})
+    of_files = store.snapshot().of("t", wanted).rows()
+    assert sorted(of_files) == sorted(row for _, row in model if row[2] in wanted)
     assert store.firm("t", wanted).rows() == [row for loose, row in model if not loose and row[2] in wanted]
     assert before == before
 
@@ -107,32 +91,6 @@ def test_chunks_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
         most = max(most, len(store.chunks()["t"]))
     assert most <= 80
     assert [row[0] for row in content(store)] == list(range(3000))
-
-
-def test_what_one_file_added_stays_plain_until_a_frame_is_asked_for() -> None:
-    store = Store([TABLE])
-    model: list[tuple[Any, ...]] = []
-    heights = {}
-    for version in range(1, 40):
-        heights[version - 1] = len(model)
-        values = list(
-            range(10 * version, 10 * version + version % 5)
-        )  # none, few that stay plain, or too many for that
-        put(store, version % 3 + 1, {"t": Raw(values)})
-        model += [(value, f"n{value}", version % 3 + 1) for value in values]
-        store.flush()
-        growth = store.growth(version)
-        for since in range(max(1, version - 12), version):
-            plain, firm = growth.plain("t", since), growth.firm("t", since)
-            assert firm is not None and firm.rows() == model[heights[since] :], "of all that came since"
-            if isinstance(plain, dict):
-                assert list(zip(plain["a"], plain["b"], strict=True)) == firm.drop("file").rows()
-            else:
-                assert plain is not None and plain.equals(firm)
-        if version > 1:
-            assert isinstance(growth.plain("t", version - 1), dict) == (0 < len(values) < 4)
-        assert growth.plain("t", 0) is None, "nothing is known of that version"
-    assert store.snapshot()("t").rows() == model
 
 
 def test_snapshot_is_of_its_moment() -> None:

@@ -378,7 +378,7 @@ def test_a_full_look_waits_for_what_is_made_of_a_change_but_not_for_ever(monkeyp
     made.run(lambda names: None, threading.Event())
     # The first look is at everything; the next such one is due after two seconds, just when the first change comes.
     assert made.looks == [None, *({f"{number}"} for number in range(7)), None]
-    assert made.waits[2:7] == [watch.AHEAD_AFTER_S] * 5, "time to compute"
+    assert made.waits[2:7] == [watch.IDLE_AFTER_S] * 5, "time to compute"
     assert made.waits[8] == pytest.approx(watch.GIVES_WAY_S - 6 * 0.08), "but no longer than that"
 
 

@@ -1,31 +1,30 @@
-"""Packed copies: a compressed file beside the one it was made of must not count its rows twice."""
+"""Compressed twins: a compressed file beside the one it was made of must not count its rows twice."""
 
 from __future__ import annotations
 
 import os
 
+from engine.live.files.compression import PACKED, group_of
 from engine.live.files.scan import label
-from engine.live.files.tracked_file import File, group_of
+from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.file_content import MARK, Content
 from engine.live.ingest.unpack import TooBig
 from engine.live.options import LiveSettings
 from engine.reading import HEAD
 from engine.text import clean
 
-PACKED = (".gz", ".gzip", ".zst", ".zstd")
-"""Endings of names of compressed files."""
 assert HEAD >= MARK
 
 
-class Copies:
+class CompressedTwins:
     """Files by folder and bare name: those of one group may be copies of each other."""
 
     def __init__(self, settings: LiveSettings) -> None:
         self.settings = settings
-        self.groups: dict[tuple[str, str], set[File]] = {}
+        self.groups: dict[tuple[str, str], set[TrackedFile]] = {}
 
-    def place(self, file: File, path: str, root: str) -> None:
-        """Read ``file`` by this path from now on; it keeps what was read of it."""
+    def place(self, file: TrackedFile, path: str, root: str) -> None:
+        """Read ``file`` by this path from now on; what was read of it stays."""
         if path == file.path:
             return
         self.leave(file)
@@ -33,7 +32,7 @@ class Copies:
         file.shown, file.label = clean(path, 4096), label(path, root)
         self.groups.setdefault(file.group, set()).add(file)
 
-    def leave(self, file: File) -> None:
+    def leave(self, file: TrackedFile) -> None:
         """Take ``file`` out of its group."""
         members = self.groups.get(file.group)
         if members is not None:
@@ -41,19 +40,23 @@ class Copies:
             if not members:
                 del self.groups[file.group]
 
-    def packed(self, file: File) -> list[File]:
-        """Compressed files that may be copies of this one."""
+    def packed(self, file: TrackedFile) -> list[TrackedFile]:
+        """Return the compressed files that may be copies of this one."""
         members = self.groups.get(file.group, set())
         return [other for other in members if other is not file and (other.packing or other.path.endswith(PACKED))]
 
-    def is_copy(self, file: File, content: Content) -> bool:
-        """Whether this packed file is a copy of a file beside it that is read already (rotation with compression)."""
+    def alone(self, file: TrackedFile) -> bool:
+        """Whether no other file can be a copy of this one."""
+        return len(self.groups[file.group]) == 1
+
+    def is_copy(self, file: TrackedFile, content: Content) -> bool:
+        """Whether this compressed file is a copy of a file beside it that is read already (rotation with compression)."""
         if not content.packing:
             return False
         head: bytes | None = None
         others = sorted(self.groups.get(file.group, set()) - {file}, key=lambda other: other.path)
         for other in others:
-            if other.twin or (other.packing and other.path > file.path):
+            if other.is_copy or (other.packing and other.path > file.path):
                 continue
             if head is None:
                 head = content.head()
@@ -62,29 +65,29 @@ class Copies:
                 return True
         return False
 
-    def _holds(self, other: File, file: File, content: Content, head: bytes) -> bool:
+    def _holds(self, other: TrackedFile, file: TrackedFile, content: Content, head: bytes) -> bool:
         limit = self.settings.max_unpacked_mb << 20
         try:
             with Content(other.path, max_unpacked=limit, max_document=limit) as beside:
                 front = beside.head()[: len(head)]
                 if front != head:
                     return False
-                length, tail = self._measured(file, content)
+                length, tail = self._unpacked_size(file, content)
                 if not beside.packing:
                     return beside.size >= length and beside.raw(length - len(tail), len(tail)) == tail
-                return self._measured(other, beside) == (length, tail)
+                return self._unpacked_size(other, beside) == (length, tail)
         except (OSError, TooBig):
             return False
 
     @staticmethod
-    def _measured(file: File, content: Content) -> tuple[int, bytes]:
-        """Unpacked length and last bytes of a packed file."""
+    def _unpacked_size(file: TrackedFile, content: Content) -> tuple[int, bytes]:
+        """Return the unpacked length and the last bytes of a compressed file."""
         status = content.status
         stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        if file.measure is None or file.stat != stat:
+        if file.unpacked_size is None or file.stat != stat:
             length, tail = 0, b""
             for block in content.blocks(0):
                 length += len(block)
                 tail = (tail + block[-MARK:])[-MARK:]
-            file.measure = (length, tail)
-        return file.measure
+            file.unpacked_size = (length, tail)
+        return file.unpacked_size

@@ -17,89 +17,42 @@ import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
 import xxhash
 
 from engine import __version__
-from engine.live.files.first_look import default_folder
-from engine.problems import Problem
-
-if TYPE_CHECKING:
-    from engine.view import View
+from engine.live.cache.location import parsed_folder, prefix
+from engine.live.cache.manifest import Entry, Manifest, Unread
+from engine.live.options import LiveSettings
+from engine.view import View
 
 log = logging.getLogger(__name__)
 
 _MAGIC = b"loadlens-cache-1"
 _MANIFEST = "manifest"
-Stat5 = tuple[int, int, int, int, int]
-
-
-class Entry(msgspec.Struct, array_like=True, frozen=True):
-    """One file as one reader has read it, up to ``consumed``. ``path`` is relative to the root, as bytes; ``stat`` is
-    device, inode, size, mtime, ctime; ``number`` is its value of the ``file`` column in its segment."""
-
-    path: bytes
-    stat: Stat5
-    head_length: int
-    head_mark: int
-    packing: str
-    kind: str
-    name: str
-    segment: str
-    number: int
-    consumed: int
-    mark: int
-    digest: int
-    rest: bool
-    tried_final: bool
-    mtime_ms: int
-    state: bytes
-    problems: tuple[Problem, ...]
-
-
-class Other(msgspec.Struct, array_like=True, frozen=True):
-    """One file that no reader of the view wants."""
-
-    path: bytes
-    stat: Stat5
-    head_length: int
-    head_mark: int
-    packing: str
-    reason: str
-
-
-class Manifest(msgspec.Struct, array_like=True, frozen=True):
-    """What a folder holds: entries, files that are not read, and per segment and table the XXH3 of its file."""
-
-    entries: tuple[Entry, ...]
-    others: tuple[Other, ...]
-    segments: dict[str, dict[str, int]]
-
-
 _DECODER = msgspec.msgpack.Decoder(Manifest)
 
 
 class Cache:
-    """The folder ``directory``, kept below ``max_mb``."""
+    """Reads and writes folders of parsed files, at most ``cache_max_mb`` of them."""
 
-    def __init__(self, directory: str, max_mb: int) -> None:
-        self._directory = Path(directory or default_folder()) / "parsed"
-        self._limit = max_mb << 20
+    def __init__(self, settings: LiveSettings) -> None:
+        self._directory = parsed_folder(settings)
+        self._limit = settings.cache_max_mb << 20
 
     def folder(self, root: str, view: View) -> Path:
-        """Where the rows of ``view`` from below ``root`` lie: another place for other readers or tables."""
+        """Return the folder of the rows of ``view`` from below ``root``: another one for other readers or tables."""
         readers = [
             (kind.id, kind.version, kind.append, [(table.name, str(table.schema)) for table in kind.tables])
             for kind in view.kinds
         ]
-        key = repr((__version__, pl.__version__, os.path.realpath(root), view.name, readers))
-        return self._directory / xxhash.xxh3_128_hexdigest(key.encode("utf-8", "surrogateescape"))
+        versions = xxhash.xxh3_64_hexdigest(repr((__version__, pl.__version__, readers)).encode())
+        return self._directory / f"{prefix(root, view.name)}-{versions}"
 
     def load(self, folder: Path) -> Manifest | None:
-        """The manifest of ``folder``, None if there is none that can be used."""
+        """Return the manifest of ``folder``, None if there is none that can be used."""
         try:
             if folder.stat().st_uid != os.geteuid():
                 return None  # someone else's: never
@@ -114,27 +67,30 @@ class Cache:
         return manifest
 
     def rows(self, folder: Path, manifest: Manifest, segment: str) -> dict[str, pl.DataFrame] | None:
-        """Per table the rows of a segment, None if it is damaged or gone."""
-        found: dict[str, pl.DataFrame] = {}
+        """Return the rows of a segment by table, None if it is damaged or gone."""
+        frames: dict[str, pl.DataFrame] = {}
         try:
             for number, (table, wanted) in enumerate(sorted(manifest.segments[segment].items())):
                 data = (folder / f"{segment}.{number}.parquet").read_bytes()
                 if _sum(data) != wanted:
                     return None
-                found[table] = pl.read_parquet(io.BytesIO(data))
+                frames[table] = pl.read_parquet(io.BytesIO(data))
         except (OSError, KeyError, pl.exceptions.PolarsError):
             return None
-        return found
+        return frames
 
     def save(
         self,
         folder: Path,
         entries: Iterable[Entry],
-        others: Iterable[Other],
-        kept: Mapping[str, Mapping[str, int]],
+        unread: Iterable[Unread],
+        reused: Mapping[str, Mapping[str, int]],
         new: Mapping[str, Mapping[str, pl.DataFrame]],
     ) -> bool:
-        """Write the ``new`` segments, then the manifest, then remove what it no longer names. False if not saved."""
+        """Write the ``new`` segments, then the manifest, then remove what it no longer names. Returns whether all was saved.
+
+        ``reused``: segments that are there already, by table the XXH3 of their files.
+        """
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             if folder.stat().st_uid != os.geteuid():
@@ -144,7 +100,7 @@ class Cache:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     return False  # another loadlens is at it
-                segments = {name: dict(sums) for name, sums in kept.items()}
+                segments = {name: dict(sums) for name, sums in reused.items()}
                 size = 0
                 for name, tables in new.items():
                     segments[name] = {}
@@ -156,20 +112,20 @@ class Cache:
                         if size > self._limit:
                             return False
                         segments[name][table] = _sum(data)
-                        write(folder / f"{name}.{number}.parquet", data)
-                body = msgspec.msgpack.encode(Manifest(tuple(entries), tuple(others), segments))
-                write(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
+                        _write(folder / f"{name}.{number}.parquet", data)
+                body = msgspec.msgpack.encode(Manifest(tuple(entries), tuple(unread), segments))
+                _write(folder / _MANIFEST, b"".join((_MAGIC, _sum(body).to_bytes(8, "big"), body)))
                 for path in folder.iterdir():
                     if path.name not in (_MANIFEST, "lock") and path.name.split(".")[0] not in segments:
                         path.unlink()
-            trim(self._directory, self._limit)
+            _trim(self._directory, self._limit)
         except (OSError, pl.exceptions.PolarsError) as error:
             log.debug("the cache could not be written: %s", error)
             return False
         return True
 
 
-def trim(directory: Path, limit: int) -> None:
+def _trim(directory: Path, limit: int) -> None:
     """Delete the folders in ``directory`` that were used least recently until the rest has at most ``limit`` bytes."""
     sizes = []
     for folder in directory.iterdir():
@@ -185,7 +141,7 @@ def trim(directory: Path, limit: int) -> None:
 
 
 def new_segment() -> str:
-    """A name for a segment."""
+    """Return an unused name for a segment."""
     return uuid.uuid4().hex
 
 
@@ -193,7 +149,7 @@ def _sum(data: bytes | memoryview) -> int:
     return xxhash.xxh3_64_intdigest(data)
 
 
-def write(path: Path, data: bytes | memoryview) -> None:
+def _write(path: Path, data: bytes | memoryview) -> None:
     """Write all of it or nothing, readable by the user only."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,54 @@
+"""How a file is compressed, and the name it has without its compression and rotation endings."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Packing = Literal["", "gzip", "zstd"]
+PACKED = (".gz", ".gzip", ".zst", ".zstd")
+"""Name endings of compressed files."""
+_ROTATED = re.compile(r"(?:[.-]\d{1,3}|[.-]\d{4}-?\d{2}-?\d{2}(?:[-T_.]?\d{2,6})?)$")
+
+
+class Damaged(Exception):
+    """The packed bytes end early or are not what they claim; what came before was good. ``cut``: they end early."""
+
+    def __init__(self, reason: str, *, cut: bool) -> None:
+        super().__init__(reason)
+        self.cut = cut
+
+
+def sniff(head: bytes) -> Packing:
+    """Return how a file that begins with ``head`` is compressed, empty if it is not."""
+    if head[:3] == b"\x1f\x8b\x08":
+        return "gzip"
+    if head[:4] == b"\x28\xb5\x2f\xfd":
+        return "zstd"
+    return ""
+
+
+def packing_of(text: str) -> Packing:
+    """Return the compression called ``text``, empty for an unknown name."""
+    return "gzip" if text == "gzip" else "zstd" if text == "zstd" else ""
+
+
+def stem(name: str, packing: Packing) -> str:
+    """Return ``name`` without its compression ending, if the file is compressed."""
+    if packing:
+        lowered = name.lower()
+        for ending in PACKED:
+            if lowered.endswith(ending) and len(name) > len(ending):
+                return name[: -len(ending)]
+    return name
+
+
+def unrotated(name: str) -> str:
+    """Return ``name`` without the ending that log rotation gave it (``app.log.1``, ``app.log-20240501``)."""
+    return _ROTATED.sub("", name) if name[-1:].isdigit() else name
+
+
+def group_of(path: str) -> tuple[str, str]:
+    """Return folder and bare name (no compression, no rotation ending) that a file shares with its compressed copies."""
+    folder, _, name = path.rpartition("/")
+    return folder, unrotated(stem(name, "gzip"))

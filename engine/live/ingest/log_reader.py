@@ -1,0 +1,255 @@
+"""Reading of growing files: only the new records are read, from the state that the earlier ones led to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+import xxhash
+
+from engine.inputs import FILE
+from engine.live.files.tracked_file import ReaderState, TrackedFile
+from engine.live.ingest import file_content
+from engine.live.ingest.file_content import MARK, MAX_RECORD, Content, fingerprint
+from engine.live.ingest.registry import Registry
+from engine.live.ingest.unpack import TooBig
+from engine.problems import Problem
+
+MOST_GATHERED = 500_000
+"""Rows gathered in a store before they become frames."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows between the bytes ``begin`` and ``end`` of a large file, read by a worker from a predicted state.
+
+    ``before`` and ``after`` are the reader's states there as MessagePack.
+    """
+
+    view: str
+    kind: str
+    begin: int
+    end: int
+    before: bytes
+    after: bytes
+    problems: tuple[Problem, ...]
+    frames: dict[str, pl.DataFrame]
+
+
+class LogReader:
+    """Brings the store up to date with one growing file."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def read(
+        self,
+        file: TrackedFile,
+        reader: ReaderState,
+        content: Content,
+        *,
+        quiet: bool,
+        same: bool,
+        verify: str,
+        pieces: Iterable[Piece | int] = (),
+    ) -> bool:
+        """Read the new records. Returns whether bytes are left that wait for more. Raises TooBig.
+
+        ``quiet``: the file has settled; ``same``: it is as it was at the last look; ``verify``: how much of what was
+        read must be proven unchanged; ``pieces``: what workers have read of it, in file order, or a byte up to which to
+        read before the next one is asked for.
+        """
+        if reader.consumed and self._rewritten(reader, content, verify):
+            self._registry.restart(reader)
+        elif reader.id and same and (reader.provisional or not reader.rest or not quiet) and not reader.stale:
+            return reader.rest and not reader.provisional
+        elif reader.consumed and reader.hasher is None and not self._proven(reader, content):
+            self._registry.restart(reader)
+        changed = self._begin(reader)
+        reader.stale = False
+        carry: bytes | None = b""
+        for piece in pieces if not content.streamed else ():
+            before = reader.consumed
+            carry = self._read_until(file, reader, content, piece.begin if isinstance(piece, Piece) else piece)
+            if isinstance(piece, Piece) and carry is not None:
+                self._join(file, reader, content, piece)
+            changed |= reader.consumed > before
+            if carry is None:
+                break
+        if carry is not None:
+            before = reader.consumed
+            carry = self._read_until(file, reader, content, content.size)
+            changed |= reader.consumed > before
+        reader.stale = carry is None
+        reader.rest = bool(carry)
+        if carry and quiet and content.damage is None:
+            self._read_rest(file, reader, content, carry)
+            changed = True
+        self._registry.describe(file, reader, changed=changed, content=content)
+        return reader.rest and not reader.provisional
+
+    def _begin(self, reader: ReaderState) -> bool:
+        """Take back what the last look had to guess. Returns whether rows have changed by that."""
+        changed = not reader.id
+        if not reader.id:
+            self._registry.register(reader)
+            reader.hasher = xxhash.xxh3_64()
+        if reader.provisional:
+            self._registry.stores[reader.view].forget_provisional(reader.id)
+            reader.provisional = False
+            changed = True
+        if reader.late_problems:
+            reader.late_problems = ()
+            changed = True
+        return changed
+
+    def _read_until(self, file: TrackedFile, reader: ReaderState, content: Content, until: int) -> bytes | None:
+        """Read records up to byte ``until``. Returns the bytes of an incomplete last one, None if the reader failed."""
+        store = self._registry.stores[reader.view]
+        carry = b""
+        for data in self._blocks(reader, content, until):
+            answer = self._registry.call(file, reader, content, data, reader.state, False)
+            if answer is None:
+                return None
+            reading, count = answer
+            used = reading.consumed
+            if used:
+                store.put(reader.id, reading.rows, count)
+                reader.state = reading.state
+                reader.problems = file.bounded((*reader.problems, *reading.problems))
+                self._advance(reader, data, used)
+            carry = data[used:] if used else data
+            if store.gathered > MOST_GATHERED:
+                self._registry.flush(reader.view)
+        return carry
+
+    def _read_rest(self, file: TrackedFile, reader: ReaderState, content: Content, carry: bytes) -> None:
+        """Read a last record without its end: its rows and problems are undone when the file grows."""
+        answer = self._registry.call(file, reader, content, carry, _copied(reader.state), True)
+        reader.provisional = True
+        if answer is not None:
+            reading, count = answer
+            self._registry.stores[reader.view].put(reader.id, reading.rows, count, provisional=True)
+            reader.late_problems = file.bounded(tuple(reading.problems))
+
+    @staticmethod
+    def _blocks(reader: ReaderState, content: Content, until: int) -> Iterator[bytes]:
+        """Yield the new bytes up to ``until``, block by block, each from where the reader has stopped. Raises TooBig."""
+        if content.streamed:
+            carry = b""
+            for block in content.blocks(reader.consumed):
+                data = carry + block if carry else block
+                before = reader.consumed
+                yield data
+                carry = data[reader.consumed - before :]
+                if len(carry) > MAX_RECORD:
+                    raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
+            return
+        length = file_content.BLOCK
+        while reader.consumed < until:
+            before = reader.consumed
+            data = content.piece(before, min(length, until - before))
+            if not data:
+                return
+            yield data
+            if before + len(data) >= until:
+                return
+            if reader.consumed > before:
+                length = file_content.BLOCK
+            elif length > MAX_RECORD:
+                raise TooBig(f"no complete record in {MAX_RECORD >> 20} MB")
+            else:
+                length *= 2
+
+    # -- pieces read by workers --------------------------------------------------------------------------------
+
+    def _join(self, file: TrackedFile, reader: ReaderState, content: Content, piece: Piece) -> None:
+        """Take over ``piece`` if it was read from just the place and state that the bytes before it have led to."""
+        store = self._registry.stores[reader.view]
+        if (piece.view, piece.kind, piece.begin) != (reader.view, reader.kind.id, reader.consumed):
+            return
+        state = _encoded(reader.state)
+        if state is None or _decoded(piece.before) != _decoded(state):
+            return
+        frames = {
+            name: frame.with_columns(pl.lit(reader.id, dtype=pl.UInt32).alias(FILE))
+            for name, frame in piece.frames.items()
+        }
+        if not store.fits(frames):
+            return
+        hasher = reader.hasher.copy()
+        at, last = piece.begin, b""
+        while at < piece.end:
+            data = content.piece(at, min(file_content.BLOCK, piece.end - at))
+            if not data:
+                return
+            hasher.update(data)
+            at += len(data)
+            last = (last + data[-MARK:])[-MARK:]
+        self._registry.flush(reader.view)
+        for name, frame in frames.items():
+            store.put_frame(name, frame, frozenset({reader.id}))
+        reader.hasher, reader.digest, reader.consumed = hasher, None, piece.end
+        reader.mark = fingerprint(last) if len(last) == MARK else -1
+        reader.state = _decoded(piece.after)
+        reader.problems = file.bounded((*reader.problems, *piece.problems))
+
+    # -- fingerprints ------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _rewritten(reader: ReaderState, content: Content, verify: str) -> bool:
+        if verify == "restart":
+            return True
+        if content.packing or verify == "whole":
+            if not content.packing and content.size < reader.consumed:
+                return True
+            digest = reader.hasher.intdigest() if reader.hasher is not None else reader.digest
+            return digest is None or content.prefix(reader.consumed) != (digest, reader.consumed)
+        return content.size < reader.consumed or content.mark(reader.consumed) != reader.mark
+
+    @staticmethod
+    def _proven(reader: ReaderState, content: Content) -> bool:
+        """Hash what an earlier process read of this file, so that hashing can go on. Returns whether it is the same."""
+        hasher = xxhash.xxh3_64()
+        left = reader.consumed
+        for block in content.blocks(0):
+            part = block if len(block) <= left else block[:left]
+            hasher.update(part)
+            left -= len(part)
+            if not left:
+                break
+        if left or hasher.intdigest() != reader.digest:
+            return False
+        reader.hasher = hasher
+        return True
+
+    @staticmethod
+    def _advance(reader: ReaderState, data: bytes, used: int) -> None:
+        if reader.hasher is not None:
+            reader.hasher.update(data if used == len(data) else memoryview(data)[:used])
+        reader.digest = None
+        if used >= MARK or reader.consumed == 0:
+            reader.mark = fingerprint(data[max(0, used - MARK) : used])
+        else:
+            reader.mark = -1  # spans the earlier part: taken from the file when it is described
+        reader.consumed += used
+
+
+def _encoded(state: Any) -> bytes | None:
+    try:
+        return msgspec.msgpack.encode(state)
+    except (TypeError, OverflowError, ValueError):
+        return None
+
+
+def _decoded(data: bytes) -> Any:
+    return msgspec.msgpack.decode(data)
+
+
+def _copied(state: Any) -> Any:
+    """Return a copy of a reader's state that the reader may change without harm."""
+    data = _encoded(state)
+    return state if data is None else _decoded(data)

@@ -1,0 +1,170 @@
+"""Registry of readers: which reader of which file filled which rows of which view."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import polars as pl
+
+from engine.inputs import FileInfo
+from engine.live.files.file_index import FileIndex
+from engine.live.files.tracked_file import ReaderState, TrackedFile
+from engine.live.ingest.file_content import Content
+from engine.live.ingest.recognise import Recogniser
+from engine.live.store import BadRows, Store
+from engine.problems import Problem
+from engine.reading import Reading, Source
+
+log = logging.getLogger(__name__)
+
+
+class Registry:
+    """The store of each view, the readers that fill it, and the views that changed since they were last published."""
+
+    def __init__(self, stores: dict[str, Store], recogniser: Recogniser) -> None:
+        self.stores: dict[str, Store] = {}
+        self.recogniser = recogniser
+        self.versions: dict[str, int] = {}
+        self.touched: set[str] = set()
+        self.readers: dict[str, dict[int, ReaderState]] = {}
+        self.indexes: dict[str, FileIndex] = {}
+        self.with_problems: dict[str, set[ReaderState]] = {}
+        self._last_id = 0
+        for view, store in stores.items():
+            self.admit(view, store)
+
+    def admit(self, view: str, store: Store) -> None:
+        """Add a view and its store."""
+        self.stores[view], self.versions[view] = store, 0
+        self.readers[view], self.indexes[view], self.with_problems[view] = {}, FileIndex(), set()
+
+    # -- ids ---------------------------------------------------------------------------------------------------
+
+    def register(self, reader: ReaderState) -> None:
+        """Give ``reader`` a new id; rows under its old one are dropped."""
+        if reader.id:
+            self.release(reader)
+        self._last_id += 1
+        reader.id = self._last_id
+        self.readers[reader.view][reader.id] = reader
+
+    def release(self, reader: ReaderState) -> None:
+        """Drop the rows of ``reader`` and forget it."""
+        if reader.id:
+            self.stores[reader.view].forget([reader.id])
+            self.readers[reader.view].pop(reader.id, None)
+            self.indexes[reader.view].drop(reader.id)
+        self.with_problems[reader.view].discard(reader)
+        self.touched.add(reader.view)
+
+    def release_all(self, file: TrackedFile) -> None:
+        """Drop everything that was read of ``file``."""
+        for reader in file.readers:
+            self.release(reader)
+        file.readers = []
+        file.problems = ()
+
+    def restart(self, reader: ReaderState) -> None:
+        """Drop the rows of ``reader`` and let it begin at the first byte."""
+        self.release(reader)
+        fresh = ReaderState(reader.view, reader.kind, reader.name)
+        for name in ("id", "consumed", "state", "mark", "hasher", "digest", "problems", "late_problems"):
+            setattr(reader, name, getattr(fresh, name))
+        reader.provisional = reader.rest = False
+        reader.info = None
+
+    def inherit(self, file: TrackedFile, old: TrackedFile) -> None:
+        """Let ``file``, which has replaced ``old`` at its path, keep the last good rows of documents until it is read."""
+        documents = [reader for reader in old.readers if not reader.kind.append]
+        old.readers = [reader for reader in old.readers if reader.kind.append]
+        taken = {(reader.view, reader.kind.id) for reader in file.readers}
+        for reader in documents:
+            if (reader.view, reader.kind.id) in taken:
+                self.release(reader)
+            else:
+                file.readers.append(reader)
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def call(
+        self, file: TrackedFile, reader: ReaderState, content: Content, data: bytes, state: Any, final: bool
+    ) -> tuple[Reading, int] | None:
+        """Call the reader on ``data``. Returns its reading and the number of rows, None if it failed.
+
+        Rows that its tables do not declare are a failure, too.
+        """
+        source = Source(
+            file.shown,
+            reader.name,
+            content.status.st_mtime_ns // 1_000_000,
+            content.size,
+            reader.consumed if reader.kind.append else 0,
+        )
+        try:
+            reading = reader.kind.read(source, data, state, final)
+            rows = self.stores[reader.view].check(reading.rows)
+            if reader.kind.append:
+                if not 0 <= reading.consumed <= len(data):
+                    raise BadRows(f"consumed {reading.consumed} of {len(data)} bytes")
+                if rows and not reading.consumed and not final:
+                    raise BadRows("rows without consuming their bytes")
+            return reading, rows
+        except (Exception, pl.exceptions.PanicException) as error:  # Polars' own mistakes are no Exception
+            self.recogniser.failed(file, reader.view, reader.kind, error)
+            return None
+
+    def describe(
+        self, file: TrackedFile, reader: ReaderState, *, changed: bool, content: Content | None = None
+    ) -> None:
+        """Bring the reader's file info up to date. ``changed``: its rows are others than before."""
+        if changed:
+            reader.version = self.versions[reader.view] + 1
+            self.touched.add(reader.view)
+        if reader.kind.append and reader.mark == -1 and content is not None:
+            reader.mark = content.mark(reader.consumed) if not content.packing else 0
+        if not changed and reader.info is None:
+            return
+        old = reader.info
+        mtime_ms = old.mtime_ms if old is not None else 0
+        size = old.size if old is not None else 0
+        if content is not None and not (reader.stale and old is not None and not reader.kind.append):
+            mtime_ms, size = content.status.st_mtime_ns // 1_000_000, content.size
+        kind = reader.kind.id
+        reader.info = FileInfo(reader.id, file.shown, file.label, kind, mtime_ms, size, reader.version, reader.stale)
+        if reader.info != old:
+            self.indexes[reader.view].put(reader.info)
+            self.touched.add(reader.view)
+
+    def mark_stale(self, file: TrackedFile) -> None:
+        """Mark all rows of ``file`` as those of an older content."""
+        for reader in file.readers:
+            reader.stale = True
+            self.describe(file, reader, changed=False)
+
+    def note_problems(self, reader: ReaderState) -> None:
+        """Remember whether ``reader`` has problems, so that a snapshot need not ask every file."""
+        with_problems = self.with_problems[reader.view]
+        (with_problems.add if reader.problems or reader.late_problems else with_problems.discard)(reader)
+
+    def refuse(self, file: TrackedFile, reader: ReaderState, reason: str) -> None:
+        """Give a file up: drop its rows and note a problem that says why."""
+        self.restart(reader)
+        reader.stale = False
+        reader.digest = None
+        file.problems = (*file.problems, Problem.at(file.path, "too-big", reason))
+        self.touched.add(reader.view)
+
+    def flush(self, view: str) -> None:
+        """Make frames of the gathered rows; files whose rows do not fit their tables get a problem."""
+        for number, error in self.stores[view].flush().items():
+            reader = self.readers[view].get(number)
+            if reader is None:
+                continue
+            if self.recogniser.strict:
+                raise error
+            log.error("rows of reader %s of %s cannot be taken", reader.kind.id, view, exc_info=error)
+            path = reader.info.path if reader.info is not None else reader.name
+            reason = f"the reader {reader.kind.id} gave rows that do not fit its tables ({error}): please report"
+            reader.problems = (*reader.problems, Problem.at(path, "reader-error", reason))
+            self.note_problems(reader)

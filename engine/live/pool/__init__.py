@@ -1,0 +1,1 @@
+"""Worker processes that read files on all cores."""

@@ -1,0 +1,220 @@
+"""What a worker process does: read whole files, or a piece of a large one."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from engine.inputs import FILE
+from engine.live.cache.manifest import Entry, entry_of
+from engine.live.files.compression import stem
+from engine.live.files.tracked_file import ReaderState, TrackedFile
+from engine.live.ingest.file_content import BLOCK, Content
+from engine.live.ingest.follower import Follower
+from engine.live.ingest.log_reader import Piece
+from engine.live.options import LiveSettings
+from engine.live.pool.tasks import FileTask, PieceTask
+from engine.live.store import Store
+from engine.problems import Problem
+from engine.reading import HEAD_RESUMED, Resumable, Source
+from engine.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Frames by name in one file, each as Arrow IPC: a pipe would cost the session's thread its turn for every 64 KB."""
+
+    path: str
+    places: tuple[tuple[str, int, int], ...]
+
+    @classmethod
+    def save(cls, folder: str, frames: Mapping[str, pl.DataFrame]) -> Frames:
+        """Write ``frames`` to a new file in ``folder``. Raises OSError."""
+        places = []
+        descriptor, path = tempfile.mkstemp(dir=folder)
+        with open(descriptor, "wb") as file:
+            for name, frame in frames.items():
+                if frame.height:
+                    begin = file.tell()
+                    frame.write_ipc(file, compression="uncompressed")
+                    places.append((name, begin, file.tell()))
+        return cls(path, tuple(places))
+
+    def load(self) -> dict[str, pl.DataFrame]:
+        """Read them, once. Raises OSError, PolarsError."""
+        with open(self.path, "rb") as file:
+            data = memoryview(file.read())
+        os.unlink(self.path)
+        return {name: pl.read_ipc(io.BytesIO(data[begin:end])) for name, begin, end in self.places}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRead:
+    """One file that was read: its fingerprint, when to look again, and per reader its view and entry."""
+
+    head_length: int
+    head_mark: int
+    reason: str
+    verify: bool
+    due: float | None
+    entries: tuple[tuple[str, Entry], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRead:
+    """Files that were read, by path, and their rows by view and table; others must be read elsewhere."""
+
+    files: dict[str, FileRead]
+    frames: dict[str, Frames]
+    bytes_read: int
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRead:
+    """A piece of a large file: as ``Piece``, with frames that lie in a file."""
+
+    view: str
+    kind: str
+    begin: int
+    end: int
+    before: bytes
+    after: bytes
+    problems: tuple[Problem, ...]
+    frames: Frames
+
+    def piece(self) -> Piece:
+        """Return it with its frames. Raises OSError, PolarsError."""
+        frames = self.frames.load()
+        return Piece(self.view, self.kind, self.begin, self.end, self.before, self.after, self.problems, frames)
+
+
+_worker: Worker
+
+
+def initialise(folder: str, modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
+    """Load the views, once per process."""
+    global _worker
+    gc.disable()  # readers make rows, not cycles
+    _worker = Worker(folder, [importlib.import_module(module).VIEW for module in modules], settings, final)
+
+
+def run(task: Sequence[FileTask] | PieceTask) -> FilesRead | PieceRead | None:
+    """Do ``task`` in the initialised process."""
+    return _worker.piece(task) if isinstance(task, PieceTask) else _worker.files(task)
+
+
+class Worker:
+    """Reads files for ``views`` as a session with ``settings`` would; their rows go to ``folder``."""
+
+    def __init__(self, folder: str, views: Sequence[View], settings: LiveSettings, final: bool) -> None:
+        self._folder = folder
+        self._views = views
+        self._settings = settings
+        self._final = final
+
+    def _follower(self) -> Follower:
+        stores = {view.name: Store(table for kind in view.kinds for table in kind.tables) for view in self._views}
+        kinds = [(view.name, kind) for view in self._views for kind in view.kinds]
+        return Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
+
+    # -- whole files -------------------------------------------------------------------------------------------
+
+    def files(self, tasks: Sequence[FileTask]) -> FilesRead:
+        """Read whole files; those of which anything is odd are left out."""
+        follower = self._follower()
+        done = {task.path: read for task in tasks if (read := self._file(follower, task)) is not None}
+        frames: dict[str, Frames] = {}
+        for view, store in follower.registry.stores.items():
+            ids = frozenset(entry.number for read in done.values() for name, entry in read.entries if name == view)
+            follower.registry.flush(view)
+            tables = {name: store.firm(name, ids) for name in store.tables} if ids else {}
+            frames[view] = Frames.save(self._folder, tables)
+        return FilesRead(done, frames, follower.bytes_read)
+
+    def _file(self, follower: Follower, task: FileTask) -> FileRead | None:
+        """Read one file. Returns None if the session had better read it itself."""
+        file = TrackedFile(task.stat[:2])
+        follower.twins.place(file, task.path, task.root)
+        try:
+            follower.visit(file, final=self._final)
+        except Exception:
+            return None  # the session meets it too and reports it
+        finally:
+            follower.twins.leave(file)
+        sound = file.stat == task.stat[2:] and not (file.problems or file.packing or file.is_copy)
+        entries = [
+            (reader.view, entry_of(file, reader, task.stat, "", reader.id) if sound and reader.complete else None)
+            for reader in file.readers
+        ]
+        complete = [(view, entry) for view, entry in entries if entry is not None]
+        if not sound or len(complete) != len(entries):
+            follower.registry.release_all(file)
+            return None
+        return FileRead(file.head_length, file.head_mark, file.reason, file.verify, file.due, tuple(complete))
+
+    # -- a piece of a large file -------------------------------------------------------------------------------
+
+    def piece(self, task: PieceTask) -> PieceRead | FilesRead | None:
+        """Read a piece. Returns None if it cannot be read without the bytes before it.
+
+        The first piece of a file that cannot be read in pieces is the whole file.
+        """
+        file = TrackedFile(task.file.stat[:2])
+        follower = self._follower()
+        follower.twins.place(file, task.file.path, task.file.root)
+        with Content(file.path, max_unpacked=1, max_document=1) as content:
+            status = content.status
+            if content.packing or (status.st_size, status.st_mtime_ns) != task.file.stat[2:4]:
+                return None
+            readers = follower.recogniser.readers(file, stem(os.path.basename(file.path), ""), content.head())
+            if len(readers) == 1 and readers[0][1].append and isinstance(readers[0][1], Resumable):
+                view, kind, name = readers[0]
+                source = Source(file.shown, name, status.st_mtime_ns // 1_000_000, content.size)
+                return self._records(
+                    content, task, source, follower.registry.stores[view], ReaderState(view, kind, name)
+                )
+        return self.files([task.file]) if task.begin == 0 else None
+
+    def _records(
+        self, content: Content, task: PieceTask, source: Source, store: Store, reader: ReaderState
+    ) -> PieceRead | None:
+        kind: Any = reader.kind
+        begin, state = 0, None
+        if task.begin:
+            begin = content.cut(kind, task.begin)
+            if not begin:
+                return None
+            breaks = task.breaks + content.piece(task.begin, begin - task.begin).count(b"\n")
+            state = kind.resume(source, content.raw(0, HEAD_RESUMED), breaks)
+            if state is None:
+                return None
+        end = content.size
+        if task.end < content.size:
+            end = content.cut(kind, task.end)
+        if not end:
+            return None
+        at, before, problems = begin, msgspec.msgpack.encode(state), list[Problem]()
+        while at < end:
+            data = content.piece(at, min(BLOCK, end - at))
+            reading = kind.read(Source(source.path, source.name, source.mtime_ms, source.size, at), data, state, False)
+            if not reading.consumed:
+                break
+            store.put(1, reading.rows, store.check(reading.rows))
+            problems += reading.problems
+            state = reading.state
+            at += reading.consumed
+        if at == begin or store.flush():
+            return None
+        frames = {name: store.firm(name, frozenset({1})).drop(FILE) for name in store.tables}
+        after, saved = msgspec.msgpack.encode(state), Frames.save(self._folder, frames)
+        return PieceRead(reader.view, kind.id, begin, at, before, after, tuple(problems), saved)

@@ -1,0 +1,393 @@
+"""A pool of processes: whoever reads, the rows are the same, and nothing depends on a worker."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from engine.inputs import FILE
+from engine.job_heuristics.reading.kinds import HISTORY, History
+from engine.job_heuristics.view import VIEW
+from engine.live.files.first_scan import FirstScan
+from engine.live.ingest import file_content
+from engine.live.ingest.log_reader import LogReader
+from engine.live.options import LiveSettings
+from engine.live.pool import reading_pool
+from engine.live.pool.reading_pool import ReadingPool, module_of, start
+from engine.live.pool.tasks import FileTask
+from engine.live.pool.worker import Worker
+from engine.live.session import Session
+from sample_data.job_heuristics import writer
+from sample_data.job_heuristics.plans import CLUSTER, Shape, make
+
+SETTINGS = LiveSettings(cache=False, workers=2)
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[bytes]:
+    return [writer.text(make(Shape(f"job {n}", "ann", "etl", maps=3, reduces=1), n, CLUSTER, n)) for n in range(1, 4)]
+
+
+@pytest.fixture
+def root(tmp_path: Path, texts: list[bytes], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Histories, configurations, odd ones, packed ones, foreign ones; a task holds a few of them."""
+    monkeypatch.setattr(reading_pool, "SMALLEST_TASK", 40_000)
+    monkeypatch.setattr(reading_pool, "LARGEST_TASK", 60_000)
+    root = tmp_path / "root"
+    root.mkdir()
+    for n in range(24):
+        old, new = str(CLUSTER).encode(), str(CLUSTER + n).encode()
+        (root / f"{n:02d}.jhist").write_bytes(texts[n % 3].replace(old, new))
+    (root / "05.jhist").write_bytes(texts[0][:-40])  # a last record without its end
+    (root / "07.jhist").write_bytes(texts[0].replace(b"TASK_FINISHED", b"WHAT_IS_THIS"))
+    (root / "11.jhist").write_bytes(b"no history\n")
+    (root / "13.jhist").write_bytes(b"")
+    (root / "15.jhist").write_bytes(gzip.compress(texts[1]))
+    (root / "17.jhist.gz").write_bytes(gzip.compress(texts[2]))
+    (root / "job_1_1_conf.xml").write_bytes(b"<configuration><property><name>a</name><value>b</value></property></x>")
+    (root / "zz.bin").write_bytes(b"\x00\xff")
+    age(root)
+    return root
+
+
+def age(root: Path) -> None:
+    then = time.time() - 60
+    for path in root.iterdir():
+        os.utime(path, (then, then))
+
+
+def rows(live: Session) -> dict[str, pl.DataFrame]:
+    """Content of every table by path."""
+    inputs = live.inputs(VIEW.name)
+    paths = {number: info.path for number, info in inputs.files.items()}
+    names = pl.DataFrame({FILE: list(paths), "path": list(paths.values())}, schema={FILE: pl.UInt32, "path": pl.String})
+    tables = {}
+    for table in {t.name: t for kind in VIEW.kinds for t in kind.tables}.values():
+        frame = inputs.table(table.name).join(names, FILE, "left", maintain_order="left").drop(FILE)
+        tables[table.name] = frame.sort("path", maintain_order=True)
+    return tables
+
+
+def in_order(live: Session) -> bool:
+    """Whether the ids of files follow their paths: of two sources of equal worth the first one counts."""
+    files = live.inputs(VIEW.name).files
+    paths = [files[number].path for number in sorted(files)]
+    return paths == sorted(paths, key=lambda path: (path.endswith(".gz"), path))
+
+
+def same(one: Session, other: Session) -> bool:
+    a, b = one.inputs(VIEW.name), other.inputs(VIEW.name)
+    described = [sorted((i.path, i.kind, i.size, i.mtime_ms, i.stale) for i in x.files.values()) for x in (a, b)]
+    assert described[0] == described[1]
+    assert a.problems == b.problems and one.problems == other.problems
+    left, right = rows(one), rows(other)
+    return all(frame.equals(right[name]) for name, frame in left.items())
+
+
+def alone(root: Path) -> Session:
+    live = Session([root], [VIEW], settings=LiveSettings(cache=False, workers=1))
+    live.scan(final=True)
+    return live
+
+
+def files(root: Path) -> list[FileTask]:
+    return [FileTask(path, str(root), stat) for path, stat in FirstScan([root], SETTINGS).changes.changed.items()]
+
+
+def pooled(root: Path, pool: ReadingPool | None) -> Session:
+    assert pool is not None
+    live = Session([root], [VIEW], settings=SETTINGS, pool=pool)
+    live.scan(final=True)
+    return live
+
+
+class Inline:
+    """In the place of the processes: tasks are done here, at once, except those before ``first``."""
+
+    def __init__(self, pool: ReadingPool, first: int) -> None:
+        self._processes: dict[int, Any] = {}
+        self._pool, self._first = pool, first
+        self._worker = Worker(pool._folder.name, [VIEW], SETTINGS, True)
+
+    def submit(self, function: Callable[..., Any], task: Any) -> Future[Any]:
+        if self._pool.tasks.index(task) < self._first:
+            raise RuntimeError("shut down")
+        future: Future[Any] = Future()
+        future.set_result(self._worker.files(task) if isinstance(task, list) else self._worker.piece(task))
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        pass
+
+
+def inline(monkeypatch: pytest.MonkeyPatch, root: Path, first: int = 0) -> ReadingPool:
+    """A pool whose workers have done all tasks from ``first`` on, and none before it."""
+    monkeypatch.setattr(ReadingPool, "_new_executor", lambda self: Inline(self, first))
+    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    assert pool is not None
+    return pool
+
+
+@pytest.mark.parametrize("first", [0, 1, 4, 99])
+def test_whoever_reads_the_rows_are_the_same(root: Path, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
+    pool = inline(monkeypatch, root, first)
+    assert len(pool.tasks) > 5
+    live = pooled(root, pool)
+    assert same(live, alone(root))
+    assert in_order(live)
+    assert not Path(pool._folder.name).exists()
+    # It goes on as if it had read all itself.
+    with (root / "03.jhist").open("ab") as file:
+        file.write(b'{"type":"TASK_STARTED","event":{"org.apache.hadoop.mapreduce.jobhistory.TaskStarted":{"taskid":')
+        file.write(b'"task_1_1_m_7","taskType":"MAP","startTime":1700000000000,"splitLocations":""}}}\n')
+    (root / "21.jhist").unlink()
+    live.scan(final=True)
+    assert same(live, alone(root))
+
+
+def test_files_that_change_meanwhile_are_read_here(root: Path, monkeypatch: pytest.MonkeyPatch, texts: Any) -> None:
+    pool = inline(monkeypatch, root)
+    (root / "20.jhist").write_bytes(texts[2])
+    (root / "22.jhist").unlink()
+    assert same(pooled(root, pool), alone(root))
+
+
+def test_rows_that_are_gone_are_read_here(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = inline(monkeypatch, root)
+    for path in Path(pool._folder.name).iterdir():
+        path.write_bytes(path.read_bytes()[:10])
+    assert same(pooled(root, pool), alone(root))
+
+
+# -- pieces of a large file ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["text", "binary"])
+def large_bytes(request: pytest.FixtureRequest) -> bytes:
+    job = make(Shape("large", "ann", "etl", maps=180, reduces=20), 1, CLUSTER, 1)
+    return writer.text(job) if request.param == "text" else writer.binary(job)
+
+
+@pytest.fixture
+def large(tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One history that is larger than all else, to be read in four or more pieces."""
+    monkeypatch.setattr(file_content, "WHOLE", 1 << 16)
+    monkeypatch.setattr(file_content, "EAGER", 1 << 16)
+    monkeypatch.setattr(reading_pool, "SPLIT", 1 << 18)
+    monkeypatch.setattr(reading_pool, "LARGEST_TASK", len(large_bytes) // 4)
+    monkeypatch.setattr(reading_pool, "SMALLEST_TASK", len(large_bytes) // 4)
+    root = tmp_path / "large"
+    root.mkdir()
+    (root / "b.jhist").write_bytes(large_bytes)
+    (root / "a.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 2, CLUSTER, 2)))
+    (root / "c.jhist").write_bytes(writer.text(make(Shape("small", "bob", "etl", maps=2, reduces=1), 3, CLUSTER, 3)))
+    age(root)
+    return root
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each piece that was offered has been taken."""
+    taken: list[bool] = []
+    real = LogReader._join
+
+    def join(self: Any, file: Any, reader: Any, content: Any, piece: Any) -> None:
+        before = reader.consumed
+        real(self, file, reader, content, piece)
+        taken.append(reader.consumed > before)
+
+    monkeypatch.setattr(LogReader, "_join", join)
+    return taken
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_pieces_of_a_large_file(large: Path, monkeypatch: pytest.MonkeyPatch, joined: list[bool], first: int) -> None:
+    live = pooled(large, inline(monkeypatch, large, first))
+    assert joined and all(joined)
+    assert same(live, alone(large))
+    with (large / "b.jhist").open("r+b") as file:  # rewritten in place: its fingerprint must tell
+        file.seek(5_000)
+        file.write(b"#")
+    live.scan(final=True)
+    assert same(live, alone(large))
+
+
+@pytest.mark.parametrize("shift", [7, 1000, 5000])
+def test_a_place_where_no_record_begins(
+    large: Path, monkeypatch: pytest.MonkeyPatch, joined: list[bool], shift: int
+) -> None:
+    right = History.cut
+    monkeypatch.setattr(History, "cut", lambda self, head, piece: (right(self, head, piece) + shift) % 9_000)
+    live = pooled(large, inline(monkeypatch, large))
+    assert not any(joined[1:])
+    assert same(live, alone(large))
+
+
+def test_a_history_that_cannot_be_cut() -> None:
+    header, schema = b"Avro-Binary\n", b'{"type":"record","fields":[]}\n'
+    assert HISTORY.cut(b"", b"task_1\n") == -1
+    assert HISTORY.cut(b"Avro-Json\n{}\n", b"no line break") == -1
+    assert HISTORY.cut(b"Avro-Json\n{}\n", b"a\nb") == 2
+    assert HISTORY.cut(header + schema, b"\x02\x04\x3etask_1" * 50) == -1
+    assert HISTORY.cut(header, b"\x02\x04\x3etask_1" * 50) == -1
+
+
+@pytest.mark.parametrize("large_bytes", ["text"], indirect=True)
+@pytest.mark.parametrize("oddity", ["job", "bad-schema", "header", "blank", "garbage", "end", "grown"])
+def test_a_state_that_could_not_be_foreseen(
+    large: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch, oddity: str
+) -> None:
+    path = large / "b.jhist"
+    lines = large_bytes.split(b"\n")
+    if oddity == "job":  # the job changes behind what the prediction has seen
+        end = next(line for line in lines if line.startswith(b'{"type":"JOB_SUBMITTED"'))
+        lines[1200:1200] = [end.replace(str(CLUSTER).encode(), b"77")]
+    elif oddity == "bad-schema":
+        lines[1] = b'{"type":"record"'
+    elif oddity == "header":
+        lines[:2] = [b"Avro-Text", b"{}"]
+    elif oddity == "blank":
+        lines[40:40] = [b""] * 300
+    elif oddity == "garbage":
+        lines[300:300] = [b"\xff\xfe"] * 20
+    elif oddity == "end":
+        lines[-2:] = [lines[-2][:50]]
+    path.write_bytes(b"\n".join(lines))
+    age(large)
+    pool = inline(monkeypatch, large)
+    if oddity == "grown":
+        with path.open("ab") as file:
+            file.write(lines[-3] + b"\n")
+    assert same(pooled(large, pool), alone(large))
+
+
+def test_a_large_document_is_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_pool, "SPLIT", 1000)
+    settings = b"".join(b"<property><name>n%d</name><value>v</value></property>" % n for n in range(500))
+    (tmp_path / "job_1_1_conf.xml").write_bytes(b"<configuration>" + settings + b"</configuration>")
+    age(tmp_path)
+    assert same(pooled(tmp_path, inline(monkeypatch, tmp_path)), alone(tmp_path))
+
+
+# -- processes -------------------------------------------------------------------------------------------------
+
+
+def processes(pool: ReadingPool) -> list[int]:
+    assert pool._executor is not None
+    return list(pool._executor._processes)
+
+
+def until_gone(pids: list[int]) -> None:
+    end = time.monotonic() + 20
+    while any(running(pid) for pid in pids):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_a_real_process(root: Path) -> None:
+    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    assert pool is not None
+    pids = processes(pool)
+    assert len(pids) == 1
+    pool._futures[len(pool.tasks) - 1].result(60)
+    live = pooled(root, pool)
+    assert same(live, alone(root)) and in_order(live)
+    until_gone(pids)
+    assert not Path(pool._folder.name).exists()
+
+
+def test_a_worker_that_was_killed_is_replaced_once(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    assert pool is not None
+    (first,) = processes(pool)
+    assert pool.claim(0)
+    os.kill(first, signal.SIGKILL)
+    last = len(pool.tasks) - 1
+    assert pool.result(last) is None and pool.claim(last), "the session reads what is due now itself"
+    assert pool.result(last - 1) is not None, "the rest is read by a new process"
+    (second,) = processes(pool)
+    assert second != first and caplog.text.count("a worker process failed") == 1
+    os.kill(second, signal.SIGKILL)
+    until_gone([second])
+    assert same(pooled(root, pool), alone(root))
+    assert not Path(pool._folder.name).exists()
+
+
+def test_a_worker_that_is_stopped_is_not_waited_for(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reading_pool, "PATIENCE_S", 0.1)
+    pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
+    assert pool is not None
+    pids = processes(pool)
+    os.kill(pids[0], signal.SIGSTOP)
+    assert same(pooled(root, pool), alone(root))
+    assert "TimeoutError" in caplog.text
+    until_gone(pids)
+
+
+def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
+    """However the session ends: nothing is left of it."""
+    (tmp_path / "temporary").mkdir()
+    script = (
+        "import sys, time\nfrom engine.live.pool.reading_pool import *\nfrom engine.live.pool.tasks import FileTask\n"
+        "from engine.live.files.first_scan import FirstScan\n"
+        "settings = LiveSettings(cache=False, workers=3)\n"
+        "found = FirstScan([sys.argv[1]], settings).changes.changed\n"
+        "pool = start([FileTask(p, sys.argv[1], s) for p, s in found.items()], ['engine.job_heuristics.view'], settings,"
+        " worth=0, final=True)\n"
+        "pool.result(0)\nprint(*pool._executor._processes, flush=True)\ntime.sleep(60)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(root)], stdout=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        pids = [int(word) for word in process.stdout.readline().split()]
+        process.kill()
+    assert len(pids) == 2
+    until_gone(pids)
+    assert not list((tmp_path / "temporary").glob("loadlens-*"))
+
+
+def test_when_there_is_no_pool(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(
+        settings: LiveSettings = SETTINGS, modules: tuple[str, ...] = ("engine.job_heuristics.view",), worth: int = 0
+    ) -> Any:
+        return start(files(root), modules, settings, worth=worth, final=True)
+
+    assert started(LiveSettings(workers=1)) is None
+    assert started(modules=("",)) is None
+    assert started(worth=1 << 30) is None
+    monkeypatch.setattr(reading_pool, "_cores", lambda: 1)
+    assert started(LiveSettings()) is None
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert started() is None
+
+
+def test_a_session_starts_one_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.live.session.WORTH_LATE", 1)
+    started: list[int] = []
+    monkeypatch.setattr(ReadingPool, "_new_executor", lambda self: started.append(1) or Inline(self, 0))
+    live = Session([root], [VIEW], settings=SETTINGS)
+    live.scan(final=True)
+    assert started and same(live, alone(root))
