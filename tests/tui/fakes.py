@@ -15,6 +15,7 @@ import polars as pl
 from textual.app import App
 from textual.pilot import Pilot
 
+from engine.incremental import Memo
 from engine.inputs import FileInfo, Inputs
 from engine.live.session import Session
 from engine.live.status import Ignored, Mode, RootStatus, Status
@@ -25,7 +26,7 @@ from engine.settings import Settings, State
 from engine.tables import Column, Table
 from engine.view import Context
 from engine.views import Entry, entry
-from tui.shell import Shell
+from tui.app import Dashboard
 
 NOW = 1_767_225_600.0
 """The frozen clock: 2026-01-01T00:00:00Z in epoch seconds."""
@@ -177,11 +178,10 @@ class FakeSession:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[float, str], None] = lambda fraction, text: None,
         inputs: Inputs | None = None,
-        quick: bool = False,
     ) -> Result:
         used = self.inputs(view) if inputs is None else inputs
         self.frozen.append(used.version)
-        return self.views[view].compute(used, parameters, Context(int(NOW * 1000), at_ms, {}, stop, progress, quick))
+        return self.views[view].compute(used, parameters, Context(int(NOW * 1000), at_ms, Memo(), stop, progress))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -213,7 +213,7 @@ ENTRIES = (
 class Stage:
     """A shell on a fake session, and eyes."""
 
-    def __init__(self, app: Shell, session: FakeSession, pilot: Pilot[None]) -> None:
+    def __init__(self, app: Dashboard, session: FakeSession, pilot: Pilot[None]) -> None:
         self.app = app
         self.session = session
         self.pilot = pilot
@@ -288,7 +288,7 @@ async def stage(
     settings = Settings(
         settings.path, ui=msgspec.structs.replace(settings.ui, glyphs=glyphs, theme=theme, **ui), keys=keys
     )
-    app = Shell(
+    app = Dashboard(
         [Path("/data")],
         settings,
         view=view,
@@ -339,7 +339,7 @@ def compare(name: str, text: str, update: bool) -> None:
 
 async def settle(s: Stage) -> None:
     """Nothing is under way any more, nothing passing is on screen."""
-    await s.until(lambda: not s.app.bridge.busy)
+    await s.until(lambda: not s.app.client.busy)
     s.app.clear_notifications()
     await s.pilot.pause(0.05)
     s.app.update_status()

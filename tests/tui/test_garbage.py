@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tui import gc_policy
+from tui.process import gc_policy
 
 
 class Fake:

@@ -105,7 +105,7 @@ class ExportScreen(Box[None]):
 
     def action_copy(self) -> None:
         """Copy instead of writing."""
-        from tui import clipboard
+        from tui.process import clipboard
 
         self.app.notify(clipboard.copy(self.text(), self.app), markup=False)
         self.dismiss(None)

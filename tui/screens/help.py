@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from tui import actions
+from tui.host import host_of
 from tui.screens.box import Box
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Line, fit, wrap
-
-if TYPE_CHECKING:
-    from tui.shell import Shell
 
 
 class HelpText(ScrollCanvas, can_focus=True):
@@ -25,10 +23,10 @@ class HelpText(ScrollCanvas, can_focus=True):
 
     def content(self, width: int) -> list[Line]:
         """What is special about this tab first: its own keys and signs; then tables, every tab, everywhere."""
-        shell: Shell = self.app  # type: ignore[assignment]
+        known = host_of(self).actions_by_id.values()
         out: list[Line] = []
         for scope in (self._view, "table", "pane", "app"):
-            found = [a for a in shell.actions_by_id.values() if a.scope == scope]
+            found = [a for a in known if a.scope == scope]
             if not found:
                 continue
             out.append([(actions.scope_title(scope), "key")])

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from tui.host import host_of
 from tui.screens.box import Box
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Line, wrap
-
-if TYPE_CHECKING:
-    from tui.shell import Shell
 
 _STYLES = {"WARNING": "moderate", "ERROR": "severe", "CRITICAL": "critical"}
 
@@ -23,9 +21,8 @@ class LogText(ScrollCanvas, can_focus=True):
 
     def content(self, width: int) -> list[Line]:
         """Time, level, text."""
-        shell: Shell = self.app  # type: ignore[assignment]
         out: list[Line] = []
-        for created, level, text in list(shell.ring.lines):
+        for created, level, text in host_of(self).log_lines:
             stamp = dt.datetime.fromtimestamp(created).strftime("%H:%M:%S ")
             for number, part in enumerate(wrap(text, max(width - 9, 10))):
                 out.append([(stamp if number == 0 else " " * 9, "dim"), (part, _STYLES.get(level, ""))])

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from tui.host import host_of
 from tui.screens.box import Box, about
 from tui.widgets.drawing.fragments import Fragment, cut_left, harmless
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
+from tui.widgets.table.grid import Grid
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
     from engine.problems import Problem
     from engine.tables import Table
-    from tui.shell import Shell
 
 
 def problem_table() -> Table:
@@ -99,14 +100,14 @@ class ProblemsScreen(Box[None]):
         """Take the newest lists."""
         import polars as pl
 
-        shell: Shell = self.app  # type: ignore[assignment]
-        found = shell.all_problems()
+        host = host_of(self)
+        found = host.all_problems()
         if found != self._shown:
             self._shown = found
             columns = {name: [problem.as_row()[name] for problem in found] for name in self._tables[0].schema}
             self.query_one("#problems", LiveTable).show(pl.DataFrame(columns, schema=self._tables[0].schema))
-        session = shell.bridge.session
-        ignored = session.status.ignored if session is not None else ()
+        status = host.live_status
+        ignored = status.ignored if status is not None else ()
         frame = pl.DataFrame(
             {"path": [i.path for i in ignored], "reason": [i.reason for i in ignored]}, schema=self._tables[1].schema
         )
@@ -128,7 +129,7 @@ class ProblemsScreen(Box[None]):
         if isinstance(table, LiveTable):
             self._in_full(table)
 
-    def _in_full(self, table: LiveTable) -> None:
+    def _in_full(self, table: Grid) -> None:
         row = table.row or {}
         place = f" line {row['line']}" if row.get("line") else ""
         facts = [("file", f"{row['path']}{place}", ""), ("reason", str(row["reason"]), "")] if row else []

@@ -9,12 +9,12 @@ from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.geometry import Region, Size
-from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.glyphs import BRAILLE, TO_ASCII, Glyphs
+from tui.textual_internals import NeverScrolls, set_virtual_size
 from tui.widgets.drawing.fragments import STYLES, Line, changed_spans, fit_line
 
 if TYPE_CHECKING:
@@ -49,20 +49,11 @@ def glyphs_of(app: App[object]) -> Glyphs:
     return getattr(app, "glyphs", BRAILLE)
 
 
-class Still(Widget):
-    """Mixin for widgets that never scroll; put it last, since Textual takes CSS types from the first base.
-
-    Textual declares ``virtual_size`` with layout and repaint: each container that gets its size paints everything inside
-    a second time (20 KB at 200x50)."""
-
-    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False, repaint=False)
-
-
-class Frame(Container, Still):
+class Frame(Container, NeverScrolls):
     """A plain container for layout that does not repaint itself when it is mounted."""
 
 
-class _Painter(Widget):
+class Painter(Widget):
     """What Canvas and ScrollCanvas share: fragments to strips."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
@@ -90,22 +81,12 @@ class _Painter(Widget):
             segments.append(Segment(self.spell(text), look))
         return Strip(segments, width)
 
-    def set_virtual(self, size: Size) -> bool:
-        """Set the virtual size; True if it is another. Assigning it plainly costs a layout and with it a repaint of the
-        whole screen (15 KB at 200x50) each time a row comes or goes; the gutter of our scroll bars is stable, so only the
-        bar needs drawing."""
-        if size == self.virtual_size:
-            return False
-        self.set_reactive(Widget.virtual_size, size)
-        self._scroll_update(size)
-        return True
-
     def spell(self, text: str) -> str:
         """``text`` in the signs the terminal has."""
         return text.translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
 
 
-class Canvas(_Painter, Still):
+class Canvas(Painter, NeverScrolls):
     """A widget that paints all of its lines itself.
 
     Subclasses implement ``paint(width, height)`` and call ``repaint()`` when what they show has changed: the new lines
@@ -162,7 +143,7 @@ class Canvas(_Painter, Still):
         return self.strip(line, self.size.width)
 
 
-class ScrollCanvas(ScrollView, _Painter):
+class ScrollCanvas(ScrollView, Painter):
     """Many lines behind a scroll bar: ``content(width)`` gives all of them, ``repaint()`` takes them anew."""
 
     # Textual collects component classes along the first base only.
@@ -200,7 +181,7 @@ class ScrollCanvas(ScrollView, _Painter):
         self._width = width
         self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
         size = Size(width, len(self._lines))
-        self.set_virtual(size)
+        set_virtual_size(self, size)
         longest = max(len(old), len(self._lines))
         if not same or (len(old) != len(self._lines) and longest > self.size.height):
             if old != self._lines:

@@ -19,7 +19,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.widgets.drawing.canvas import COMPONENTS, _Painter
+from tui.host import Host
+from tui.textual_internals import set_virtual_size
+from tui.widgets.drawing.canvas import COMPONENTS, Painter
 from tui.widgets.drawing.fragments import Line, changed_spans, fit_line
 from tui.widgets.table import window as windows
 from tui.widgets.table.layout import Layout, layout
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from engine.tables import Table
-    from tui.widgets.table.table import LiveTable
 
 log = logging.getLogger("loadlens.grid")
 
@@ -42,7 +43,7 @@ RowStyle = Callable[[Mapping[str, Any]], str]
 """From a row to the style of the whole line (empty: none)."""
 
 
-class Grid(ScrollView, _Painter):
+class Grid(ScrollView, Painter):
     """A virtual grid of cells. See ``LiveTable`` for its arguments."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)  # Textual collects them along the first base only
@@ -53,11 +54,11 @@ class Grid(ScrollView, _Painter):
 
         def __init__(self, grid: Grid, key: Key | None) -> None:
             super().__init__()
-            self.table: LiveTable = grid  # type: ignore[assignment]  # the one grid there is
+            self.table = grid
             self.key = key
 
         @property
-        def control(self) -> LiveTable:
+        def control(self) -> Grid:
             """The table."""
             return self.table
 
@@ -105,9 +106,8 @@ class Grid(ScrollView, _Painter):
 
     def on_mount(self) -> None:
         """Take up what the operator chose in an earlier run."""
-        remembered = getattr(self.app, "choice_for", None)
-        if self.name and remembered is not None and self.choice == Choice():
-            self.choice = remembered(self.name)
+        if self.name and self.choice == Choice() and isinstance(self.app, Host):
+            self.choice = self.app.choice_for(self.name)
         if self._frame is not None:
             self._build()
 
@@ -234,7 +234,7 @@ class Grid(ScrollView, _Painter):
     def _resize(self) -> bool:
         """Tell Textual how many lines there are; True if the size changed."""
         height = (self.window.height if self.window is not None else 0) + 1
-        return self.set_virtual(Size(max(self._width, 1), height))
+        return set_virtual_size(self, Size(max(self._width, 1), height))
 
     def on_resize(self) -> None:
         """Fit columns anew. Textual repaints what was resized."""

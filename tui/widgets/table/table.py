@@ -310,6 +310,6 @@ class LiveTable(Grid, can_focus=True):
             self._copy("\t".join("" if value is None else str(value) for value in values))
 
     def _copy(self, text: str) -> None:
-        from tui import clipboard
+        from tui.process import clipboard
 
         self.notify(clipboard.copy(text, self.app), markup=False, timeout=3)

@@ -60,7 +60,7 @@ def test_a_tab_that_is_not_loaded_is_not_waited_for(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with stage(tmp_path) as st:
-            answered = st.app.bridge.answered
+            answered = st.app.client.first_result
             answered.clear()
             await st.app.show_tab(0)
             assert not answered.is_set()
@@ -535,7 +535,7 @@ def test_a_held_key_scans_once_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
             await s.until(lambda: scans)
             assert scans == ["rescan"]
             go.set()
-            await s.until(lambda: not s.app.bridge._rescanning.locked())
+            await s.until(lambda: not s.app.client._rescanning.locked())
             await s.press("f5")
             await s.until(lambda: len(scans) == 2)
 
@@ -562,7 +562,7 @@ def test_quit_saves_and_closes(tmp_path: Path) -> None:
             await s.press("1", "q")
             assert s.app.return_code == 0
         assert not s.session.closed, "saving the cache must not keep the screen"
-        s.app.bridge.close()
+        s.app.client.close()
         assert s.session.closed
         assert State(tmp_path / "state.toml").get("tab") == "first-view"
 
@@ -632,14 +632,14 @@ def test_quick_computations_do_not_flicker(tmp_path: Path) -> None:
                 return compute(inputs, parameters, context)
 
             view.compute = computing
-            post = s.app.bridge.post
+            post = s.app.client.post
 
             def posting(message) -> None:
                 if isinstance(message, Progress):
                     seen.append(message.text)
                 post(message)
 
-            s.app.bridge.post = posting
+            s.app.client.post = posting
             s.app.pane.change(limit=30.0)
             await s.until(lambda: view.calls[-1][0].limit == 30.0)
             s.app.pane.change(deep=True)
