@@ -26,6 +26,7 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> Non
 
     from engine.settings import Settings
     from tests.tui.fakes import FakeSession, FakeView, frame
+    from tui import textual_internals
     from tui.app import Dashboard
 
     view = FakeView()
@@ -52,7 +53,7 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> Non
         threading.Thread(target=change, daemon=True).start()
     from tests.tui.fakes import ENTRIES
 
-    lifecycle.tolerate_bad_bytes()
+    textual_internals.tolerate_bad_bytes()
     with lifecycle.restored_terminal():
         app = Dashboard(
             [Path("/data")],
