@@ -15,7 +15,7 @@ from engine.settings import State
 from engine.tables import Table
 from engine.view import NoInput
 from tests.disk import full_after
-from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, stage
+from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, settle, stage
 from tui.messages import Progress
 from tui.screens.help import HelpScreen
 from tui.views.base import Level
@@ -645,5 +645,28 @@ def test_quick_computations_do_not_flicker(tmp_path: Path) -> None:
             s.app.pane.change(deep=True)
             await s.until(lambda: view.calls[-1][0].deep)
             assert seen == ["after a while"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_the_last_result_stays_and_is_marked_while_the_next_is_computed(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Also by a view that reports no progress, and where the status line is full."""
+
+    async def story() -> None:
+        session = FakeSession([FakeView()])
+        session.stale = 2
+        session.files = 12_345
+        session.read_problems = tuple(Problem.at(f"/data/{i}.txt", "bad-record", "cut") for i in range(200))
+        async with stage(tmp_path, size, session=session) as s:
+            view = session.views["fake-view"]
+            await settle(s)
+            assert "computing" not in s.text()
+            view.delay, view.rows = 1.5, 5
+            session.change()
+            await s.see("computing…")
+            assert "node-007" in s.text(), "the last result"
+            await s.until(lambda: nodes(s.app).window.height == 5)
+            await s.until(lambda: "computing" not in s.text())
 
     play(story)

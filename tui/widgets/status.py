@@ -10,7 +10,7 @@ from textual.message import Message
 
 from tui.actions import Action, key_text
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Line, cells, cut, harmless, width_of
+from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, harmless, width_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,42 +50,42 @@ class StatusLine(Canvas):
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Warnings first, then counts; the table's place on the right."""
-        facts, glyphs = self.facts, self.glyphs
-        parts: list[tuple[str, str]] = []
-        if facts.paused:
-            waiting = f", {facts.pending} waiting" if facts.pending else ""
-            parts.append((f"PAUSED{waiting}", "moderate"))
-        if facts.at:
-            parts.append((f"AT {facts.at}", "moderate"))
-        if facts.error:
-            parts.append((f"{glyphs.severity['severe']} {facts.error}", "severe"))
-        if facts.stale:
-            parts.append((f"{facts.stale} stale", "moderate"))
-        if facts.age:
-            parts.append((f"data {facts.age}{'' if facts.age == 'now' else ' old'}", ""))
-        if facts.problems:
-            parts.append((f"! {facts.problems:,} problem{'s' if facts.problems != 1 else ''}", "severe"))
-        parts.append((f"{facts.files:,} file{'s' if facts.files != 1 else ''}", "dim"))
-        if facts.skipped:
-            parts.append((f"{facts.skipped:,} not read", "dim"))
-        if facts.sampling:
-            parts.append((facts.sampling, "dim"))
-        if facts.mode:
-            parts.append((facts.mode, "dim"))
-        if facts.busy:
-            parts.append((facts.busy, "mark"))
+        """Return warnings first, then counts and the work under way; the table's place on the right."""
+        glyphs = self.glyphs
         line: Line = [(" ", "")]
-        for text, style in parts:
+        work = [(cut(harmless(self.facts.busy), width // 2, glyphs.ellipsis), "mark")] if self.facts.busy else []
+        reserved = sum(cells(text) + 2 for text, _ in work)  # shown at any width: what is on screen is being computed
+        for text, style in self._facts_in_order():
             text = harmless(text)
-            if width_of(line) + cells(text) + 2 > width and len(line) > 1:
+            if width_of(line) + cells(text) + 2 + reserved > width and len(line) > 1:
                 break
             line += [(text, style), ("  ", "")]
+        for text, style in work:
+            line += [(text, style), ("  ", "")]
         room = width - width_of(line)
-        caption = cut(harmless(facts.caption), max(room - 1, 0), glyphs.ellipsis)
+        caption = cut(harmless(self.facts.caption), max(room - 1, 0), glyphs.ellipsis)
         if caption:
             line += [(" " * (room - cells(caption) - 1), ""), (caption, "dim")]
         return [line]
+
+    def _facts_in_order(self) -> list[Fragment]:
+        """Return the facts but the work under way, the most important first."""
+        facts = self.facts
+        waiting = f", {facts.pending} waiting" if facts.pending else ""
+        age = "data now" if facts.age == "now" else f"data {facts.age} old"
+        shown: list[tuple[object, str, str]] = [
+            (facts.paused, f"PAUSED{waiting}", "moderate"),
+            (facts.at, f"AT {facts.at}", "moderate"),
+            (facts.error, f"{self.glyphs.severity['severe']} {facts.error}", "severe"),
+            (facts.stale, f"{facts.stale} stale", "moderate"),
+            (facts.age, age, ""),
+            (facts.problems, f"! {facts.problems:,} problem{'s' if facts.problems != 1 else ''}", "severe"),
+            (True, f"{facts.files:,} file{'s' if facts.files != 1 else ''}", "dim"),
+            (facts.skipped, f"{facts.skipped:,} not read", "dim"),
+            (facts.sampling, facts.sampling, "dim"),
+            (facts.mode, facts.mode, "dim"),
+        ]
+        return [(text, style) for applies, text, style in shown if applies]
 
 
 class KeyBar(Canvas):

@@ -5,8 +5,9 @@ Polars is imported when the first frame is filtered, never at start.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 WORDY: frozenset[str] = frozenset({"text", "id", "level", "json"})
 """Kinds in which a plain word of a filter is looked for."""
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+"""Operators of a comparison, but ``!=``, for which an empty cell differs from any value."""
+
+BOOLEANS: Mapping[str, bool] = {
+    "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
+}  # fmt: skip
+"""Words for the values of a yes-or-no column."""
 
 
 class FilterError(ValueError):
@@ -113,63 +125,67 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
 
 
 def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
-    import polars as pl
-
-    op, value = term.op, term.value
+    """Return the condition ``column op value``. Raises FilterError."""
     if dtype.is_nested():
         raise FilterError(f"{column.name} cannot be compared")
-    if value == "":
-        empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
-        if op in ("=", "~"):
-            return empty
-        if op in ("!=", "!~"):
-            return ~empty
-        raise FilterError(f"{column.name}{op} wants a value")
-    if op in ("~", "!~"):
-        try:
-            pl.Series([""]).str.contains(f"(?i){value}")
-        except pl.exceptions.ComputeError:
-            raise FilterError(f"{value!r} is not a regular expression") from None
-        found = _text(column, dtype).str.contains(f"(?i){value}")
-        return ~found.fill_null(False) if op == "!~" else found
-    left: pl.Expr
-    right: Any
-    if column.kind == "level" and value.lower() in units.RANKS:
-        left = ranks(column.name, dtype)
-        right = float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
-    elif dtype == pl.Boolean:
-        if value.lower() not in {"true", "false", "yes", "no", "on", "off", "1", "0"}:
-            raise FilterError(f"{column.name} is yes or no")
-        left, right = pl.col(column.name), value.lower() in {"true", "yes", "on", "1"}
-    elif dtype.is_numeric():
-        try:
-            right = units.amount(column.kind, value)
-        except ValueError as error:
-            raise FilterError(f"{column.name}: {error}") from None
-        if dtype.is_integer() and float(right).is_integer() and re.fullmatch(r"[-+]?\d+", value):
-            right = int(value)  # exact beyond 2**53
-            left = pl.col(column.name)
-            if not -(2**63) <= right < 2**63:
-                left, right = left.cast(pl.Float64), float(right)
-        else:
-            left = pl.col(column.name).cast(pl.Float64)
-    else:
-        left, right = _text(column, dtype).str.to_lowercase(), value.lower()
-    compared: pl.Expr
-    match op:
-        case "=":
-            compared = left == right
-        case "!=":
-            compared = ~(left == right).fill_null(False)
-        case ">":
-            compared = left > right
-        case ">=":
-            compared = left >= right
-        case "<":
-            compared = left < right
-        case _:
-            compared = left <= right
+    if term.value == "":
+        return _emptiness(column, dtype, term.op)
+    if term.op in ("~", "!~"):
+        return _pattern(column, dtype, term)
+    left, right = _operands(column, dtype, term.value)
+    if term.op == "!=":
+        equal: pl.Expr = left == right
+        return ~equal.fill_null(False)
+    compared: pl.Expr = COMPARISONS[term.op](left, right)
     return compared
+
+
+def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:
+    """Return the condition of ``column=`` or ``column!=`` without a value: empty, or not. Raises FilterError."""
+    import polars as pl
+
+    empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
+    if op in ("=", "~"):
+        return empty
+    if op in ("!=", "!~"):
+        return ~empty
+    raise FilterError(f"{column.name}{op} wants a value")
+
+
+def _pattern(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
+    """Return the condition that a column matches a regular expression, or does not. Raises FilterError."""
+    import polars as pl
+
+    try:
+        pl.Series([""]).str.contains(f"(?i){term.value}")
+    except pl.exceptions.ComputeError:
+        raise FilterError(f"{term.value!r} is not a regular expression") from None
+    matches = _text(column, dtype).str.contains(f"(?i){term.value}")
+    return ~matches.fill_null(False) if term.op == "!~" else matches
+
+
+def _operands(column: Column, dtype: pl.DataType, value: str) -> tuple[pl.Expr, Any]:
+    """Return both sides of a comparison, in the unit and type that suit the column. Raises FilterError."""
+    import polars as pl
+
+    if column.kind == "level" and value.lower() in units.RANKS:
+        return ranks(column.name, dtype), float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
+    if dtype == pl.Boolean:
+        if value.lower() not in BOOLEANS:
+            raise FilterError(f"{column.name} is yes or no")
+        return pl.col(column.name), BOOLEANS[value.lower()]
+    if not dtype.is_numeric():
+        return _text(column, dtype).str.to_lowercase(), value.lower()
+    try:
+        number = units.amount(column.kind, value)
+    except ValueError as error:
+        raise FilterError(f"{column.name}: {error}") from None
+    if dtype.is_integer() and float(number).is_integer() and re.fullmatch(r"[-+]?\d+", value):
+        whole = int(value)  # exact beyond 2**53
+        if -(2**63) <= whole < 2**63:
+            return pl.col(column.name), whole
+        return pl.col(column.name).cast(pl.Float64), float(whole)
+    return pl.col(column.name).cast(pl.Float64), number
 
 
 def matching(spec: Table, frame: pl.DataFrame, text: str, visible: Sequence[Column]) -> pl.Series | None:
