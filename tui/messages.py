@@ -1,4 +1,4 @@
-"""What crosses from threads to the screen: immutable, and collapsing where only the newest counts."""
+"""Messages from the engine's threads to the screen; where only the newest counts it replaces older ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Opened(Message):
-    """Views are loaded: ``views`` by name; ``failed``: views that cannot be, with the reason; ``more``: others follow."""
+    """Views are loaded. ``views`` by name; ``failed``: reasons of those that cannot be loaded; ``more``: others follow."""
 
     def __init__(self, views: Mapping[str, View], failed: Mapping[str, str], *, more: bool = False) -> None:
         super().__init__()
@@ -26,15 +26,15 @@ class Opened(Message):
 
 
 class Changed(Message):
-    """Inputs of some views changed; ask the bridge which (``take_changed``)."""
+    """Inputs of some views changed; ``EngineClient.take_changed`` tells which."""
 
     def can_replace(self, message: Message) -> bool:
-        """One is as good as many."""
+        """Return True for any other change: one message is as good as many."""
         return isinstance(message, Changed)
 
 
 class Scanning(Message):
-    """The first look at the folders: how far, and what is being read."""
+    """Progress of the first scan: ``fraction`` 0-1 and what is being read."""
 
     def __init__(self, fraction: float, text: str) -> None:
         super().__init__()
@@ -42,12 +42,12 @@ class Scanning(Message):
         self.text = text
 
     def can_replace(self, message: Message) -> bool:
-        """Only the newest counts."""
+        """Return True for any other progress of the scan."""
         return isinstance(message, Scanning)
 
 
 class Progress(Message):
-    """How far the computation of one view is."""
+    """Progress of a computation of ``view``: ``fraction`` 0-1 and what is being done."""
 
     def __init__(self, view: str, fraction: float, text: str) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Progress(Message):
         self.text = text
 
     def can_replace(self, message: Message) -> bool:
-        """Only the newest of a view counts."""
+        """Return True for any other progress of the same view."""
         return isinstance(message, Progress) and message.view == self.view
 
 
@@ -70,10 +70,10 @@ class WatchFailed(Message):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one request: a result, or ``empty`` with the reason there is none, or ``error``.
+    """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
-    ``same``: drawing it would change nothing. ``parameters`` and ``at_ms`` as requested; ``files``: how many files the
-    inputs have; ``stale``: how many of them hold their last good rows; ``took_ms``: time spent computing.
+    ``same``: drawing the result would change nothing. ``parameters`` and ``at_ms`` as requested. ``files``: number of input
+    files, ``stale`` of them with their last good rows only. ``took_ms``: time spent computing.
     """
 
     view: str

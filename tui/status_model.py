@@ -51,8 +51,8 @@ class StatusModel:
 
         session = self._client.session
         live = session.problems if session is not None else ()
-        found = [*self._settings.problems, *self._tabs.settings_problems, *live, *self._tabs.problems()]
-        return fold(dict.fromkeys(found))
+        problems = [*self._settings.problems, *self._tabs.settings_problems, *live, *self._tabs.problems()]
+        return fold(dict.fromkeys(problems))
 
     def recount(self) -> None:
         """Count problems again when the facts are next asked for."""

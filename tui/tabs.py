@@ -201,15 +201,15 @@ class Tabs(Frame):
 
     def problems(self) -> list[Problem]:
         """Return the problems of inputs and results of all tabs, with repetitions."""
-        found: list[Problem] = []
+        problems: list[Problem] = []
         session = self._client.session
         if session is not None:
             for name in self.views:
                 pane = self.panes.get(name)
-                # A result tells its inputs' problems, perhaps under better names: not both.
+                # A result holds its inputs' problems, perhaps under better names: do not count both.
                 if pane is None or pane.result is None or pane.dirty:
-                    found += session.inputs(name).problems
+                    problems += session.inputs(name).problems
         for pane in self.panes.values():
             if pane.result is not None and not pane.dirty:
-                found += pane.result.problems
-        return found
+                problems += pane.result.problems
+        return problems

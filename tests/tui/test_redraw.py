@@ -81,6 +81,6 @@ def test_without_rows_the_first_line_says_so() -> None:
 
 
 def test_rows_that_were_sorted_in_a_thread_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "INLINE", 2)
+    monkeypatch.setattr(grid, "INLINE_ROWS", 2)
     _, told = redrawn([lambda t: t.show(frame(5)), lambda t: t.show(frame(5, seed=1))], Choice(sort="name"))
     assert told == 1

@@ -101,9 +101,9 @@ def _computed(
         try:
             result = session.compute(view.name, parameters, at_ms=at_ms, now_ms=now_ms)
         except NoInput as error:
-            found = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
+            problems = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
             reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
-            return view, parameters, None, fold(found), instant, reason
+            return view, parameters, None, fold(problems), instant, reason
         recall.keep(result, session.settled())
         return view, parameters, result, result.problems, instant, ""
     finally:

@@ -1,9 +1,9 @@
-"""When the garbage collector runs: in moments when nobody would notice.
+"""The policy of garbage collection: in moments when the operator does not wait.
 
-Everything that a dashboard holds is some hundred thousand objects, of Textual alone a dozen for each line on screen. Going
-through all of them stops the program for 100-300 ms, and Python does so in the midst of drawing; what is young takes up to
-10 ms, always right after a computation, which goes without a collector. So what start-up made is taken out of its sight,
-young objects are collected between two computations, and old ones when the operator has not touched anything for a while.
+A dashboard holds some hundred thousand objects, of Textual alone a dozen for each line on screen. A full collection stops the
+program for 100-300 ms, and Python starts it in the midst of drawing; one of young objects takes up to 10 ms, always right
+after a computation. So the objects of start-up are frozen (``gc.freeze``), young objects are collected between two
+computations, and old ones when the operator has not touched anything for a while.
 """
 
 from __future__ import annotations
@@ -13,19 +13,21 @@ import time
 from collections.abc import Callable
 
 YOUNG = (50_000, 10)
-"""Young objects after which they are collected in any case, and how often that is until the middle-aged follow."""
-FEW = 2000
-"""Fewer young objects wait; Python's own number is 700."""
+"""Thresholds of the first two generations: young objects that Python collects by itself, and how many times."""
+MIN_YOUNG = 2000
+"""Number of young objects worth a collection; Python's own threshold is 700."""
 OLD = 3000
-"""Collections of young objects after which an old one comes in any case; Python's own number is 10."""
+"""Threshold of the oldest generation: collections of the second one; Python's own is 10."""
 QUIET_S = 3.0
-EVERY_S = 60.0
-WORTH = 200
-"""With fewer collections of young objects since the last time there is too little to be worth it."""
+"""Seconds without a key or the mouse before a full collection."""
+INTERVAL_S = 60.0
+"""Smallest number of seconds between two full collections."""
+MIN_COLLECTIONS = 200
+"""Collections of the second generation since the last full one that make another one worth it."""
 
 
 class Collector:
-    """Collects when nobody waits. Not for tests, which share their process: it changes the process's collector."""
+    """Collects in quiet moments. Not for tests, which share their process: it changes the process's collector."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -33,7 +35,7 @@ class Collector:
         self._begun = False
 
     def begin(self) -> None:
-        """Start-up, which goes without a collector (``run``), is over: what is there stays."""
+        """Start collecting: start-up, which runs without a collector (``tui.__main__.run``), is over. Freeze its objects."""
         gc.freeze()
         gc.set_threshold(*YOUNG, OLD)
         gc.enable()
@@ -41,20 +43,19 @@ class Collector:
         self._begun = True
 
     def touched(self) -> None:
-        """The operator did something."""
+        """Note that the operator did something."""
         self._touched = self._clock()
 
     def tick(self, busy: bool) -> None:
-        """Asked about once a second: collect if it is time. ``busy``: something is being computed that somebody may wait
-        for."""
+        """Collect if this is a good moment; called once a second. ``busy``: the operator may wait for a computation."""
         if not self._begun or busy:
             return
         now = self._clock()
         young, _, since = gc.get_count()
-        if since >= WORTH and now - self._touched >= QUIET_S and now - self._collected >= EVERY_S:
+        if since >= MIN_COLLECTIONS and now - self._touched >= QUIET_S and now - self._collected >= INTERVAL_S:
             self._collected = now
-            gc.unfreeze()  # some of what stayed may have gone since
+            gc.unfreeze()  # some of the frozen objects may be garbage by now
             gc.collect()
             gc.freeze()
-        elif young >= FEW:
+        elif young >= MIN_YOUNG:
             gc.collect(1)

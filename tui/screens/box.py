@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 def about(height: int = 3) -> Facts:
-    """The place below a list where the chosen line is told in full."""
+    """Return a panel below a list that shows the chosen line in full."""
     facts = Facts(id="about")
     facts.styles.height = height
     return facts
 
 
 class Box(ModalScreen[T], NeverScrolls, Generic[T]):
-    """Base of the boxes. ``content`` yields what is inside; ``heading`` and ``keys`` are constant texts of ours."""
+    """Base of the boxes. ``content`` returns what is inside; ``heading`` and ``keys`` are constant texts."""
 
     focused: Reactive[Widget | None] = quiet_focus()
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Close", show=False), *box_bindings()]
@@ -39,14 +39,14 @@ class Box(ModalScreen[T], NeverScrolls, Generic[T]):
     """
 
     def compose(self) -> ComposeResult:
-        """Its widgets."""
+        """Yield heading, content and keys."""
         with Frame(classes="box"):
             yield Static(self.heading, classes="heading", markup=False)
             yield from self.content()
             yield Static(self.keys, classes="keys", markup=False)
 
     def content(self) -> list[Widget]:
-        """The widgets between heading and keys."""
+        """Return the widgets between heading and keys."""
         return []
 
     def action_close(self) -> None:

@@ -17,10 +17,10 @@ _STYLES = {"WARNING": "moderate", "ERROR": "severe", "CRITICAL": "critical"}
 
 
 class LogText(ScrollCanvas, can_focus=True):
-    """The lines; it follows the end unless scrolled up."""
+    """Log lines; the view follows the newest one unless it is scrolled up."""
 
     def content(self, width: int) -> list[Line]:
-        """Time, level, text."""
+        """Return the lines: time and text, warnings and errors in colour."""
         out: list[Line] = []
         for created, level, text in host_of(self).log_lines:
             stamp = dt.datetime.fromtimestamp(created).strftime("%H:%M:%S ")
@@ -29,12 +29,12 @@ class LogText(ScrollCanvas, can_focus=True):
         return out or [[("nothing yet", "dim")]]
 
     def on_mount(self) -> None:
-        """Follow."""
+        """Follow the log every second."""
         self.set_interval(1.0, self.follow)
         self.call_after_refresh(self.follow)
 
     def follow(self) -> None:
-        """Take new lines; stay at the end if there."""
+        """Show new lines; stay at the end if the end is shown."""
         at_end = self.scroll_offset.y >= self.max_scroll_y
         self.repaint()
         if at_end:
@@ -42,12 +42,12 @@ class LogText(ScrollCanvas, can_focus=True):
 
 
 class LogScreen(Box[None]):
-    """The box around it."""
+    """The box of the log."""
 
     heading = "Log"
     keys = "j/k scroll   Esc close"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("L", "close", show=False)]
 
     def content(self) -> list[Widget]:
-        """The lines."""
+        """Return the lines."""
         return [LogText()]

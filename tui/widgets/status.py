@@ -1,4 +1,4 @@
-"""The last two lines: what the data are (age, files, problems, mode), and which keys do something here."""
+"""The last two lines: the state of the data (age, files, problems, mode), and the keys that do something here."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, harmless, 
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """What the status line says. ``age`` as text; ``stale`` files hold last good rows; ``pending`` changes wait while
-    paused; ``mode`` is how files are watched; ``error`` is why the tab could not be computed; ``at`` a moment of time
-    travel as text; ``busy`` what is being done."""
+    """The contents of the status line.
+
+    ``age``: of the newest data, as text. ``stale``: files of which only the last good rows are shown. ``skipped``: files
+    that no view reads. ``mode``: how files are watched. ``pending``: changes since the pause. ``at``: moment of time
+    travel, as text. ``busy``: the work under way. ``error``: why the tab could not be computed. ``caption``: place in the
+    focused table. ``sampling``: that these are sample data.
+    """
 
     age: str = ""
     files: int = 0
@@ -44,7 +48,7 @@ class StatusLine(Canvas):
         self.facts = StatusFacts()
 
     def show(self, facts: StatusFacts) -> None:
-        """Show other facts."""
+        """Show these facts instead."""
         if facts != self.facts:
             self.facts = facts
             self.repaint()
@@ -89,10 +93,10 @@ class StatusLine(Canvas):
 
 
 class KeyBar(Canvas):
-    """One line of keys that do something here, in the order of the registry's ``bar`` ranks. A click does it."""
+    """One line of keys that do something here, in the order of the registry's ``bar`` ranks. They can be clicked."""
 
     class Clicked(Message):
-        """Somebody clicked on an action."""
+        """An action was clicked."""
 
         def __init__(self, action: Action) -> None:
             super().__init__()
@@ -104,7 +108,7 @@ class KeyBar(Canvas):
         self._ends: list[tuple[int, Action]] = []
 
     def show(self, actions: Sequence[tuple[Action, str]]) -> None:
-        """Show other actions, each with the key that triggers it now."""
+        """Show these actions instead, each with the key that runs it now."""
         ranked = sorted(actions, key=lambda pair: pair[0].bar)
         shown = tuple((key_text(key), action) for action, key in ranked if action.bar)
         if shown != self.shown:
@@ -112,28 +116,28 @@ class KeyBar(Canvas):
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """As many as fit; quit and help always."""
-        last = [one for one in self.shown if one[1].title in ("Help", "Quit")]
-        room = width - sum(_size(one) for one in last)
+        """Return as many actions as fit; quit and help always."""
+        last = [each for each in self.shown if each[1].title in ("Help", "Quit")]
+        room = width - sum(_size(each) for each in last)
         fitting = []
-        for one in self.shown:
-            if one in last:
+        for each in self.shown:
+            if each in last:
                 continue
-            if _size(one) > room:
+            if _size(each) > room:
                 break
-            room -= _size(one)
-            fitting.append(one)
+            room -= _size(each)
+            fitting.append(each)
         line: Line = []
         self._ends, end = [], 0
-        for one in (*fitting, *last):
-            key, action = one
+        for each in (*fitting, *last):
+            key, action = each
             line += [(f" {key}", "key"), (f" {action.title} ", "")]
-            end += _size(one)
+            end += _size(each)
             self._ends.append((end, action))
         return [line]
 
     def on_click(self, event: events.Click) -> None:
-        """Tell which action was clicked on."""
+        """Post which action was clicked."""
         for end, action in self._ends:
             if event.x < end:
                 self.post_message(self.Clicked(action))
@@ -141,5 +145,6 @@ class KeyBar(Canvas):
 
 
 def _size(shown: tuple[str, Action]) -> int:
+    """Return the cells of an action in the key bar."""
     key, action = shown
     return cells(key) + cells(action.title) + 3

@@ -1,4 +1,4 @@
-"""Bars within a line and below each other: shares, before and after, intervals, heat, lanes of time. All pure functions."""
+"""Bars within a line and below each other: shares, before and after, intervals, heat, lanes of time. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
-    """``value`` of ``peak`` as a bar of at most ``width`` cells, in eighths; a tiny value is still visible, 0 is not.
-    A value over the peak ends in ``>``."""
+    """Draw ``value`` of ``peak`` as a bar of at most ``width`` cells, in eighths; a tiny value is still visible, 0 is not.
+
+    A value over the peak ends in ``>``.
+    """
     number = finite(value)
     if number is None or number <= 0 or width <= 0:
         return " " * max(width, 0)
@@ -35,8 +37,10 @@ def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
 
 
 def share_bar(style: str = "bar", peak: float | None = None, text: Kind | None = None) -> Renderer:
-    """A cell renderer: the value as a bar against the column's peak (or a fixed one), with its text before it if a kind
-    is given: ``share_bar(text="percent", peak=100)``."""
+    """Return a cell renderer: the value as a bar against the column's peak (or a fixed one).
+
+    Its text stands before it if a kind is given: ``share_bar(text="percent", peak=100)``.
+    """
 
     def render(cell: Cell) -> Sequence[Fragment]:
         from engine import units
@@ -51,9 +55,11 @@ def share_bar(style: str = "bar", peak: float | None = None, text: Kind | None =
 
 
 def change_bar(before: str, after: str, peak: float | None = None, limit: str = "") -> Renderer:
-    """A cell renderer for before→after: the common part of both values plain, what was added in the second style with
-    ``+``, what went away with ``-``. ``before``, ``after`` and ``limit`` (a mark at the capacity) are column names; the
-    scale is the larger peak of the columns."""
+    """Return a cell renderer for before→after: the common part of both values plain, added and removed parts apart.
+
+    ``before``, ``after`` and ``limit`` (a mark at the capacity) are column names; the scale is the larger peak of the
+    columns.
+    """
 
     def render(cell: Cell) -> Sequence[Fragment]:
         first, second = finite(cell.row.get(before)) or 0.0, finite(cell.row.get(after)) or 0.0
@@ -61,15 +67,15 @@ def change_bar(before: str, after: str, peak: float | None = None, limit: str = 
         if not top > 0 or cell.width <= 0:
             return [(" " * max(cell.width, 0), "")]
         steps = cell.width
-        kept = round(min(first, second) / top * steps)
+        common = round(min(first, second) / top * steps)
         reach = round(max(first, second) / top * steps)
-        if reach == kept and first != second and kept < steps:
-            reach = kept + 1
+        if reach == common and first != second and common < steps:
+            reach = common + 1
         mark = "+" if cell.glyphs.ascii else cell.glyphs.shades[3]
         grown = second >= first
         line: Line = [
-            (cell.glyphs.eighths[-1] * min(kept, steps), "bar"),
-            ((mark if grown else cell.glyphs.gap) * max(min(reach, steps) - kept, 0), "bar2" if grown else "dim"),
+            (cell.glyphs.eighths[-1] * min(common, steps), "bar"),
+            ((mark if grown else cell.glyphs.gap) * max(min(reach, steps) - common, 0), "bar2" if grown else "dim"),
             (" " * max(steps - reach, 0), ""),
         ]
         capacity = finite(cell.row.get(limit)) if limit else None
@@ -99,7 +105,7 @@ class Bar:
 
 
 def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = None) -> list[Line]:
-    """Horizontal bars below each other on one scale: label, bar, text."""
+    """Draw horizontal bars below each other on one scale: label, bar, text."""
     if width <= 0:
         return []
     left = min(max((cells(harmless(row.label)) for row in rows), default=0), width // 3)
@@ -121,7 +127,7 @@ def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = N
 
 
 def heat(values: Numbers, width: int, glyphs: Glyphs, peak: float | None = None) -> str:
-    """One line of shades, light to dark; each cell shows the largest of its values; gaps are blank."""
+    """Draw one line of shades, light to dark; each cell shows the largest of its values; gaps are blank."""
     from tui.widgets.drawing.plot import thin
 
     numbers = thin(values, width)
@@ -249,15 +255,15 @@ def _axis(
 
 
 def _ratio_ticks(reach: Range, most: int) -> list[float]:
-    """Round ratios within ``exp(reach)``, at most ``most``, 1 among them where it is inside."""
+    """Return at most ``most`` round ratios within ``exp(reach)``, 1 among them where it is inside."""
     low, high = (max(min(edge, 690.0), -690.0) for edge in reach)
     decades = range(math.floor(low / math.log(10)) - 1, math.ceil(high / math.log(10)) + 1)
     for leads in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        found = [lead * 10.0**power for power in decades for lead in leads]
-        found = [value for value in found if math.exp(low) * 0.999 <= value <= math.exp(high) * 1.001]
-        if len(found) <= most:
+        ratios = [lead * 10.0**power for power in decades for lead in leads]
+        ratios = [value for value in ratios if math.exp(low) * 0.999 <= value <= math.exp(high) * 1.001]
+        if len(ratios) <= most:
             break
-    return found[:: max(math.ceil(len(found) / most), 1)]
+    return ratios[:: max(math.ceil(len(ratios) / most), 1)]
 
 
 @dataclass(frozen=True)

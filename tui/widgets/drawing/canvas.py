@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
 COMPONENTS: frozenset[str] = frozenset(f"ll--{name}" for name in (*STYLES, "cursor-blur"))
-"""Component classes of every drawing widget; app.tcss gives them their colours."""
+"""Component classes of every drawing widget; ``CSS_BY_COMPONENT`` gives them their colours."""
 
 CSS_BY_COMPONENT = """
 {name} > .ll--header {{ color: $foreground; background: $panel; text-style: bold; }}
@@ -45,7 +45,7 @@ CSS_BY_COMPONENT = """
 
 
 def glyphs_of(app: App[object]) -> Glyphs:
-    """The glyph set in force."""
+    """Return the glyph set in force."""
     return getattr(app, "glyphs", BRAILLE)
 
 
@@ -54,25 +54,25 @@ class Frame(Container, NeverScrolls):
 
 
 class Painter(Widget):
-    """What Canvas and ScrollCanvas share: fragments to strips."""
+    """Base of the drawing widgets: it turns fragments into Textual strips."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
 
     @property
     def glyphs(self) -> Glyphs:
-        """The glyph set in force."""
+        """Return the glyph set in force."""
         return glyphs_of(self.app)
 
     def look(self, style: str) -> Style:
-        """The Rich style behind a style name; unknown names are plain."""
+        """Return the Rich style of a style name; unknown names are plain."""
         try:
             return self.get_component_rich_style(f"ll--{style}") if style else self.rich_style
         except KeyError:
             return self.rich_style
 
     def strip(self, line: Line, width: int) -> Strip:
-        """A line as a strip of exactly ``width`` cells."""
-        looks: dict[str, Style] = {}  # the look of plain text is worked out through all ancestors: once a line
+        """Return a line as a strip of exactly ``width`` cells."""
+        looks: dict[str, Style] = {}  # the style of plain text is computed through all ancestors: once a line
         segments = []
         for text, style in fit_line(line, width):
             look = looks.get(style)
@@ -82,7 +82,7 @@ class Painter(Widget):
         return Strip(segments, width)
 
     def spell(self, text: str) -> str:
-        """``text`` in the signs the terminal has."""
+        """Return ``text`` in characters that the terminal can show."""
         return text.translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
 
 
@@ -101,10 +101,11 @@ class Canvas(Painter, NeverScrolls):
         self._painted: tuple[int, int] = (-1, -1)
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The lines to show; longer or more than fits is cut."""
+        """Return the lines to show; what does not fit is cut."""
         raise NotImplementedError
 
     def _fresh(self) -> list[Line]:
+        """Return the lines to show, each of exactly the widget's width."""
         width, height = self.size
         lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.paint(width, height)[:height]]
         return lines + [[(" " * width, "")]] * (height - len(lines)) if width else []
@@ -114,7 +115,7 @@ class Canvas(Painter, NeverScrolls):
         if not self.is_attached or not self.size.width:
             self._painted = (-1, -1)
             if self.is_attached:
-                self.refresh()  # hidden: Textual would show the lines it kept when the widget comes back in its old size
+                self.refresh()  # hidden: Textual would show its cached lines when the widget comes back in its old size
             return
         if self._painted != tuple(self.size):
             self._painted = (-1, -1)
@@ -130,12 +131,12 @@ class Canvas(Painter, NeverScrolls):
             self.refresh(*regions)
 
     def redraw(self) -> None:
-        """Everything anew: the glyphs changed. New styles need nothing: lines hold style names, not colours."""
+        """Draw everything again: the glyphs changed. A theme needs no new lines, they hold style names."""
         self._painted = (-1, -1)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line as Textual wants it."""
+        """Return line ``y`` of the widget for Textual."""
         if self._painted != tuple(self.size):
             self._lines = self._fresh()
             self._painted = (self.size.width, self.size.height)
@@ -144,7 +145,7 @@ class Canvas(Painter, NeverScrolls):
 
 
 class ScrollCanvas(ScrollView, Painter):
-    """Many lines behind a scroll bar: ``content(width)`` gives all of them, ``repaint()`` takes them anew."""
+    """Many lines with a scroll bar: ``content(width)`` returns all of them, ``repaint()`` asks for them again."""
 
     # Textual collects component classes along the first base only.
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
@@ -168,11 +169,11 @@ class ScrollCanvas(ScrollView, Painter):
         self._width = -1
 
     def content(self, width: int) -> list[Line]:
-        """All lines for this width."""
+        """Return all lines for this width."""
         raise NotImplementedError
 
     def repaint(self) -> None:
-        """Take the content anew and send what changed of the visible part."""
+        """Ask for the content again and send what changed of the visible part."""
         width = self.scrollable_content_region.width if self.is_attached else 0
         if width <= 0:
             self._width = -1  # hidden or not laid out yet: on_resize, on_show or the first drawing will do it
@@ -200,23 +201,23 @@ class ScrollCanvas(ScrollView, Painter):
             self.refresh(*regions)
 
     def redraw(self) -> None:
-        """Everything anew: the glyphs changed."""
+        """Draw everything again: the glyphs changed."""
         self._width = -1
         self.repaint()
         self.refresh()
 
     def on_resize(self) -> None:
-        """The width may have changed."""
+        """Wrap the content to the new width."""
         if self.scrollable_content_region.width != self._width:
             self.repaint()
 
     def on_show(self) -> None:
-        """It may have been told something while it was hidden."""
+        """Draw what came while the widget was hidden."""
         if self._width == -1:
             self.repaint()
 
     def render_line(self, y: int) -> Strip:
-        """One line as Textual wants it."""
+        """Return line ``y`` of the widget for Textual."""
         if self._width == -1:
             self._width = 0  # once is enough
             width = self.scrollable_content_region.width
@@ -230,5 +231,5 @@ class ScrollCanvas(ScrollView, Painter):
         return self.strip(self.decorate(index, line), self.scrollable_content_region.width)
 
     def decorate(self, index: int, line: Line) -> Line:
-        """A chance to style one line (a cursor) without new content."""
+        """Return line ``index`` as it is drawn; subclasses style a cursor here, without new content."""
         return line

@@ -31,8 +31,8 @@ def thin(values: Numbers, columns: int) -> list[float | None]:
     numbers = [finite(value) for value in values]
     if len(numbers) <= columns or columns <= 0:
         return numbers
-    known = [number for number in numbers if number is not None]
-    middle = math.fsum(number / len(known) for number in known) if known else 0.0
+    present = [number for number in numbers if number is not None]
+    middle = math.fsum(number / len(present) for number in present) if present else 0.0
     out: list[float | None] = []
     for index in range(columns):
         start, stop = index * len(numbers) // columns, (index + 1) * len(numbers) // columns
@@ -44,11 +44,11 @@ def thin(values: Numbers, columns: int) -> list[float | None]:
 def spark(values: Numbers, width: int, glyphs: Glyphs, low: float | None = None, high: float | None = None) -> str:
     """Draw one line of vertical bars, oldest left; missing values are gaps; a constant series is a low line."""
     numbers = thin(values, width)
-    known = [number for number in numbers if number is not None]
-    if not known:
+    present = [number for number in numbers if number is not None]
+    if not present:
         return glyphs.gap * min(len(numbers), max(width, 0))
-    floor = min(known) if low is None else low
-    top = max(known) if high is None else high
+    floor = min(present) if low is None else low
+    top = max(present) if high is None else high
     steps = len(glyphs.levels) - 2
     span = top - floor
     out = []
@@ -213,19 +213,19 @@ def histogram(
     """
     if width <= 0 or height <= 0:
         return []
-    known = [edge for edge in map(finite, edges) if edge is not None]
+    bounds = [edge for edge in map(finite, edges) if edge is not None]
     values = [finite(count) or 0.0 for count in counts]
     second = [finite(count) or 0.0 for count in other] if other is not None else []
     top = max([*values, *second], default=0.0)
-    if len(known) < 2 or top <= 0 or known[-1] <= known[0]:
+    if len(bounds) < 2 or top <= 0 or bounds[-1] <= bounds[0]:
         return [fit_line([("no data", "dim")] if index == 0 else [], width, glyphs.ellipsis) for index in range(height)]
     axis = 2 if height >= 4 else 0
     rows = height - axis
     label = cut(tick_texts([top], "count", 8)[0], max(width // 3, 1), glyphs.ellipsis)
     left = cells(label) + 1 if width - cells(label) - 1 >= 8 else 0
     inner = width - left
-    span = (known[0], known[-1])
-    columns = _bucket_columns(known, inner, len(values))
+    span = (bounds[0], bounds[-1])
+    columns = _bucket_columns(bounds, inner, len(values))
     grid = _bars_upright([values[index] / top * rows for index in columns], rows, style, glyphs)
     if second:
         for x, index in enumerate(columns):
@@ -288,13 +288,13 @@ def ecdf(
     """Draw empirical distribution functions of samples (name, values, style): the share of values up to x, as steps."""
     series = []
     for index, (name, values, style) in enumerate(samples):
-        known = sorted(value for value in map(finite, values) if value is not None)
-        if len(known) > 4 * max(width, 1):  # quantiles are enough: no column sees the difference
+        present = sorted(value for value in map(finite, values) if value is not None)
+        if len(present) > 4 * max(width, 1):  # quantiles are enough: no column sees the difference
             most = 4 * width
-            xs = [known[int(i * (len(known) - 1) / (most - 1))] for i in range(most)]
+            xs = [present[int(i * (len(present) - 1) / (most - 1))] for i in range(most)]
             ys = [100 * (i + 1) / most for i in range(most)]
         else:
-            xs, ys = known, [100 * (i + 1) / len(known) for i in range(len(known))]
+            xs, ys = present, [100 * (i + 1) / len(present) for i in range(len(present))]
         if xs:
             xs, ys = [xs[0], *xs], [0.0, *ys]
         series.append(Series(xs, ys, name, style, step=True, dashed=index % 2 == 1))
@@ -320,7 +320,7 @@ class PlotView(Canvas):
         self._draw = draw
 
     def show(self, draw: Callable[[int, int, Glyphs], list[Line]] | None) -> None:
-        """Show another plot; only differing cells are sent."""
+        """Show another plot instead; only differing cells are sent."""
         self._draw = draw
         self.repaint()
 

@@ -28,8 +28,11 @@ def finite(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Series:
-    """One series: ``x`` ascending and ``y`` of equal length, its ``name`` for the legend, its style. ``low`` and ``high``
-    draw a band; ``step`` holds each value until the next; ``dashed`` tells it from another; ``points`` draws no line."""
+    """A series: ``x`` ascending and ``y`` of equal length, its ``name`` for the legend, its style.
+
+    ``low`` and ``high`` draw a band; ``step`` holds each value until the next; ``dashed`` distinguishes it from another;
+    ``points`` draws no line but points, in ``shape`` if that is given.
+    """
 
     x: Numbers
     y: Numbers

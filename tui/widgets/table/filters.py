@@ -1,4 +1,4 @@
-"""Filters: what an operator types, as a condition on the rows of a frame. No Textual here.
+"""Filters: what an operator types, turned into a condition on the rows of a frame. No Textual here.
 
 Polars is imported when the first frame is filtered, never at start.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from engine.tables import Column, Table
 
-WORDY: frozenset[str] = frozenset({"text", "id", "level", "json"})
-"""Kinds in which a plain word of a filter is looked for."""
+WORD_KINDS: frozenset[str] = frozenset({"text", "id", "level", "json"})
+"""Kinds of columns in which a plain word of a filter is searched."""
 
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -34,7 +34,7 @@ BOOLEANS: Mapping[str, bool] = {
 
 
 class FilterError(ValueError):
-    """A filter that cannot be taken; the message says why in a sentence."""
+    """A filter that is not valid; the message says why in a sentence."""
 
 
 _TERM = re.compile(
@@ -45,7 +45,7 @@ _TERM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition of a filter: a plain ``word``, or ``column op value``; ``negated`` turns it round."""
+    """One condition of a filter: a plain ``word``, or ``column op value``; ``negated`` for the opposite."""
 
     word: str = ""
     column: str = ""
@@ -55,7 +55,7 @@ class Term:
 
 
 def parse_filter(text: str) -> tuple[Term, ...]:
-    """The conditions of a filter, all of which must hold.
+    """Parse a filter into its conditions, all of which must hold.
 
     ``etl`` (word in any text column), ``"two words"``, ``cpu>50``, ``size>=10MB``, ``state=RUNNING``, ``name~^etl``
     (regular expression), ``severity>=moderate``, ``!test`` and ``user!=root`` for the opposite.
@@ -70,6 +70,7 @@ def parse_filter(text: str) -> tuple[Term, ...]:
 
 
 def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
+    """Return the column meant by ``name``: its name, its header or an unambiguous beginning. Raises FilterError."""
     wanted = name.lower().replace("-", "_")
     columns = [column for column in spec.columns if column.name in frame.columns]
     for column in columns:
@@ -91,14 +92,15 @@ def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
 
 
 def _text(column: Column, dtype: pl.DataType) -> pl.Expr:
+    """Return a column as text."""
     import polars as pl
 
-    found = pl.col(column.name)
-    return found if dtype == pl.String else found.cast(pl.String, strict=False)
+    values = pl.col(column.name)
+    return values if dtype == pl.String else values.cast(pl.String, strict=False)
 
 
 def ranks(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Severities of the column ``name``, words or numbers, as numbers: the worse the larger."""
+    """Return the severities of the column ``name``, words or numbers, as numbers: the worse the larger."""
     import polars as pl
 
     if dtype.is_numeric():
@@ -108,6 +110,7 @@ def ranks(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[Column]) -> pl.Expr:
+    """Return one condition; words are searched in the ``visible`` columns. Raises FilterError."""
     import polars as pl
 
     if term.word:
@@ -115,13 +118,13 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
         parts = [
             _text(column, frame.schema[column.name]).str.to_lowercase().str.contains(wanted, literal=True)
             for column in visible
-            if column.kind in WORDY and not frame.schema[column.name].is_nested()
+            if column.kind in WORD_KINDS and not frame.schema[column.name].is_nested()
         ]
-        found = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
+        matches = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
     else:
         column = _find_column(spec, frame, term.column)
-        found = _comparison(column, frame.schema[column.name], term).fill_null(False)
-    return ~found if term.negated else found
+        matches = _comparison(column, frame.schema[column.name], term).fill_null(False)
+    return ~matches if term.negated else matches
 
 
 def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
@@ -189,9 +192,9 @@ def _operands(column: Column, dtype: pl.DataType, value: str) -> tuple[pl.Expr, 
 
 
 def matching(spec: Table, frame: pl.DataFrame, text: str, visible: Sequence[Column]) -> pl.Series | None:
-    """Which rows match a filter text (booleans), or None if it asks nothing. Raises FilterError.
+    """Return which rows match a filter text (booleans), or None if it has no condition. Raises FilterError.
 
-    Plain words are looked for in the ``visible`` columns.
+    Plain words are searched in the ``visible`` columns.
     """
     import polars as pl
 
