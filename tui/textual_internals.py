@@ -35,7 +35,7 @@ def render_spans(update: ChopsUpdate, console: Console) -> str:
 
     Textual sends a changed span from the left edge of its widget on, every span again: two cells that change at the end of a
     line of a hundred coloured cells are eight kilobytes. Over SSH that is what makes a key feel slow. A strip with characters
-    that are not one cell wide is sent from its beginning, so that none is cut in two. (tests/tui/test_partial.py)
+    that are not one cell wide is sent from its beginning, so that none is cut in two. (tests/tui/test_textual_internals.py)
     """
     out: list[str] = []
     for y, start, stop in update.spans:
@@ -62,7 +62,7 @@ class NeverScrolls(Widget):
     """Mixin for widgets that never scroll; put it last, since Textual takes CSS types from the first base.
 
     Textual declares ``virtual_size`` with layout and repaint: each container that gets its size paints everything inside
-    a second time (20 KB at 200x50). (tests/tui/test_redraw.py, tests/tui/test_pty.py)
+    a second time (20 KB at 200x50). (tests/tui/widgets/test_redraw.py, tests/tui/test_pty.py)
     """
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False, repaint=False)

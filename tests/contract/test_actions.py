@@ -1,4 +1,4 @@
-"""Rules of the screen: each action is complete and does something, a sixth view needs two lines, nothing hostile gets out."""
+"""Rules of the screen: each action is complete and does something, a new view has a tab, nothing hostile gets out."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def test_bindings_of_our_own_widgets_are_the_registry() -> None:
             assert binding.id in known or inherited or binding.system, f"{place.__name__}: {binding}"
 
 
-def test_a_sixth_view_needs_a_package_and_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new engine view, entered in the list, has a working tab at once: tables, sort, filter, options, live data."""
+def test_a_view_without_a_pane_of_its_own_has_a_tab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new engine view, entered in the list and nowhere else, has a working tab: tables, sort, options, live data."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.num").write_text("al-pha 1\nbe-ta 5\ngam-ma 3\n")
     entries = (*VIEWS, Entry("fake-view", "Fake view", "tests.contract.fake_view", "files of numbers"))
@@ -148,7 +148,7 @@ class _Level(Level):
 
 
 def widgets() -> dict[str, Widget]:
-    """Every widget that shows data, told hostile text."""
+    """Return every widget that shows data, with hostile text."""
     table = frame(3).with_columns(name=None, note=None)
     import polars as pl
 

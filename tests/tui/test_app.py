@@ -177,7 +177,7 @@ def test_filter_follows_typing_and_escape_restores(tmp_path: Path) -> None:
             await s.press("slash", *"node", "minus", *"01", "enter")
             await s.until(lambda: table.window.height == 10)
             assert s.app.focused is table and "/node-01" in s.text()
-            # Kept for tables made anew in this run, not for the next one: rows must not be missing at a start.
+            # For tables that are made again in this run, not for the next run: rows must not be missing at a start.
             assert s.app.choice_for(table.name).filter == "node-01"
             assert "node-01" not in str(s.app.state.get("tables", default={}))
             await s.press("escape")
@@ -186,7 +186,7 @@ def test_filter_follows_typing_and_escape_restores(tmp_path: Path) -> None:
     play(story)
 
 
-def test_bad_filter_is_said(tmp_path: Path) -> None:
+def test_a_bad_filter_is_reported(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:
             await s.press("slash", *"cpx", "greater_than_sign", *"3", "enter")
@@ -236,7 +236,7 @@ def test_options_change_result_and_undo(tmp_path: Path) -> None:
     play(story)
 
 
-def test_bad_option_is_said_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_bad_option_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:
             pane = s.app.pane
@@ -267,7 +267,7 @@ def test_pause_freezes_inputs_but_not_parameters(tmp_path: Path) -> None:
     play(story)
 
 
-def test_failed_result_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> None:
+def test_after_a_failure_the_last_good_result_stays_and_is_marked(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:
             view = s.session.views["fake-view"]
@@ -283,7 +283,7 @@ def test_failed_result_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> No
     play(story)
 
 
-def test_sorting_that_fails_in_its_thread_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_that_fails_in_its_thread_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = window.build
 
     def build(spec: Table, frame: pl.DataFrame, choice: window.Choice, *more: Any) -> window.Window:

@@ -1,4 +1,4 @@
-"""The user's keys: what can be taken is taken, what cannot is said, and there is always a way out."""
+"""The user's keys: valid entries are taken, others are reported, and there is always a key to quit."""
 
 from __future__ import annotations
 

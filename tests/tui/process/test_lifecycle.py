@@ -83,16 +83,16 @@ class _App:
 
 def test_copy_keeps_a_file_and_uses_osc52(tmp_path: Path) -> None:
     app = _App()
-    said = clipboard.copy("a [/b] text", app, {}, tmp_path)  # type: ignore[arg-type]
+    sentence = clipboard.copy("a [/b] text", app, {}, tmp_path)  # type: ignore[arg-type]
     assert app.copied == ["a [/b] text"] and (tmp_path / "copied.txt").read_text() == "a [/b] text"
-    assert str(tmp_path) in said
+    assert str(tmp_path) in sentence
     assert (tmp_path / "copied.txt").stat().st_mode & 0o077 == 0
 
 
 def test_what_is_too_long_for_the_terminal_is_in_the_file(tmp_path: Path) -> None:
     app = _App()
-    said = clipboard.copy("x" * 100_000, app, {}, tmp_path)  # type: ignore[arg-type]
-    assert not app.copied and "too long" in said and len((tmp_path / "copied.txt").read_text()) == 100_000
+    sentence = clipboard.copy("x" * 100_000, app, {}, tmp_path)  # type: ignore[arg-type]
+    assert not app.copied and "too long" in sentence and len((tmp_path / "copied.txt").read_text()) == 100_000
 
 
 def test_tmux_is_asked_first(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_tmux_is_asked_first(tmp_path: Path) -> None:
     old = os.environ["PATH"]
     os.environ["PATH"] = f"{bin_}:{old}"
     try:
-        said = clipboard.copy("hello", app, {"TMUX": "/tmp/x"}, tmp_path / "cache")  # type: ignore[arg-type]
+        sentence = clipboard.copy("hello", app, {"TMUX": "/tmp/x"}, tmp_path / "cache")  # type: ignore[arg-type]
     finally:
         os.environ["PATH"] = old
     assert (tmp_path / "got").read_text() == "hello" and "load-buffer -w -" in (tmp_path / "args").read_text()
-    assert "tmux" in said and not app.copied
+    assert "tmux" in sentence and not app.copied
 
 
 def test_a_cache_that_cannot_be_written_does_not_stop_copying(tmp_path: Path) -> None:

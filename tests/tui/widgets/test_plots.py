@@ -1,4 +1,4 @@
-"""Plots, bars and text pieces: exact sizes for any data, peaks kept, shapes right, nothing hostile."""
+"""Plots, bars and fragments of text: exact sizes for any data, visible peaks, right shapes, nothing hostile."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_fit_line_is_exact(line: list, width: int) -> None:
 def test_wrap_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
     lines = f.wrap(text, width)
     assert all(cell_len(line) <= width or len(line) == 1 for line in lines)
-    kept = "".join(lines).replace(" ", "")
-    assert kept == "".join(f.harmless(part) for part in text.split("\n")).replace(" ", "")
+    wrapped = "".join(lines).replace(" ", "")
+    assert wrapped == "".join(f.harmless(part) for part in text.split("\n")).replace(" ", "")
 
 
 @given(st.text("ab ", max_size=30), st.text("ab ", max_size=30))
