@@ -126,7 +126,6 @@ class Request:
     """Compute ``view`` with these parameters; ``inputs`` None means the newest ones."""
 
     view: str
-    generation: int
     parameters: Any
     at_ms: int | None
     inputs: Inputs | None
@@ -145,23 +144,20 @@ class ComputeQueue:
         self._started = 0.0
         self._asked: float | None = None
         self._last: Result | None = None
-        self.generation = 0
         self.busy = False
         self._thread: threading.Thread | None = None
 
-    def request(self, parameters: Any, at_ms: int | None, inputs: Inputs | None, urgent: bool) -> int:
-        """Ask for a result; return the request's generation."""
+    def request(self, parameters: Any, at_ms: int | None, inputs: Inputs | None, urgent: bool) -> None:
+        """Ask for a result."""
         with self._wake:
-            self.generation += 1
             urgent = urgent or (self._waiting is not None and self._waiting.urgent)
-            self._waiting = Request(self.view, self.generation, parameters, at_ms, inputs, urgent)
+            self._waiting = Request(self.view, parameters, at_ms, inputs, urgent)
             if self._asked is None:
                 self._asked = time.monotonic()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"compute {self.view}", daemon=True)
                 self._thread.start()
             self._wake.notify()
-            return self.generation
 
     @property
     def delayed(self) -> bool:
@@ -234,13 +230,10 @@ class ComputeQueue:
         def outcome(**fields: Any) -> Outcome:
             return Outcome(
                 self.view,
-                request.generation,
                 request.parameters,
                 request.at_ms,
                 files=len(inputs.files) if inputs is not None else 0,
                 stale=inputs.stale if inputs is not None else 0,
-                problems=inputs.problems if inputs is not None else (),
-                took_ms=(time.perf_counter() - started) * 1000,
                 **fields,
             )
 
@@ -394,19 +387,12 @@ class EngineClient:
 
     # -- computing ------------------------------------------------------------------------------------------------
 
-    def queue(self, view: str) -> ComputeQueue:
-        """Return the queue of ``view``, made at the first call."""
+    def request(self, view: str, parameters: Any, *, at_ms: int | None = None, urgent: bool = True) -> None:
+        """Ask for a result, on frozen inputs while paused; it comes as ``Computed``. ``urgent``: the operator waits."""
+        inputs = self._frozen.get(view) if self._frozen is not None else None
         if view not in self._queues:
             self._queues[view] = ComputeQueue(self, view)
-        return self._queues[view]
-
-    def request(self, view: str, parameters: Any, *, at_ms: int | None = None, urgent: bool = True) -> int:
-        """Ask for a result, on frozen inputs while paused; it comes as ``Computed``. Return the request's generation.
-
-        ``urgent``: the operator waits for it.
-        """
-        inputs = self._frozen.get(view) if self._frozen is not None else None
-        return self.queue(view).request(parameters, at_ms, inputs, urgent)
+        self._queues[view].request(parameters, at_ms, inputs, urgent)
 
     @property
     def busy(self) -> bool:

@@ -32,7 +32,6 @@ class Glyphs:
     arrow: str
     separator: str
     severity: Mapping[str, str]
-    spinner: str
 
     @property
     def ascii(self) -> bool:
@@ -44,15 +43,15 @@ _SEVERITY = {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "�
 
 BRAILLE = Glyphs(
     "braille", True, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
-    _SEVERITY, "⠋⠙⠹⠸⠼⠴⠦⠧",
+    _SEVERITY,
 )  # fmt: skip
 BLOCK = Glyphs(
     "block", False, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
-    _SEVERITY, "▖▘▝▗",
+    _SEVERITY,
 )  # fmt: skip
 ASCII = Glyphs(
     "ascii", False, "  --====#", " ._-=+*##", " .:*#", "-", "+", "|", "|", "*", ".", "^", "v", "~", ">", "|",
-    {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"}, "|/-\\",
+    {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"},
 )  # fmt: skip
 
 TO_ASCII = str.maketrans(

@@ -29,33 +29,26 @@ class Host(Protocol):
     @property
     def log_lines(self) -> Sequence[tuple[float, str, str]]:
         """Return the last lines of the log, oldest first."""
-        ...
 
     @property
     def live_status(self) -> Status | None:
         """Return what the live path is doing; None before the engine is loaded."""
-        ...
 
     @property
     def watched(self) -> Sequence[str]:
         """Return the watched paths."""
-        ...
 
     def request(self, view: str, *, urgent: bool) -> None:
         """Ask for a new result of ``view`` with its pane's parameters. ``urgent``: the operator waits for it."""
-        ...
 
     def working(self, view: str) -> bool:
         """Return whether a long computation of ``view`` is under way."""
-        ...
 
     def choice_for(self, table: str) -> Choice:
         """Return the sort, filter and columns that the operator chose for the table of this name (``view/table``)."""
-        ...
 
     def all_problems(self) -> tuple[Problem, ...]:
         """Return every problem of settings, live path, inputs and results."""
-        ...
 
 
 def host_of(node: DOMNode) -> Host:

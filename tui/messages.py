@@ -10,7 +10,6 @@ from textual.message import Message
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from engine.problems import Problem
     from engine.result import Result
     from engine.view import View
 
@@ -73,11 +72,10 @@ class Outcome:
     """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
     ``same``: drawing the result would change nothing. ``parameters`` and ``at_ms`` as requested. ``files``: number of input
-    files, ``stale`` of them with their last good rows only. ``took_ms``: time spent computing.
+    files, ``stale`` of them with their last good rows only.
     """
 
     view: str
-    generation: int
     parameters: Any
     at_ms: int | None
     result: Result | None = None
@@ -86,8 +84,6 @@ class Outcome:
     error: str = ""
     files: int = 0
     stale: int = 0
-    took_ms: float = 0.0
-    problems: tuple[Problem, ...] = ()
 
 
 class Computed(Message):

@@ -1,4 +1,4 @@
-"""Ranges and ticks of axes: round steps for numbers, durations, bytes and times; ranges that stay while data allow."""
+"""Ranges and ticks of axes: round steps for numbers, durations, bytes and times."""
 
 from __future__ import annotations
 
@@ -72,19 +72,14 @@ def ticks(span: Range, most: int, kind: Kind = "number") -> list[float]:
     return values or [low]
 
 
-def sticky(old: Range | None, low: float, high: float, kind: Kind = "number", zero: bool = True) -> Range:
-    """Return the range to draw: ``old`` while the data are inside and fill at least a third of it, else a new round one.
-
-    With ``zero`` a range of positive values begins at 0.
-    """
+def round_range(low: float, high: float, kind: Kind = "number", zero: bool = True) -> Range:
+    """Return a round range around the data. With ``zero`` a range of positive values begins at 0."""
     if not (math.isfinite(low) and math.isfinite(high)):
-        return old or (0.0, 1.0)
+        return (0.0, 1.0)
     if zero and low > 0:
         low = 0.0
     if zero and high < 0:
         high = 0.0
-    if old is not None and old[0] <= low and high <= old[1] and (high - low) * 3 >= old[1] - old[0]:
-        return old
     if high == low:
         pad = abs(high) * 0.5 or 1.0
         low, high = (0.0, high + pad) if zero and low >= 0 else (low - pad, high + pad)

@@ -1,4 +1,4 @@
-"""Bars within a line and below each other: shares, before and after, intervals, heat, lanes of time. Pure functions."""
+"""Bars within a line and below each other: shares, before and after, lanes of time. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.axes import Range, bottom_labels, place, span_of, tick_texts, ticks
 from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join
-from tui.widgets.drawing.raster import Mark, Numbers, finite
+from tui.widgets.drawing.raster import Mark, finite
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
@@ -126,84 +126,6 @@ def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = N
     ]
 
 
-def heat(values: Numbers, width: int, glyphs: Glyphs, peak: float | None = None) -> str:
-    """Draw one line of shades, light to dark; each cell shows the largest of its values; gaps are blank."""
-    from tui.widgets.drawing.plot import thin
-
-    numbers = thin(values, width)
-    top = peak if peak is not None else max((number for number in numbers if number is not None), default=0.0)
-    steps = len(glyphs.shades) - 1
-    out = []
-    for number in numbers[: max(width, 0)]:
-        if number is None or number <= 0 or not top > 0:
-            out.append(" " if number is None else glyphs.gap)
-        else:
-            out.append(glyphs.shades[max(min(math.ceil(number / top * steps), steps), 1)])
-    return "".join(out)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """One row of a forest plot: an estimate with its interval; None where unknown."""
-
-    label: str
-    low: float | None
-    middle: float | None
-    high: float | None
-    text: str = ""
-    style: str = "bar"
-
-
-def forest(
-    rows: Sequence[Interval],
-    width: int,
-    glyphs: Glyphs,
-    *,
-    rules: Sequence[Mark] = (),
-    kind: Kind = "number",
-    log: bool = False,
-    span: Range | None = None,
-) -> list[Line]:
-    """Draw intervals below each other on one axis, with vertical ``rules`` (1.0, a margin); ``log`` for ratios.
-
-    An interval that leaves the axis ends in an arrow. The last two lines are the axis.
-    """
-    if width <= 0:
-        return []
-
-    def scaled(value: float | None) -> float | None:
-        """Return the position on the axis; None for a gap."""
-        number = finite(value)
-        if number is None or not log:
-            return number
-        return math.log(number) if number > 0 else None
-
-    left, right, inner = _lane_widths([row.label for row in rows], [row.text for row in rows], width)
-    if span is not None:
-        low, high = scaled(span[0]), scaled(span[1])
-        reach = (low if low is not None else 0.0, high if high is not None else 1.0)
-    else:
-        values = [value for row in rows for value in (row.low, row.high, row.middle)]
-        scaled_values = map(scaled, (*values, *(rule.at for rule in rules)))
-        reach = span_of([value for value in scaled_values if value is not None]) or (0.0, 1.0)
-    if reach[1] <= reach[0]:
-        reach = (reach[0] - 0.5, reach[1] + 0.5)
-    at_rules = [(scaled(rule.at), rule) for rule in rules]
-    blank = _ruled_line([(at, rule) for at, rule in at_rules if at is not None], reach, inner, glyphs)
-    out: list[Line] = []
-    for row in rows:
-        line = list(blank)
-        _draw_interval(line, scaled(row.low), scaled(row.middle), scaled(row.high), reach, row.style, glyphs)
-        out.append(_labelled(row.label, line, row.text, left, right, width, glyphs))
-    if log:
-        shown = _ratio_ticks(reach, max(inner // 10, 2))
-        return out + _axis(
-            [math.log(value) for value in shown], [f"{value:g}" for value in shown], reach, left, inner, width, glyphs
-        )
-    at = ticks(reach, max(inner // 12, 1), kind)
-    return out + _axis(at, tick_texts(at, kind, 8), reach, left, inner, width, glyphs)
-
-
 def _lane_widths(labels: Sequence[str], texts: Sequence[str], width: int) -> tuple[int, int, int]:
     """Return the widths of labels, texts and what is drawn between them."""
     left = min(max((cells(harmless(label)) for label in labels), default=0), width // 3)
@@ -218,22 +140,6 @@ def _ruled_line(marks: Sequence[tuple[float, Mark]], span: Range, width: int, gl
         if span[0] <= at <= span[1]:
             line[place(at, span, width)] = (glyphs.vertical, mark.style)
     return line
-
-
-def _draw_interval(
-    line: Line, low: float | None, middle: float | None, high: float | None, reach: Range, style: str, glyphs: Glyphs
-) -> None:
-    """Draw an interval and its middle into single cells."""
-    inner = len(line)
-    if low is not None and high is not None:
-        for x in range(place(low, reach, inner), place(high, reach, inner) + 1):
-            line[x] = (glyphs.line, style)
-        if low < reach[0]:
-            line[0] = ("<", style)
-        if high > reach[1]:
-            line[-1] = (">", style)
-    if middle is not None and reach[0] <= middle <= reach[1]:
-        line[place(middle, reach, inner)] = (glyphs.point, style)
 
 
 def _labelled(label: str, line: Line, text: str, left: int, right: int, width: int, glyphs: Glyphs) -> Line:
@@ -252,18 +158,6 @@ def _axis(
         fit_line([(front + glyphs.line * inner, "dim")], width, glyphs.ellipsis),
         fit_line([(front + bottom_labels(values, texts, span, inner), "dim")], width, glyphs.ellipsis),
     ]
-
-
-def _ratio_ticks(reach: Range, most: int) -> list[float]:
-    """Return at most ``most`` round ratios within ``exp(reach)``, 1 among them where it is inside."""
-    low, high = (max(min(edge, 690.0), -690.0) for edge in reach)
-    decades = range(math.floor(low / math.log(10)) - 1, math.ceil(high / math.log(10)) + 1)
-    for leads in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        ratios = [lead * 10.0**power for power in decades for lead in leads]
-        ratios = [value for value in ratios if math.exp(low) * 0.999 <= value <= math.exp(high) * 1.001]
-        if len(ratios) <= most:
-            break
-    return ratios[:: max(math.ceil(len(ratios) / most), 1)]
 
 
 @dataclass(frozen=True)

@@ -63,16 +63,13 @@ def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
-    """Make ``text`` harmless and exactly ``width`` cells wide; ``align`` is left, right or center."""
+    """Make ``text`` harmless and exactly ``width`` cells wide; ``align`` is left or right."""
     text = cut(harmless(text), width, ellipsis)
     space = width - cells(text)
     if space <= 0:
         return text
     if align == "right":
         return " " * space + text
-    if align == "center":
-        left = space // 2
-        return " " * left + text + " " * (space - left)
     return text + " " * space
 
 

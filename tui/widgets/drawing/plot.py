@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tui.glyphs import Glyphs
-from tui.widgets.drawing.axes import Range, bottom_labels, place, span_of, sticky, tick_texts, ticks
+from tui.widgets.drawing.axes import Range, bottom_labels, place, round_range, span_of, tick_texts, ticks
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut, fit, fit_line, harmless
 from tui.widgets.drawing.raster import Mark, Numbers, Raster, Series, draw_series, finite
@@ -140,7 +140,7 @@ def _y_span(series: Sequence[Series], rules: Sequence[Mark], kind: Kind, zero: b
         if value is not None
     ]
     span = span_of([*values, *(rule.at for rule in rules)])
-    return None if span is None else sticky(None, span[0], span[1], kind, zero)
+    return None if span is None else round_range(span[0], span[1], kind, zero)
 
 
 def _draw_marks(raster: Raster, marks: Sequence[Mark], rules: Sequence[Mark], x_span: Range, y_span: Range) -> None:

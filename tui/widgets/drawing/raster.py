@@ -87,10 +87,6 @@ class Raster:
             self._texts[column, row] = text
             self._styles[row][column] = style
 
-    def empty(self, column: int, row: int) -> bool:
-        """Return whether nothing is drawn in a cell."""
-        return not self._bits[row][column] and (column, row) not in self._texts
-
     def write(self, column: int, row: int, text: str, style: str) -> None:
         """Write a text into cells from ``column`` on, moved to the left until it fits; wide characters are left out."""
         text = harmless(text)

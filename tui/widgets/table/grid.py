@@ -301,7 +301,7 @@ class Grid(ScrollView, Painter):
             return line
         window = self.window
         if window is None or row >= window.height:
-            return fit_line([(self._nothing(), "dim")] if row == 0 else [], self._width)
+            return fit_line([(windows.without_rows(window), "dim")] if row == 0 else [], self._width)
         start = row
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
         made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
@@ -315,14 +315,6 @@ class Grid(ScrollView, Painter):
         for index, line in enumerate(made):
             self._cache.setdefault(start + index, line)
         return self._cache[row]
-
-    def _nothing(self) -> str:
-        """Return why there are no rows."""
-        if self.window is None:
-            return ""
-        if self.choice.filter and self.window.frame.height:
-            return f"none of {self.window.frame.height:,} rows matches {self.choice.filter!r} (Esc removes the filter)"
-        return "no rows"
 
     def render_line(self, y: int) -> Strip:
         """Return line ``y`` of the screen for Textual."""
@@ -396,22 +388,9 @@ class Grid(ScrollView, Painter):
     @property
     def caption(self) -> str:
         """Return the place of the cursor and the choices in force, for the status line."""
-        window = self.window
-        if window is None:
+        if self.window is None:
             return ""
-        glyphs = self.glyphs
-        place = f"{min(self.cursor + 1, window.height):,}/{window.height:,}"
-        if window.height != window.frame.height:
-            place += f" of {window.frame.height:,}"
-        parts = [place]
-        if self.choice.filter:
-            parts.append(f"/{self.choice.filter}")
-        if window.error:
-            parts.append(f"filter: {window.error}")
-        if self.choice.sort:
-            parts.append(f"{glyphs.down if self.choice.descending else glyphs.up}{self.choice.sort}")
-        if self._layout.hidden:
-            parts.append(f"+{self._layout.hidden} columns")
-        if self._building_since and time.monotonic() - self._building_since > SORTING_AFTER_S:
-            parts.append("sorting" + glyphs.ellipsis)
-        return "  ".join(parts)
+        slow = self._building_since and time.monotonic() - self._building_since > SORTING_AFTER_S
+        return windows.caption(
+            self.window, self.cursor, self.choice, self._layout.hidden, self.glyphs, sorting=bool(slow)
+        )

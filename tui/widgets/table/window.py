@@ -303,3 +303,31 @@ def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE,
 def rechoose(choice: Choice, **fields: Any) -> Choice:
     """Return ``choice`` with some fields changed."""
     return replace(choice, **fields)
+
+
+def without_rows(window: Window | None) -> str:
+    """Return why there are no rows."""
+    if window is None:
+        return ""
+    if window.choice.filter and window.frame.height:
+        return f"none of {window.frame.height:,} rows matches {window.choice.filter!r} (Esc removes the filter)"
+    return "no rows"
+
+
+def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Glyphs, *, sorting: bool) -> str:
+    """Return the place of the cursor and the choices in force in one line. ``hidden``: columns that do not fit."""
+    place = f"{min(cursor + 1, window.height):,}/{window.height:,}"
+    if window.height != window.frame.height:
+        place += f" of {window.frame.height:,}"
+    parts = [place]
+    if choice.filter:
+        parts.append(f"/{choice.filter}")
+    if window.error:
+        parts.append(f"filter: {window.error}")
+    if choice.sort:
+        parts.append(f"{glyphs.down if choice.descending else glyphs.up}{choice.sort}")
+    if hidden:
+        parts.append(f"+{hidden} columns")
+    if sorting:
+        parts.append("sorting" + glyphs.ellipsis)
+    return "  ".join(parts)
