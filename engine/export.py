@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import math
@@ -170,28 +169,3 @@ def worst(findings: Sequence[Finding]) -> Level:
 def at_least(findings: Sequence[Finding], level: Level) -> tuple[Finding, ...]:
     """Those of ``findings`` that are as bad as ``level`` or worse, in their order."""
     return tuple(f for f in findings if LEVELS.index(f.level) >= LEVELS.index(level))
-
-
-def to_junit(view: str, findings: Sequence[Finding], failing: Level) -> str:
-    """JUnit XML with one test case per finding; those at or above ``failing`` are failures. Never an empty suite."""
-    failed = set(at_least(findings, failing))
-    # Cleaned texts hold no control characters, so HTML's escapes (& < > and both quotes) are all that XML needs.
-    quote = html.escape
-    cases = []
-    for finding in findings:
-        case = f'  <testcase classname="loadlens.{view}" name="{quote(finding.subject)}"'
-        if finding in failed:
-            text = quote(finding.text)
-            case += f'>\n    <failure type="{finding.level}" message="{text}">{text}</failure>\n  </testcase>'
-        else:
-            case += "/>"
-        cases.append(case)
-    if not cases:
-        cases.append(f'  <testcase classname="loadlens.{view}" name="no findings"/>')
-    total = len(cases)
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<testsuite name="loadlens {view}" tests="{total}" failures="{len(failed)}" errors="0" skipped="0">\n'
-        + "\n".join(cases)
-        + "\n</testsuite>\n"
-    )

@@ -307,50 +307,107 @@ def whole_date(typed: str) -> str:
 
 
 def amount(kind: Kind, typed: str) -> float:
-    """What an operator typed for a value of ``kind``, in the column's own unit. Raises ValueError with a sentence.
+    """Read what an operator typed for a value of ``kind``. Returns it in the column's own unit.
 
     Bytes take ``10MB`` and ``10MiB`` (both binary, as shown), durations ``90s``, ``5m``, ``1h30m`` (no unit: the
     column's own), percent ``50`` or ``50%``, counts ``10k``, times an ISO date (or its year or month) or epoch
-    milliseconds.
+    milliseconds. Raises ValueError with a sentence.
     """
+    lowered = typed.strip().lower()
     if kind == "time_ms":
         typed = whole_date(typed)
-    low = typed.strip().lower()
-    if kind == "time_ms" and not low.lstrip("-").isdigit():
-        try:
-            when = dt.datetime.fromisoformat(typed.strip())
-        except ValueError:
-            raise ValueError(f"{typed!r} is not a date such as 2026-01-31 or 2026-01-31T12:00") from None
-        return when.timestamp() * 1000
+        lowered = typed.strip().lower()
+        if not lowered.lstrip("-").isdigit():
+            return _instant_ms(typed)
     if kind in ("ms", "s"):
-        parts = re.findall(r"([\d.]+)\s*([a-zµ]+)", low)
+        parts = re.findall(r"([\d.]+)\s*([a-zµ]+)", lowered)
         if len(parts) > 1 and all(unit in _TIME_MS for _, unit in parts):
             total = sum(float(part) * _TIME_MS[unit] for part, unit in parts)
             return total if kind == "ms" else total / 1000
     match = _AMOUNT.match(typed)
     if not match:
-        if low in ("inf", "-inf", "nan"):
-            return float(low)
+        if lowered in ("inf", "-inf", "nan"):
+            return float(lowered)
         raise ValueError(f"{typed!r} is not a number")
-    value = float(match[1].replace(",", "").replace("_", ""))
-    unit = match[2].lower()
+    factor = _unit_factor(kind, match[2].lower())
+    if factor is None:
+        raise ValueError(f"{match[2]!r} is not a unit of this column")
+    value = float(match[1].replace(",", "").replace("_", "")) * factor
+    return value / 1000 if kind == "s" and match[2] else value
+
+
+def _instant_ms(typed: str) -> float:
+    try:
+        return dt.datetime.fromisoformat(typed.strip()).timestamp() * 1000
+    except ValueError:
+        raise ValueError(f"{typed!r} is not a date such as 2026-01-31 or 2026-01-31T12:00") from None
+
+
+def _unit_factor(kind: Kind, unit: str) -> float | None:
+    """Return by what to multiply a number typed with ``unit`` in a column of ``kind``, None if that is no unit of it."""
     if kind in ("bytes", "bytes_per_s"):
-        stem = unit.removesuffix("/s").removesuffix("b").removesuffix("i")
-        if stem in _BINARY:
-            return value * 1024.0 ** _BINARY[stem]
-    elif kind in ("ms", "s"):
-        if not unit:
-            return value
-        if unit in _TIME_MS:
-            ms = value * _TIME_MS[unit]
-            return ms if kind == "ms" else ms / 1000
-    elif kind == "mb_s":
-        if unit in ("", "mb·s", "mbs"):
-            return value
-        if unit in ("gb·h", "gbh"):
-            return value * 1024 * 3600
-    elif unit in ("%", "×", "x"):
-        return value
-    elif unit in _SI:
-        return value * _SI[unit]
-    raise ValueError(f"{match[2]!r} is not a unit of this column")
+        power = _BINARY.get(unit.removesuffix("/s").removesuffix("b").removesuffix("i"))
+        return None if power is None else 1024.0**power
+    if kind in ("ms", "s"):
+        return _TIME_MS.get(unit) if unit else 1.0
+    if kind == "mb_s":
+        return {"": 1.0, "mb·s": 1.0, "mbs": 1.0, "gb·h": 1024.0 * 3600, "gbh": 1024.0 * 3600}.get(unit)
+    return 1.0 if unit in ("%", "×", "x") else _SI.get(unit)
+
+
+_SIZE = re.compile(r"^\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*([kKmMgGtT]i?)?[bB]?(?:/s)?\s*$")
+_SIZE_FACTORS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+
+
+def parse_size(typed: str) -> int:
+    """Read a size of bytes (or bytes per second) with its exact unit: ``8000000``, ``8e6``, ``8MB`` (decimal), ``8MiB/s``.
+
+    Raises ValueError with a sentence.
+    """
+    match = _SIZE.match(typed)
+    if match is None:
+        raise ValueError(f"{typed!r} is not a size such as 8000000, 8MB or 64MiB")
+    value = float(match[1]) * _SIZE_FACTORS[(match[2] or "").lower()]
+    if not math.isfinite(value) or value >= 2**62:
+        raise ValueError(f"{typed!r} is too large")
+    return round(value)
+
+
+_DURATION_NS = {
+    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
+    "d": 86400 * 10**9, "w": 7 * 86400 * 10**9, "y": 365 * 86400 * 10**9,
+}  # fmt: skip
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h|d|w|y)")
+
+
+def duration_ns(value: Any) -> int:
+    """Read a duration as Go or Prometheus write it (``17m``, ``1m30s``, ``2d``), or a plain number of nanoseconds.
+
+    Raises ValueError with a clause that says why.
+    """
+    if isinstance(value, bool):
+        raise ValueError("is not a duration")
+    if isinstance(value, (int, float)):
+        if not 0 <= value < 2**63:
+            raise ValueError("is out of range")
+        return int(value)
+    typed = str(value).strip()
+    if typed == "0":
+        return 0
+    parts = list(_DURATION_PART.finditer(typed))
+    if not parts or "".join(part.group(0) for part in parts) != typed:
+        raise ValueError(f"{typed!r} is not a duration such as 17m or 1h30m")
+    total = sum(round(float(part.group(1)) * _DURATION_NS[part.group(2)]) for part in parts)
+    if total >= 2**63:
+        raise ValueError("is out of range")
+    return total

@@ -1,24 +1,93 @@
-"""What an operator can choose in the broker load view; all defaults are upstream's code defaults."""
+"""What an operator can choose in the broker load view; all defaults are Cruise Control's code defaults."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
-from engine.broker_load.cruise_control.balance import Thresholds
-from engine.broker_load.cruise_control.goals import MinLeaders
-from engine.broker_load.cruise_control.load_model import Settings
-from engine.broker_load.insight.failover import Rules
-from engine.broker_load.model.samples import Weights
 from engine.parameters import Attachment, Parameters, option
 
 MODES = ("upstream", "corrected", "regression")
+"""Values of ``mode``; upstream: as Cruise Control computes loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuWeights:
+    """CPU weights of the static model: leader in, leader out, follower in. They need not sum to 1."""
+
+    a: float = 0.7
+    b: float = 0.15
+    c: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The choices the model depends on; see ``BrokerLoadParameters`` for their meaning. ``minimum`` samples of a full window,
+    ``allowed`` extrapolated windows per partition, ``estimation`` of capacities by the default entry."""
+
+    interval_ms: int = 120_000
+    window_ms: int = 3_600_000
+    windows: int = 5
+    minimum: int = 3
+    allowed: int = 5
+    estimation: bool = True
+    weights: CpuWeights = field(default_factory=CpuWeights)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Thresholds of goals and balance limits at Cruise Control's code defaults (``AnalyzerConfig``)."""
+
+    cpu_capacity: float = 0.7
+    disk_capacity: float = 0.8
+    nw_in_capacity: float = 0.8
+    nw_out_capacity: float = 0.8
+    cpu_balance: float = 1.1
+    disk_balance: float = 1.1
+    nw_in_balance: float = 1.1
+    nw_out_balance: float = 1.1
+    low_utilization: float = 0.0
+    replica_balance: float = 1.1
+    leader_balance: float = 1.1
+    topic_balance: float = 3.0
+    topic_min_gap: int = 2
+    topic_max_gap: int = 40
+    max_replicas: int = 10000
+
+    def capacity(self, resource: str) -> float:
+        """Return the share of the capacity of ``resource`` that may be used."""
+        return float(getattr(self, f"{resource.lower()}_capacity"))
+
+    def balance(self, resource: str) -> float:
+        """Return the ratio to the average load of ``resource`` that is still balanced."""
+        return float(getattr(self, f"{resource.lower()}_balance"))
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionRules:
+    """The cluster's configuration where a topic has none: ``unclean`` leader election, ``min_isr``."""
+
+    unclean: bool = False
+    min_isr: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MinTopicLeaders:
+    """Topics (regular expression, "" for none) that need ``least`` leaders on every broker."""
+
+    topics: str = ""
+    least: int = 1
 
 
 class BrokerLoadParameters(Parameters, frozen=True):
     """Parameters of the broker load view."""
 
     mode: Annotated[
-        str, option("Loads as upstream, corrected to what was measured, or from fitted weights.", choices=MODES)
+        str,
+        option(
+            "Loads as Cruise Control computes them (upstream), corrected to what was measured, or from fitted weights.",
+            choices=MODES,
+        ),
     ] = "upstream"
     fail: Annotated[
         tuple[str, ...], option("Brokers that die, by id, rack:NAME or host:NAME, separated by commas.")
@@ -51,10 +120,10 @@ class BrokerLoadParameters(Parameters, frozen=True):
     b: Annotated[float, option("CPU weight of leader bytes out.", low=0, high=1e6)] = 0.15
     c: Annotated[float, option("CPU weight of follower bytes in.", low=0, high=1e6)] = 0.15
     unclean_leader_election: Annotated[
-        bool, option("Whether the cluster allows unclean leader election where a topic does not say.")
+        bool, option("Whether the cluster allows unclean leader election where a topic has no setting of its own.")
     ] = False
     min_insync_replicas: Annotated[
-        int, option("min.insync.replicas of the cluster where a topic does not say.", low=1, high=1000)
+        int, option("min.insync.replicas of the cluster where a topic has no setting of its own.", low=1, high=1000)
     ] = 1
     cpu_capacity_threshold: Annotated[float, option("Share of the CPU that may be used.", low=0, high=1)] = 0.7
     disk_capacity_threshold: Annotated[float, option("Share of the disk that may be used.", low=0, high=1)] = 0.8
@@ -90,38 +159,38 @@ class BrokerLoadParameters(Parameters, frozen=True):
     ] = ""
     min_topic_leaders_per_broker: Annotated[int, option("Leaders such a topic needs on each.", low=1, high=10000)] = 1
     max_rows: Annotated[
-        int, option("Most rows of the windows and samples tables; more are left out and said so.", low=0, high=10**9)
+        int, option("Most rows of the windows and samples tables; more are left out, with a note.", low=0, high=10**9)
     ] = 250_000
     answer: Annotated[
         str,
         option(
-            "Which upstream answer --format upstream prints.", choices=("load", "partition_load", "kafka_cluster_state")
+            "Which Cruise Control answer --format upstream prints.",
+            choices=("load", "partition_load", "kafka_cluster_state"),
         ),
     ] = "load"
     as_: Annotated[str, option("How --format upstream prints it.", choices=("json", "text"))] = "text"
     resource: Annotated[
-        str,
-        option("Resource that partition_load is sorted by.", choices=("DISK", "CPU", "NW_IN", "NW_OUT")),
+        str, option("Resource that partition_load is sorted by.", choices=("DISK", "CPU", "NW_IN", "NW_OUT"))
     ] = "DISK"
     entries: Annotated[int, option("Most records of partition_load; 0 for all.", low=0, high=2**31 - 1)] = 0
     topic: Annotated[str, option("Regular expression of topics in partition_load; empty: all.")] = ""
     max_load: Annotated[bool, option("partition_load shows the maximum over the windows.")] = False
     avg_load: Annotated[bool, option("partition_load shows the mean over the windows, also of the disk.")] = False
 
-    def settings(self, weights: Weights | None = None) -> Settings:
-        """What the model needs to know."""
-        return Settings(
+    def settings(self, weights: CpuWeights | None = None) -> ModelSettings:
+        """Return the choices the model depends on; ``weights`` replace a, b and c."""
+        return ModelSettings(
             interval_ms=round(self.sampling_interval_s * 1000),
             window_ms=self.window_ms,
             windows=self.windows,
             minimum=self.min_samples,
             allowed=self.max_extrapolations,
             estimation=self.allow_capacity_estimation,
-            weights=weights or Weights(self.a, self.b, self.c),
+            weights=weights or CpuWeights(self.a, self.b, self.c),
         )
 
     def thresholds(self) -> Thresholds:
-        """Thresholds of goals and balance limits."""
+        """Return the thresholds of goals and balance limits."""
         return Thresholds(
             cpu_capacity=self.cpu_capacity_threshold,
             disk_capacity=self.disk_capacity_threshold,
@@ -138,10 +207,10 @@ class BrokerLoadParameters(Parameters, frozen=True):
             max_replicas=self.max_replicas_per_broker,
         )
 
-    def rules(self) -> Rules:
-        """Rules of leader election."""
-        return Rules(self.unclean_leader_election, self.min_insync_replicas)
+    def rules(self) -> ElectionRules:
+        """Return the rules of leader election."""
+        return ElectionRules(self.unclean_leader_election, self.min_insync_replicas)
 
-    def min_leaders(self) -> MinLeaders:
-        """Topics that need leaders everywhere."""
-        return MinLeaders(self.topics_with_min_leaders_per_broker, self.min_topic_leaders_per_broker)
+    def min_leaders(self) -> MinTopicLeaders:
+        """Return the topics that need leaders on every broker."""
+        return MinTopicLeaders(self.topics_with_min_leaders_per_broker, self.min_topic_leaders_per_broker)

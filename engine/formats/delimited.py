@@ -1,4 +1,4 @@
-"""Records of delimited dumps (COPY CSV, psql, mysql --batch): a header, then rows as dicts, bad rows as problems."""
+"""Parse delimited dumps (COPY CSV, psql, mysql --batch): a header, then rows as dicts, bad rows as problems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCH = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
 def header_fields(head: bytes) -> list[str]:
-    """Lower-cased column names of the first line, whatever the delimiter; empty for what is no table."""
+    """Return the lower-cased column names of the first line, whatever the delimiter; empty for what is no table."""
     line = decode(head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n", 1)[0]).rstrip("\r")
     try:
         return [f.strip().strip('"').lower() for f in next(csv.reader([line], delimiter=delimiter(line)))]
@@ -26,12 +26,12 @@ def header_fields(head: bytes) -> list[str]:
 
 
 def delimiter(line: str) -> str:
-    """The delimiter that cuts ``line`` into the most fields: tab, comma, semicolon or bar."""
+    """Return the delimiter that splits ``line`` into the most fields: tab, comma, semicolon or bar."""
     return max("\t,;|", key=line.count)
 
 
 def unescape(text: str) -> str:
-    """Undo what ``mysql --batch`` does to newlines, tabs and backslashes."""
+    """Undo the escapes of ``mysql --batch`` for newlines, tabs and backslashes."""
     if "\\" not in text:
         return text
     out, escaped = [], False
@@ -49,10 +49,10 @@ def unescape(text: str) -> str:
 def records(
     source: Source, data: bytes, problems: list[Problem], final: bool
 ) -> Iterator[tuple[int, dict[str, str] | None]]:
-    """Each row as (line, fields by lower-cased column name); None for a header line met again.
+    """Yield each row as (line, fields by lower-cased column name); None for a repeated header line, which starts a new
+    snapshot.
 
-    Rows with another number of fields are problems and left out; so is a last row without its newline unless
-    ``final``. A header met again only starts a new snapshot.
+    Rows with another number of fields are problems and left out; so is a last row without its newline unless ``final``.
     """
     if data.startswith(BOM):
         problems.append(Problem.at(source.path, "byte-order-mark", "the file begins with a byte order mark", line=1))
@@ -78,10 +78,10 @@ def records(
         if not fields or (len(fields) == 1 and not fields[0].strip()):
             continue
         if names is None or [f.strip().lower() for f in fields] == names:
-            again = names is not None
+            repeated = names is not None
             names = [field.strip().lower() for field in fields]
             width = len(names)
-            if again:
+            if repeated:
                 yield line, None
             else:
                 problems.extend(
@@ -90,14 +90,8 @@ def records(
                 )
             continue
         if len(fields) != width:
-            problems.append(
-                Problem.at(
-                    source.path,
-                    "ragged-row",
-                    f"{len(fields)} fields where the header has {width}; the row is left out",
-                    line=line,
-                )
-            )
+            reason = f"{len(fields)} fields where the header has {width}; the row is left out"
+            problems.append(Problem.at(source.path, "ragged-row", reason, line=line))
             continue
         if not quoted:
             fields = [unescape(field) for field in fields]

@@ -1,4 +1,4 @@
-"""Protocol buffers wire format without a schema: fields in order, and the little needed to write them.
+"""Protocol buffers wire format without a schema: reads fields in order, and writes the few kinds that are needed.
 
 Source: the "Encoding" page of the Protocol Buffers documentation.
 """
@@ -6,12 +6,14 @@ Source: the "Encoding" page of the Protocol Buffers documentation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Wire types of a field. ``BYTES`` is length-delimited: texts, nested messages, packed lists."""
 
 
 class WireError(ValueError):
-    """Bytes that are no protocol buffer; ``byte`` says where."""
+    """Raised for bytes that are not a protocol buffer; ``byte`` is the offset of the damage."""
 
     def __init__(self, reason: str, byte: int) -> None:
         super().__init__(reason)
@@ -19,7 +21,7 @@ class WireError(ValueError):
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """An unsigned varint (at most 64 bits) at ``at``: its value and the byte after it. Raises WireError."""
+    """Read an unsigned varint of at most 64 bits at ``at``. Returns its value and the offset after it. Raises WireError."""
     value = shift = 0
     start = at
     while at < end:
@@ -37,10 +39,10 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def fields(data: bytes, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, int, int]]:
-    """Fields of the message in ``data[start:end]``: (number, wire type, value or first byte, end).
+    """Yield the fields of the message ``data[start:end]`` as (number, wire type, value or start, end).
 
-    For VARINT the third is the value; for BYTES, FIXED32 and FIXED64 it is where the content begins and the fourth
-    where it ends. Raises WireError at the place of the damage.
+    For VARINT the third item is the value; for BYTES, FIXED32 and FIXED64 it is the offset of the content's first byte,
+    and the fourth the offset behind its last one. Raises WireError.
     """
     end = len(data) if end is None else end
     at = start
@@ -74,8 +76,36 @@ def expect(kind: int, wanted: int, number: int, at: int) -> None:
         raise WireError(f"field {number} has wire type {kind} instead of {wanted}", at)
 
 
+def text(data: bytes, start: int, end: int) -> str:
+    """Decode the UTF-8 text ``data[start:end]``. Raises WireError."""
+    try:
+        return data[start:end].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise WireError("a text is not UTF-8", start) from error
+
+
+def scalars(
+    data: bytes, start: int, end: int, *, numbers: Iterable[int] = (), texts: Iterable[int] = ()
+) -> dict[int, Any]:
+    """Read the listed varint and text fields of the message ``data[start:end]``, skipping all others.
+
+    Returns field number to value (the last one given; 0 or "" where the field is absent). Raises WireError.
+    """
+    values: dict[int, Any] = dict.fromkeys(numbers, 0) | dict.fromkeys(texts, "")
+    for number, kind, value, stop in fields(data, start, end):
+        if number not in values:
+            continue
+        if number in texts:
+            expect(kind, BYTES, number, value)
+            values[number] = text(data, value, stop)
+        else:
+            expect(kind, VARINT, number, stop)
+            values[number] = value
+    return values
+
+
 def packed(data: bytes, start: int, end: int) -> list[int]:
-    """The varints of a packed repeated field. Raises WireError."""
+    """Read the varints of a packed repeated field. Raises WireError."""
     values = []
     while start < end:
         value, start = varint(data, start, end)
@@ -84,12 +114,12 @@ def packed(data: bytes, start: int, end: int) -> list[int]:
 
 
 def signed(value: int) -> int:
-    """A 64-bit varint as int64."""
+    """Convert a 64-bit varint to the int64 it encodes."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def write_varint(value: int) -> bytes:
-    """``value`` (negative ones as 64-bit two's complement) as a varint."""
+    """Encode ``value`` as a varint; negative values as 64-bit two's complement."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
@@ -100,15 +130,15 @@ def write_varint(value: int) -> bytes:
 
 
 def write_int(number: int, value: int) -> bytes:
-    """A varint field; nothing for 0, as proto3 leaves defaults out."""
+    """Encode a varint field. Returns no bytes for 0, since proto3 omits default values."""
     return write_varint(number << 3 | VARINT) + write_varint(value) if value else b""
 
 
 def write_bytes(number: int, content: bytes, always: bool = False) -> bytes:
-    """A length-delimited field; nothing if it is empty, unless ``always`` (elements of repeated fields)."""
+    """Encode a length-delimited field. Returns no bytes for empty content unless ``always`` (elements of repeated fields)."""
     return write_varint(number << 3 | BYTES) + write_varint(len(content)) + content if content or always else b""
 
 
 def write_packed(number: int, values: Iterable[int]) -> bytes:
-    """A packed repeated varint field."""
+    """Encode a packed repeated varint field."""
     return write_bytes(number, b"".join(write_varint(v) for v in values))

@@ -1,4 +1,4 @@
-"""Moments in files: the many ways in which dumps, logs and file names write a time, as epoch milliseconds."""
+"""Parse the moments that dumps, logs and file names contain, into epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -18,53 +18,69 @@ _OLD_MYSQL = re.compile(r"(\d\d)(\d\d)(\d\d)\s+(\d{1,2}):(\d\d):(\d\d)(?:\.(\d+)
 
 
 def instant_ms(text: str) -> int | None:
-    """``text`` as epoch milliseconds, or None. Takes ISO 8601 in its usual variants (``2026-11-20 23:38:03.3+00``,
-    ``20261120T233803.381Z``), epoch seconds and epoch milliseconds. A time without a zone is UTC."""
+    """Parse a moment into epoch milliseconds; None where it is none.
+
+    Takes ISO 8601 in its usual variants (``2026-11-20 23:38:03.3+00``, ``20261120T233803.381Z``), epoch seconds and epoch
+    milliseconds. A time without a zone is UTC.
+    """
     text = text.strip()
     if _EPOCH.fullmatch(text):
         number = float(text)
         return round(number if number >= 1e11 else number * 1000)
-    found = _STAMP.fullmatch(text)
-    if found is None:
+    stamp = _STAMP.fullmatch(text)
+    if stamp is None:
         return None
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
-    try:
-        moment = datetime(
-            int(year), int(month), int(day), int(hour or 0), int(minute or 0), min(int(second or 0), 59), tzinfo=UTC
-        )
-    except ValueError:
-        return None
+    *parts, fraction, zone = stamp.groups()
+    offset = timedelta()
     if zone and zone not in ("Z", "UTC"):
         digits = zone[1:].replace(":", "")
-        shift = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-        try:
-            moment = moment - shift if zone[0] == "+" else moment + shift
-        except OverflowError:
-            return None
-    millis = round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0
-    return int(moment.timestamp()) * 1000 + millis
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0)) * (1 if zone[0] == "+" else -1)
+    return _epoch_ms([int(part or 0) for part in parts], fraction, offset)
+
+
+_RFC_3339 = re.compile(
+    r"^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9})\d*)?\s*(Z|UTC|[+-]\d{2}:?\d{2}(?: \w+)?)?$"
+)
+
+
+def epoch_ns(text: str) -> int:
+    """Parse RFC 3339, or the default text form of Go's ``time.Time``, to epoch nanoseconds (years 1 to 9999).
+
+    Raises ValueError.
+    """
+    match = _RFC_3339.match(text.strip().split(" m=")[0])
+    if match is None:
+        raise ValueError(f"{text[:60]!r} is no time")
+    date, clock, fraction, zone = match.groups()
+    offset = "+00:00" if zone in (None, "Z", "UTC") else zone.split()[0]
+    since = datetime.fromisoformat(f"{date}T{clock}{offset}") - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86400 + since.seconds) * 10**9 + int((fraction or "0").ljust(9, "0"))
 
 
 def old_mysql_ms(text: str) -> int | None:
-    """A slow log's old ``YYMMDD HH:MM:SS`` (server's local time, read as if UTC) as epoch milliseconds, or None."""
-    found = _OLD_MYSQL.match(text.strip())
-    if found is None:
+    """Parse a slow log's old ``YYMMDD HH:MM:SS`` (server's local time, read as if UTC) into epoch milliseconds, or None."""
+    stamp = _OLD_MYSQL.match(text.strip())
+    if stamp is None:
         return None
-    year, month, day, hour, minute, second, fraction = found.groups()
+    year, *parts, fraction = stamp.groups()
+    return _epoch_ms([2000 + int(year), *map(int, parts)], fraction, timedelta())
+
+
+def _epoch_ms(parts: list[int], fraction: str | None, offset: timedelta) -> int | None:
+    """Return year to second (a leap second counts as the one before) less ``offset`` as epoch milliseconds, or None."""
+    year, month, day, hour, minute, second = parts
     try:
-        moment = datetime(
-            2000 + int(year), int(month), int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC
-        )
-    except ValueError:
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC) - offset
+    except (ValueError, OverflowError):
         return None
     millis = round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0
     return int(moment.timestamp()) * 1000 + millis
 
 
 def name_instant_ms(name: str) -> int | None:
-    """The moment written into a file's name (``pgss-20261120T233803.381Z.csv``), or None."""
-    for found in _IN_NAME.finditer(name):
-        text = found.group(1)
+    """Return the moment in a file's name (``pgss-20261120T233803.381Z.csv``), or None."""
+    for match in _IN_NAME.finditer(name):
+        text = match.group(1)
         if text.isdigit() and len(text) in (10, 13):
             return instant_ms(text)
         digits = re.sub(r"[^0-9.Z]", "", text)
@@ -75,16 +91,16 @@ def name_instant_ms(name: str) -> int | None:
 
 
 def name_run(stem: str) -> str:
-    """``stem`` without a date and its last number: files of which one goes on where the other ends share it."""
+    """Remove the date and the last number from ``stem``: files of which one continues the other share the rest."""
     return _LAST_NUMBER.sub("#", _DATE.sub("#", stem))
 
 
 def name_stem(name: str) -> str:
-    """``name`` without its moment and ending: files of one series share it."""
+    """Remove the moment and the ending from ``name``: files of one series share the rest."""
     stem = _IN_NAME.sub("", name).rsplit(".", 1)[0]
     return stem.strip("-_. ")
 
 
 def utc_text(at_ms: int) -> str:
-    """Epoch milliseconds as ISO text to the second, UTC."""
+    """Format epoch milliseconds as ISO text to the second, UTC."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

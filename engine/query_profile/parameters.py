@@ -1,4 +1,4 @@
-"""The query profile's parameters: every choice an operator has."""
+"""The query profile's parameters."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 from engine.parameters import Attachment, Parameters, option
 
 RANKS = ("cpu", "time", "calls", "io", "rows", "errors", "latency")
+"""Metrics that classes can be ranked by."""
 
 
 class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
@@ -23,7 +24,7 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
     rules: Annotated[
         str,
         option(
-            "Rules of wlr: upstream reproduces the original program with its traps, safe centres the sums and knows "
+            "Rules of wlr: upstream reproduces VividCortex' program with its traps, safe centres the sums and recognises "
             "classes without spread.",
             choices=("safe", "upstream"),
         ),
@@ -36,9 +37,9 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
         ),
     ] = ""
     predict: Annotated[
-        Attachment | None, option("An upstream-style table to predict with what was learned from the others.")
+        Attachment | None, option("A WLR CSV to predict with what was learned from the other files.")
     ] = None
-    top: Annotated[int, option("Show so many classes and join the rest into Others; 0 shows all.", low=0)] = 0
+    top: Annotated[int, option("Number of classes to show, the rest joined into Others; 0 shows all.", low=0)] = 0
     max_share: Annotated[
         float,
         option(
@@ -65,4 +66,4 @@ class QueryProfileParameters(Parameters, frozen=True, kw_only=True):
             "Bootstrap fits, or chains of the posterior, behind the intervals; 0 gives no intervals.", low=0, high=2000
         ),
     ] = 100
-    seed: Annotated[int, option("Seed of both.", low=0)] = 1
+    seed: Annotated[int, option("Seed of the random draws.", low=0)] = 1

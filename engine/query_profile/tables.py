@@ -1,4 +1,4 @@
-"""The typed tables that the readers of the query profile deliver: what files say, before anything is computed."""
+"""The tables of the query profile: what its readers deliver, and what its results have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.tables import Column, Table
 
 MATRIX = Table(
     "matrix",
-    "Blocks of an upstream-style table: some intervals by all its columns.",
+    "Blocks of a WLR CSV: some intervals by all its columns.",
     (
         Column("names", pl.List(pl.String), "Column names, in the order of the numbers."),
         Column("values", pl.List(pl.Float64), "Numbers, interval by interval; microseconds.", "us"),
@@ -24,7 +24,7 @@ METRICS: tuple[tuple[str, str], ...] = (
     ("lock_us", "Time waiting for table locks, where the server measures it."),
     ("cpu_us", "CPU that the server itself measured, where it does."),
 )
-"""What is counted per class and interval, by name; times in microseconds."""
+"""Metrics per class and interval, by name; times in microseconds."""
 
 _CLASS = (
     Column("series", pl.String, "Which server or file set the row belongs to; empty for the only one."),
@@ -52,9 +52,9 @@ SNAPSHOTS = Table(
 
 SNAPSHOT_INFO = Table(
     "snapshot_info",
-    "What pg_stat_statements says about itself: evictions and resets.",
+    "Evictions and resets, as pg_stat_statements counts them.",
     (
-        Column("at_ms", pl.Int64, "When it was asked.", "ms", "time_ms"),
+        Column("at_ms", pl.Int64, "When the view was queried.", "ms", "time_ms"),
         Column("dealloc", pl.Float64, "Evictions so far."),
         Column("reset_ms", pl.Int64, "Last reset of all statistics.", "ms", "time_ms"),
     ),
@@ -125,7 +125,7 @@ CLASSES = Table(
         Column("slope", pl.Float64, "Slope of the class' line in WLR.", kind="number", priority=6),
         Column("slope_stderr", pl.Float64, "Its standard error (scatter of WLR's own shares).", kind="number", hidden=True),
         _us("intercept", "Intercept of the class' line in WLR.", hidden=True),
-        _us("intercept_stderr", "Its standard error; by upstream's formula with rules=upstream.", hidden=True),
+        _us("intercept_stderr", "Its standard error; by the formula of VividCortex' program with rules=upstream.", hidden=True),
         _us("intercept_stderr_correct", "Its standard error by the right formula.", hidden=True),
         *(_us(f"y_{method}", f"CPU of the class by method {method}.", hidden=True) for method in METHODS),
         Column("flag", pl.String, "no spread: all times of the class are equal, so it has no line.", priority=4),

@@ -1,50 +1,37 @@
-"""Every choice an operator has in ring placement. A scenario is a value of this."""
+"""Every choice an operator has in ring placement: one value of ``RingParameters`` is one scenario."""
 
 from __future__ import annotations
 
 import math
-import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
+from engine.formats.timestamps import epoch_ns
 from engine.parameters import Parameters, option
+from engine.units import parse_size
 
 Regime = Literal["transient", "left", "returned"]
-SWEEPS = ("", "nodes", "zones", "pairs", "random", "leaving")
-
-_SIZE = re.compile(r"^\s*([0-9.]+(?:[eE][+-]?\d+)?)\s*([kKmMgGtT]i?)?[bB]?(?:/s)?\s*$")
-_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-
-
-def parse_size(text: str) -> int:
-    """Bytes per second from ``8000000``, ``8e6``, ``8MB``, ``8MiB/s``. Raises ValueError."""
-    found = _SIZE.match(text)
-    if found is None:
-        raise ValueError(f"{text!r} is not a size such as 8000000, 8MB or 64MiB")
-    value = float(found[1]) * _FACTORS[(found[2] or "").lower()]
-    if not math.isfinite(value) or value >= 2**62:
-        raise ValueError(f"{text!r} is too large")
-    return round(value)
+"""What the ring knows of a failure: A not noticed yet, B the members are gone, C they are back."""
+Sweep = Literal["", "nodes", "zones", "pairs", "random", "leaving"]
+LoadSource = Literal["auto", "stats", "usage", "table", "ingest", "sent", "blocks"]
 
 
 def parse_capacity(entries: tuple[str, ...]) -> tuple[int | None, dict[str, int]]:
-    """The capacity of every node (None: not given) and the exceptions by node ID. Raises ValueError."""
-    common, special = None, {}
+    """Parse capacities. Returns that of every node (None: not given) and the exceptions by node ID. Raises ValueError."""
+    every_node, by_node = None, {}
     for entry in entries:
         name, sign, size = entry.rpartition("=")
         if sign:
-            special[name] = parse_size(size)
+            by_node[name] = parse_size(size)
         else:
-            common = parse_size(entry)
-    return common, special
+            every_node = parse_size(entry)
+    return every_node, by_node
 
 
 def parse_now(text: str) -> int:
-    """An instant (RFC 3339, or epoch seconds or milliseconds) in epoch ns. Raises ValueError."""
+    """Parse an instant (RFC 3339, or epoch seconds or milliseconds) to epoch ns. Raises ValueError."""
     try:
         number = float(text)
     except ValueError:
-        from engine.ring_placement.reading.kinds import epoch_ns
-
         return epoch_ns(text)
     if not math.isfinite(number) or abs(number) >= 1e15:
         raise ValueError(f"{text!r} is not a time")
@@ -64,7 +51,7 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
         option(
             "What the ring knows: transient (A, the crash is not noticed yet), left (B, the members are gone), "
             "returned (C, they are back)",
-            choices=("transient", "left", "returned"),
+            choices=get_args(Regime),
         ),
     ] = "transient"
     leaving: Annotated[
@@ -107,21 +94,18 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
         float, option("A node fails in a cascade above its capacity times this", low=0.01, high=1000)
     ] = 1.0
     sweep: Annotated[
-        Literal["", "nodes", "zones", "pairs", "random", "leaving"],
+        Sweep,
         option(
             "List many scenarios, worst first: every node, every zone, all pairs, random sets, or every node LEAVING",
-            choices=SWEEPS,
+            choices=get_args(Sweep),
         ),
     ] = ""
     random_size: Annotated[int, option("Nodes that fail together in a random sweep", low=1, high=5000)] = 3
     draws: Annotated[int, option("Draws of a random sweep", low=1, high=20_000)] = 200
     seed: Annotated[int, option("Seed of a random sweep", low=0)] = 1
     load: Annotated[
-        Literal["auto", "stats", "usage", "table", "ingest", "sent", "blocks"],
-        option(
-            "Where the load is from; auto takes the best there is, in this order",
-            choices=("auto", "stats", "usage", "table", "ingest", "sent", "blocks"),
-        ),
+        LoadSource,
+        option("Where the load is from; auto takes the best there is, in this order", choices=get_args(LoadSource)),
     ] = "auto"
     ring: Annotated[str, option("Use the ring file whose path contains this; empty: the newest")] = ""
     heartbeat_timeout: Annotated[

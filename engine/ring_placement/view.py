@@ -1,21 +1,40 @@
-"""Ring placement: which writer holds which tenant's data, how even the load is, and what a failure does to the others."""
+"""Ring placement: which writer holds which tenant's data, how even the load is, and what a failure does to the others.
+
+The story: the files become one cluster (``reading``), its keys are placed on the ring as Pyroscope does (``pyroscope``),
+the parameters change the ring or let members fail (``scenarios``), what goes beyond Pyroscope is derived from that
+(``insight``), and all of it becomes tables and texts (``result``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import polars as pl
+
 from engine.inputs import Inputs
+from engine.problems import Problem, fold
 from engine.result import Level, Result
 from engine.ring_placement import tables
-from engine.ring_placement.compute import compute
+from engine.ring_placement.insight.drift import observed_table
+from engine.ring_placement.insight.explain import BadKey, Explanation, explain, parse_key
+from engine.ring_placement.insight.findings import findings_of, minimum_capacity
 from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
+from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
-from engine.view import Context
+from engine.ring_placement.result.detail import shard_map_view
+from engine.ring_placement.result.layout_tables import node_table, shard_table, strategy_table
+from engine.ring_placement.result.notes import state_notes
+from engine.ring_placement.result.placements_table import placements_table
+from engine.ring_placement.result.summary import headline_of, summary_of
+from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
+from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario, apply_scenario, live_state
+from engine.view import Context, NoInput
 
 
 class RingPlacement:
-    """The view."""
+    """The view (see ``engine.view.View``)."""
 
     name = "ring-placement"
     title = "Ring placement"
@@ -25,12 +44,79 @@ class RingPlacement:
     fail_on: Level = "severe"
 
     def compute(self, inputs: Inputs, parameters: RingParameters, context: Context) -> Result:
-        """Placement, load and scenario from the newest files; see ``engine.ring_placement.compute``."""
-        return compute(inputs, parameters, context)
+        """Place the load of the newest files and apply the scenario. Raises NoInput without a ring and any load."""
+        p, memo = parameters, context.memo
+        state = live_state(inputs, p, context)
+        _check_usable(state)
+        s = apply_scenario(state, p, context)
+        context.check()
+        notes = [*state_notes(s, p), *state.cluster.notes, *s.notes]
+        problems = list(s.problems)
+        frames = {
+            "nodes": node_table(s),
+            "shards": shard_table(s, context),
+            "placements": placements_table(s, p, memo, notes),
+            "observed": memo.value(
+                "observed", state.key, lambda: observed_table(state.cluster, state.placement.ring), keep=KEEP
+            ),
+        }
+        if state.cluster.stats.height:
+            frames["strategy"] = memo.value("strategy", state.key, lambda: strategy_table(state), keep=KEEP)
+        sweep = sweep_of(s, p, context) if p.sweep else None
+        if sweep is not None:
+            frames["sweep"] = sweep_table(s, p, sweep, memo)
+        explanation, error = _explained(s, p)
+        if p.explain is not None:
+            frames["explain"] = _explain_table(explanation)
+        if error:
+            problems.append(Problem.at("-o explain", "bad-option", error))
+        if p.compare:
+            frames["comparison"] = comparison_table(s, p, context)
+        findings = findings_of(s, p, frames["observed"], context)
+        summary = summary_of(s, p, frames["observed"], minimum_capacity(s, p, context), sweep, memo)
+        return Result(
+            self.name,
+            summary,
+            {table.name: frames[table.name] for table in tables.RESULTS if table.name in frames},
+            headline=headline_of(s, summary),
+            findings=tuple(findings),
+            notes=tuple(notes),
+            problems=fold([*inputs.problems, *problems]),
+            newest_ms=inputs.newest_ms,
+            at_ms=context.at_ms,
+            detail=shard_map_view(s, p, explanation, error),
+        )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
-        """Pyroscope prints nothing of this."""
+        """Return None: Pyroscope prints nothing of this."""
         return None
+
+
+def _check_usable(state: LiveState) -> None:
+    """Raise NoInput if the files hold neither a ring nor anything observed."""
+    cluster = state.cluster
+    if cluster.ring is None and not cluster.observed.height and not cluster.stats.height and not cluster.load.height:
+        raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
+
+
+def _explained(s: Scenario, p: RingParameters) -> tuple[Explanation | None, str]:
+    """Explain the key that the parameters name. Returns (None, "") without one, (None, the reason) for a bad one."""
+    if p.explain is None:
+        return None, ""
+    try:
+        key = parse_key(p.explain)
+    except BadKey as error:
+        return None, str(error)
+    cluster = s.live.cluster
+    policy = policy_of(key.tenant, key.dataset, cluster.rules, cluster.limits, DEFAULTS)
+    policy = policy.with_limits(p.tenant_shards, p.dataset_shards)
+    return explain(key, s.planned.ring, frozenset(s.down), policy), ""
+
+
+def _explain_table(explanation: Explanation | None) -> pl.DataFrame:
+    """Build table ``explain``: the numbered steps."""
+    rows = [(number, *step) for number, step in enumerate(explanation.steps if explanation else (), 1)]
+    return tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
 
 
 VIEW = RingPlacement()

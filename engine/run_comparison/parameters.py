@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from engine.parameters import Parameters, option
-from engine.run_comparison.runs import metric_units, selection
 
-MODES = ("statistical", "design", "upstream")
+MODES = ("statistical", "published", "upstream")
+"""Whose rules decide: our statistics, the published description's, or those of perf-tests' benchmark tool."""
+
+_RUN_RULE = re.compile(r"(last-n-runs|last-n-hours):([0-9]{1,9}(?:\.[0-9]+)?)")
+
+
+class RunRule(NamedTuple):
+    """Which runs of a job take part: ``last-n-runs`` and ``last-n-hours`` with their number, or ``all``."""
+
+    name: str
+    n: float = 0
+
+
+def parse_run_rule(text: str) -> RunRule:
+    """Parse ``last-n-runs:20``, ``last-n-hours:24`` or ``all``. Raises ValueError."""
+    if text == "all":
+        return RunRule("all")
+    parts = _RUN_RULE.fullmatch(text)
+    if parts is None or (parts[1] == "last-n-runs" and "." in parts[2]):
+        raise ValueError(f"unknown run selection {text!r}; it is last-n-runs:N, last-n-hours:N or all")
+    return RunRule(parts[1], float(parts[2]))
+
+
+class DirectionRule(NamedTuple):
+    """``better`` (lower or higher) of the metrics whose name matches ``pattern`` (lower case, with ``*`` and ``?``)."""
+
+    pattern: str
+    better: str
+
+
+def parse_direction_rules(texts: Sequence[str]) -> tuple[DirectionRule, ...]:
+    """Parse ``NAME=lower`` or ``NAME=higher`` per text. Raises ValueError that names the bad text."""
+    rules = []
+    for text in texts:
+        pattern, sign, better = text.rpartition("=")
+        if not sign or not pattern or better not in ("lower", "higher"):
+            raise ValueError(f"direction {text!r} is not NAME=lower or NAME=higher")
+        rules.append(DirectionRule(pattern.lower(), better))
+    return tuple(rules)
 
 
 class ComparisonParameters(Parameters, frozen=True, kw_only=True):
@@ -20,9 +59,13 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     ] = ()
     right: Annotated[tuple[str, ...], option("Runs on the right, as for the left.")] = ()
     mode: Annotated[
-        str, option("Whose answer: statistics, the seed design's, or the upstream tool's.", choices=MODES)
+        str,
+        option(
+            "Whose rules decide: statistics, the published description's, or perf-tests' benchmark tool's.",
+            choices=MODES,
+        ),
     ] = "statistical"
-    scheme: Annotated[str, option("Upstream's comparison scheme.", choices=("avg", "ks"))] = "avg"
+    scheme: Annotated[str, option("Comparison scheme of perf-tests' benchmark tool.", choices=("avg", "ks"))] = "avg"
     select: Annotated[
         str, option("Which runs of a job: last-n-runs:N, last-n-hours:N or all (finished with SUCCESS).")
     ] = "last-n-runs:20"
@@ -31,7 +74,7 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
         float,
         option("Lowest ratio of means that matches (and 1/threshold the highest); for ks the lowest p.", low=0.0),
     ] = 0.66
-    upper: Annotated[float, option("Highest ratio that design mode matches.", low=0.0)] = 1.5
+    upper: Annotated[float, option("Highest ratio that published mode matches.", low=0.0)] = 1.5
     min_average: Annotated[
         float, option("Upstream mode: metrics whose means both lie below match in any case.", unit="ms", low=0.0)
     ] = 50.0
@@ -39,12 +82,13 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     pass_share: Annotated[
         float, option("Share of matched metrics from which the comparison passes.", low=0.0, high=1.0)
     ] = 0.9
-    percentiles: Annotated[tuple[str, ...], option("Percentiles that design mode compares.")] = ("90", "95", "99")
+    percentiles: Annotated[tuple[str, ...], option("Percentiles that published mode compares.")] = ("90", "95", "99")
     kinds: Annotated[
-        tuple[str, ...], option("Kinds of report to compare; empty: all, in design mode API latency and pod startup.")
+        tuple[str, ...],
+        option("Kinds of report to compare; empty: all, in published mode API latency and pod startup."),
     ] = ()
     similarity: Annotated[
-        str, option("Similarity measure of design mode.", choices=("ratio", "distribution", "overlap"))
+        str, option("Similarity measure of published mode.", choices=("ratio", "distribution", "overlap"))
     ] = "ratio"
     sample: Annotated[
         str, option("What a sample consists of: every value, or each run's median.", choices=("value", "run"))
@@ -68,15 +112,15 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     ] = 100
 
     def __post_init__(self) -> None:
-        """Refuse what no single bound can say. Raises ValueError."""
-        selection.parse_rule(self.select)
-        metric_units.parse_rules(self.direction)
+        """Check the options that have a notation of their own. Raises ValueError."""
+        parse_run_rule(self.select)
+        parse_direction_rules(self.direction)
         if self.now:
             parse_now(self.now)
 
 
 def parse_now(text: str) -> int:
-    """ISO 8601 (UTC unless it says otherwise) as epoch ms. Raises ValueError."""
+    """Convert an ISO 8601 time (UTC without an offset) to epoch ms. Raises ValueError."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:

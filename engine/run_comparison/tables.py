@@ -1,4 +1,4 @@
-"""The typed tables of the run comparison: what readers deliver, and what results show."""
+"""Declare the tables of the run comparison: what readers deliver, and what results show."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MEASUREMENTS = Table(
     (
         Column("series", pl.String, "identity of what was measured, see engine.run_comparison.reading.series"),
         Column("value", pl.Float64, "the number as written, in the unit of the series; null where the file says null"),
-        Column("count", pl.Int64, "requests behind the value; null: not told; -2^63: told, but not an integer"),
-        Column("refused", pl.Boolean, "the comparison tool of perf-tests refuses the file that holds the value"),
+        Column("count", pl.Int64, "requests behind the value; null: none given; -2^63: given, but not an integer"),
+        Column("refused", pl.Boolean, "perf-tests' benchmark tool refuses the file that holds the value"),
         Column("run", pl.String, "run the value belongs to, where the file holds several; else null"),
-        Column("time_ms", pl.Int64, "time of the value, where the file tells one", "ms", "time_ms"),
+        Column("time_ms", pl.Int64, "time of the value, where the file has one", "ms", "time_ms"),
     ),
 )
 
@@ -30,7 +30,9 @@ RUN_FACTS = Table(
 )
 
 _KEY = (
-    Column("test", pl.String, "test the metric belongs to; the report's name where a report is not one of upstream's"),
+    Column(
+        "test", pl.String, "test the metric belongs to; the report's name where the benchmark tool does not read it"
+    ),
     Column("verb", pl.String, "API verb, benchmark or phase"),
     Column("resource", pl.String, "resource, pod/container or similar"),
     Column("subresource", pl.String, "subresource", priority=3),
@@ -51,13 +53,13 @@ METRICS = Table(
         Column(
             "ratio",
             pl.Float64,
-            "upstream and design mode: mean left / mean right; statistical mode: Hodges-Lehmann ratio right / left",
+            "upstream and published mode: mean left / mean right; statistical mode: Hodges-Lehmann ratio right / left",
             kind="ratio",
             priority=0,
         ),
         Column("p_value", pl.Float64, "KS (upstream scheme ks) or Mann-Whitney (statistical mode)", kind="number"),
         Column("matched", pl.Boolean, "the ratio (or p) lies within the mode's limits", kind="flag", priority=0),
-        Column("similarity", pl.Float64, "similarity score of design mode, 0 to 1", kind="number"),
+        Column("similarity", pl.Float64, "similarity score of published mode, 0 to 1", kind="number"),
         Column("ratio_low", pl.Float64, "lower bound of the ratio, confidence 1 - 2 alpha", kind="ratio"),
         Column("ratio_high", pl.Float64, "upper bound of the ratio, confidence 1 - 2 alpha", kind="ratio"),
         Column(
@@ -76,11 +78,25 @@ METRICS = Table(
         Column("runs_left", pl.Int64, "runs behind the left values", kind="count", priority=4),
         Column("runs_right", pl.Int64, "runs behind the right values", kind="count", priority=4),
         Column(
-            "upstream_matched", pl.Boolean, "what upstream's scheme says of the same metric", kind="flag", priority=3
+            "upstream_matched",
+            pl.Boolean,
+            "whether the benchmark tool's scheme matches the same metric",
+            kind="flag",
+            priority=3,
         ),
-        Column("disagree", pl.Boolean, "upstream's answer and the statistical verdict differ", kind="flag", priority=2),
         Column(
-            "pooled", pl.Boolean, "upstream's pool of several metrics: shown, never counted", kind="flag", priority=4
+            "disagree",
+            pl.Boolean,
+            "the benchmark tool's answer and the statistical verdict differ",
+            kind="flag",
+            priority=2,
+        ),
+        Column(
+            "pooled",
+            pl.Boolean,
+            "the benchmark tool's pool of several metrics: shown, never counted",
+            kind="flag",
+            priority=4,
         ),
         Column("kind", pl.String, "kind of report", priority=4),
         Column("metric", pl.String, "further labels", priority=3),
@@ -99,7 +115,7 @@ RUNS = Table(
         Column("run", pl.String, "run folder, or the file that is the run", priority=0, width=19),
         Column("number", pl.Int64, "run number where the folder is one; 64-bit", kind="id", hidden=True, priority=5),
         Column("time_ms", pl.Int64, "start of the run, else its end, its report or its files", "ms", "time_ms", "time"),
-        Column("result", pl.String, "result as written; unfinished; empty where runs tell none", priority=0),
+        Column("result", pl.String, "result as written; unfinished; empty where runs have none", priority=0),
         Column("side", pl.String, "left, right or empty", priority=0),
         Column("order", pl.Int64, "place on its side, newest first; null when not compared", kind="count", hidden=True),
         Column("files", pl.Int64, "report files read", kind="count"),

@@ -1,5 +1,8 @@
-"""Change points of a series: E-divisive with means (Matteson and James 2014) as Otava (Hunter, Fleming et al. 2023)
-applies it: sliding windows, Student's t instead of permutations, then merging from the weakest point."""
+"""Find change points of a series by E-divisive with means (Matteson and James 2014) as Apache Otava applies it.
+
+Sliding windows, Student's t instead of permutations, then merging from the weakest point (Hunter, Fleming et al. 2023;
+docs/models/run-comparison.md, Change points).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from engine.stats.ranks import Floats
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """``index``: first point of the new regime; means and p are of the regimes beside it when it was last judged."""
+    """First point (``index``) of a new regime; means and p are of the regimes beside it when it was last judged."""
 
     index: int
     p_value: float
@@ -26,7 +29,7 @@ class ChangePoint:
 
     @property
     def relative_change(self) -> float:
-        """mean after / mean before - 1; infinite from zero."""
+        """Mean after / mean before - 1; infinite from zero."""
         return _relative(self.mean_before, self.mean_after)
 
     @property
@@ -42,7 +45,7 @@ def _relative(before: float, after: float) -> float:
 
 
 def best_split(series: Floats) -> tuple[int, float]:
-    """(tau, Q) that maximises the energy statistic over all tau and kappa: X = series[:tau], Y = series[tau:kappa].
+    """Return the (tau, Q) that maximises the energy statistic over all tau and kappa: X = series[:tau], Y = series[tau:kappa].
 
     Segments of one point are allowed (their inner distance is 0). (0, -inf) for fewer than two points.
     """
@@ -68,8 +71,10 @@ def best_split(series: Floats) -> tuple[int, float]:
 
 @lru_cache(maxsize=256)
 def _coefficients(n: int) -> tuple[Floats, Floats, Floats]:
-    """Factors of Q for every tau (rows, from 1) and kappa (columns, from 2): of the sum between X and Y, of twice the
-    sum inside X, of the sum inside Y."""
+    """Return factors of Q for every tau (rows, from 1) and kappa (columns, from 2).
+
+    Of the sum between X and Y, of twice the sum inside X, of the sum inside Y.
+    """
     tau = np.arange(1, n)[:, None]
     kappa = np.arange(2, n + 1)[None, :]
     size_x = tau.astype(np.float64)
@@ -82,12 +87,12 @@ def _coefficients(n: int) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=256)
 def _beyond(n: int) -> Floats:
-    """-inf where kappa does not lie behind tau, else 0."""
+    """Return -inf where kappa does not lie behind tau, else 0."""
     return np.where(np.arange(2, n + 1)[None, :] <= np.arange(1, n)[:, None], -np.inf, 0.0)
 
 
 def student_p(left: Floats, right: Floats) -> float:
-    """Two-sided p of Student's t with pooled variance from population standard deviations, as Otava computes it."""
+    """Return two-sided p of Student's t with pooled variance from population standard deviations, as Otava computes it."""
     n1, n2 = left.size, right.size
     freedom = n1 + n2 - 2
     if freedom <= 0 or not (n1 and n2):
@@ -104,8 +109,13 @@ def student_p(left: Floats, right: Floats) -> float:
     return float(2.0 * stdtr(freedom, -abs(mean1 - mean2) / spread))
 
 
-def _in_window(series: Floats, limit: float) -> list[int]:
-    """Divide one window until the best remaining split is not significant."""
+@lru_cache(maxsize=8192)
+def _splits_of_window(values: bytes, limit: float) -> list[int]:
+    """Return the splits of one window (bytes of its values), divided until the best remaining one is not significant.
+
+    Kept for the next call: of a series that grows at its end only the last windows change.
+    """
+    series = np.frombuffer(values)
     ends = [0, series.size]
     best: dict[tuple[int, int], tuple[int, float]] = {}
     while True:
@@ -125,57 +135,30 @@ def _in_window(series: Floats, limit: float) -> list[int]:
         ends = sorted([*ends, tau])
 
 
-class Search:
-    """What is known of the change points of one series that only grows at its end: windows that lie wholly inside it are
-    divided for good, and what was judged between points that stay is judged."""
-
-    def __init__(self) -> None:
-        """Nothing looked at yet."""
-        self.start = 0
-        self._indexes: list[int] = []
-        self._judged: dict[tuple[int, int, int], ChangePoint] = {}
-
-    def weak_points(self, series: Floats, quiet: dict[int, bool], window: int, limit: float) -> list[int]:
-        """Splits of all windows, in order. ``quiet``: windows by their start of which no split is significant."""
-        start, step, indexes = self.start, max(1, window // 2), list(self._indexes)
-        while start < series.size:
-            fresh: list[int] = []
-            if not quiet.get(start, False):
-                fresh = sorted(i + start for i in _in_window(series[start : start + window], limit))
-            whole = start + window <= series.size
-            start = max(fresh[-1] if fresh else 0, start + step)
-            indexes += [i for i in fresh if i not in indexes]
-            if whole:
-                self.start, self._indexes = start, list(indexes)
-        return sorted(indexes)
-
-    def begin(self) -> dict[tuple[int, int, int], ChangePoint]:
-        """What was judged in the last round; from now on this round's is gathered."""
-        before, self._judged = self._judged, {}
-        return before
-
-    def point(
-        self, index: int, series: Floats, ends: Sequence[int], before: dict[tuple[int, int, int], ChangePoint]
-    ) -> ChangePoint:
-        """The point at ``index`` between its neighbours among ``ends``."""
-        start, end = max(e for e in ends if e < index), min(e for e in ends if e > index)
-        key = start, index, end
-        found = self._judged.get(key) or before.get(key)
-        if found is None:
-            left, right = series[start:index], series[index:end]
-            found = ChangePoint(index, student_p(left, right), float(left.mean()), float(right.mean()))
-        self._judged[key] = found
-        return found
+def _weak_points(series: Floats, quiet: Sequence[bool], window: int, limit: float) -> list[int]:
+    """Return the splits of all windows, in order. ``quiet``: per half window, whether no split of it is significant."""
+    step = max(1, window // 2)
+    start, indexes = 0, set[int]()
+    while start < series.size:
+        splits: list[int] = []
+        # A window begins at a multiple of half a window unless a split moved it.
+        if start % step or not quiet[start // step]:
+            splits = [start + split for split in _splits_of_window(series[start : start + window].tobytes(), limit)]
+        start = max(splits[-1] if splits else 0, start + step)
+        indexes.update(splits)
+    return sorted(indexes)
 
 
 def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
-    """Windows of ``rows`` [k, n] (one per half a window) of which no split at all reaches ``limit``, as [k, windows]: they
-    need no distances. Doubtful ones (rounding, no spread) are not called quiet."""
+    """Return which windows of ``rows`` [k, n] have no split that reaches ``limit``: [k, windows], one per half a window.
+
+    They need no distances. Doubtful ones (rounding, no spread) do not count as quiet.
+    """
     from scipy.special import stdtrit
 
     k, n = rows.shape
     starts = range(0, n, max(1, window // 2))
-    found = np.zeros((k, len(starts)), dtype=bool)
+    quiet = np.zeros((k, len(starts)), dtype=bool)
     for number, start in enumerate(starts):
         part = rows[:, start : start + window]
         m = part.shape[1]
@@ -193,26 +176,15 @@ def quiet_windows(rows: Floats, window: int, limit: float) -> NDArray[np.bool_]:
         apart = (left / n1 - right / n2) ** 2
         reach = float(stdtrit(m - 2, 1.0 - limit / 2.0)) ** 2 * (1.0 - 1e-6)
         surely = (apart < reach * pooled * (1.0 / n1 + 1.0 / n2)) & (pooled > 1e-7 * squares[:, -1:] / m)
-        found[:, number] = surely.all(axis=1)
-    return found
+        quiet[:, number] = surely.all(axis=1)
+    return quiet
 
 
 def change_points(
-    series: Floats,
-    *,
-    window: int = 50,
-    max_p_value: float = 0.001,
-    min_magnitude: float = 0.0,
-    search: Search | None = None,
+    series: Floats, *, window: int = 50, max_p_value: float = 0.001, min_magnitude: float = 0.0
 ) -> tuple[ChangePoint, ...]:
-    """Change points of one finite ``series``, as ``change_points_of`` finds them."""
-    return change_points_of(
-        series[None, :],
-        window=window,
-        max_p_value=max_p_value,
-        min_magnitude=min_magnitude,
-        searches=None if search is None else [search],
-    )[0]
+    """Find the change points of one finite ``series``, as ``change_points_of`` does."""
+    return change_points_of(series[None, :], window=window, max_p_value=max_p_value, min_magnitude=min_magnitude)[0]
 
 
 def change_points_of(
@@ -221,45 +193,28 @@ def change_points_of(
     window: int = 50,
     max_p_value: float = 0.001,
     min_magnitude: float = 0.0,
-    searches: Sequence[Search] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> list[tuple[ChangePoint, ...]]:
-    """Change points of finite series of equal length, ``rows`` [k, n], each in time order.
+    """Find the change points of finite series of equal length, ``rows`` [k, n], each in time order.
 
     Windows of ``window`` points advance by half a window; weak points pass at 10 x the p limit (2 x from 0.05 on) and
     are merged, weakest first, until every p is below ``max_p_value`` and every magnitude above ``min_magnitude``.
-    ``searches``: one for each row, what is left of calls for shorter rows that began alike, with the same window and p;
-    they only make it faster: then a row costs its last windows.
+    ``check`` is called between rows.
     """
-    n = rows.shape[1]
-    if n < 2:
+    if rows.shape[1] < 2:
         return [() for _ in rows]
     weak = max_p_value * 10 if max_p_value < 0.05 else max_p_value * 2 if max_p_value < 0.5 else max_p_value
-    searches = [Search() for _ in rows] if searches is None else searches
-    step = max(1, window // 2)
-    starts = np.array([search.start // step * step for search in searches], dtype=np.int64)
-    quiet: dict[int, dict[int, bool]] = {}
-    for start in np.unique(starts).tolist():
-        alike = np.flatnonzero(starts == start)
-        still = quiet_windows(rows[alike, start:], window, weak)
-        for row, flags in zip(alike.tolist(), still.tolist(), strict=True):
-            quiet[row] = {start + step * number: flag for number, flag in enumerate(flags)}
-    found = []
-    for row, (series, search) in enumerate(zip(rows, searches, strict=True)):
+    points = []
+    for series, quiet in zip(rows, quiet_windows(rows, window, weak).tolist(), strict=True):
         check()
-        indexes = search.weak_points(series, quiet[row], window, weak)
-        found.append(_merged(series, indexes, max_p_value, min_magnitude, search))
-    return found
+        points.append(_merged(series, _weak_points(series, quiet, window, weak), max_p_value, min_magnitude))
+    return points
 
 
-def _merged(
-    series: Floats, indexes: list[int], max_p_value: float, min_magnitude: float, search: Search
-) -> tuple[ChangePoint, ...]:
-    """What is left of weak points."""
-    n = series.size
-    ends = [0, *indexes, n]
-    before = search.begin()
-    points = [search.point(i, series, ends, before) for i in indexes]
+def _merged(series: Floats, indexes: list[int], max_p_value: float, min_magnitude: float) -> tuple[ChangePoint, ...]:
+    """Drop weak points, the weakest first, until all that are left are significant and large enough."""
+    ends = [0, *indexes, series.size]
+    points = [_point(i, series, ends) for i in indexes]
     while points:
         weakest = max(points, key=lambda p: p.p_value)
         if weakest.p_value < max_p_value:
@@ -268,9 +223,16 @@ def _merged(
                 break
         at = points.index(weakest)
         del points[at]
-        ends = [0, *(p.index for p in points), n]
-        # Otava takes the two points after the one that went, not the ones on its sides: the earlier neighbour keeps
-        # what it was judged by, and with it which points survive.
+        ends = [0, *(p.index for p in points), series.size]
+        # Otava judges the two points after the dropped one again, not the ones on its sides: the earlier neighbour keeps
+        # its old p, and with it which points survive.
         for near in points[at : at + 2]:
-            points[points.index(near)] = search.point(near.index, series, ends, before)
+            points[points.index(near)] = _point(near.index, series, ends)
     return tuple(points)
+
+
+def _point(index: int, series: Floats, ends: Sequence[int]) -> ChangePoint:
+    """Judge the point at ``index`` between its neighbours among ``ends``."""
+    start, end = max(e for e in ends if e < index), min(e for e in ends if e > index)
+    left, right = series[start:index], series[index:end]
+    return ChangePoint(index, student_p(left, right), float(left.mean()), float(right.mean()))

@@ -1,4 +1,7 @@
-"""Many tests at once: false discovery rate."""
+"""Adjust p-values of many tests: false discovery rate.
+
+scipy.stats has this and Brown-Forsythe's test as well, but takes more than a second to import.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from engine.stats.ranks import Floats
 
 
 def benjamini_hochberg(p: Floats) -> Floats:
-    """q-values (adjusted p) of Benjamini and Hochberg (1995). NaN stays NaN and is not counted as a test."""
+    """Return q-values (adjusted p) of Benjamini and Hochberg (1995). NaN stays NaN and is not counted as a test."""
     q = np.full(p.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     m = tested.size

@@ -1,4 +1,4 @@
-"""Non-negative least squares from normal equations, quick enough to be solved hundreds of times."""
+"""Solve non-negative least squares from normal equations, fast enough for hundreds of bootstrap fits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 
 
 def solve(gram: np.ndarray, right: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
-    """The b >= 0 that minimises b'Gb/2 - c'b for a positive definite ``gram`` (P, P) and ``right`` (P,).
+    """Return the b >= 0 (P,) that minimises b'Gb/2 - c'b for a positive definite ``gram`` G (P, P) and ``right`` c (P,).
 
     Block principal pivoting from the positive set of ``start``: whole blocks of variables change sides at once, and only
-    if that stops helping, one at a time (so it ends). Source: Portugal, Judice and Vicente 1994; Kim and Park 2011.
+    if that stops helping, one at a time (so it ends). ``scipy.optimize.nnls`` takes the rows instead of the normal equations
+    and no starting set. Source: Portugal, Judice and Vicente 1994; Kim and Park 2011.
     """
     size = len(right)
     scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))

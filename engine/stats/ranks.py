@@ -1,4 +1,4 @@
-"""Rank statistics of two samples, many pairs at once: Kolmogorov-Smirnov distance, Mann-Whitney U, ties.
+"""Compute rank statistics of two samples, many pairs of samples at once: Kolmogorov-Smirnov distance, Mann-Whitney U, ties.
 
 Every function takes matrices: row ``i`` of ``left`` [k, n1] is compared with row ``i`` of ``right`` [k, n2].
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _BLOCK = 200_000
-"""Values merged at a time: a block and its temporaries stay in the second-level cache."""
+"""Values merged at a time, so that a block and its temporaries stay in the second-level cache."""
 
 _WORTH_SEARCHING = 120
 """Values of the smaller sample from which searching sorted rows one by one is quicker than sorting both together."""
@@ -29,7 +29,7 @@ EXACT_TIED = 30
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What one merge of both samples tells, per row.
+    """Results of merging both samples, per row.
 
     ``distance``: largest gap of the two empirical distribution functions. ``u_left``: pairs in which the left value is
     larger, ties half. ``tie_term``: sum of t^3 - t over groups of equal values. ``tied``: whether any value is.
@@ -43,7 +43,7 @@ class Merged:
 
     @property
     def tied(self) -> NDArray[np.bool_]:
-        """Rows in which some value occurs twice."""
+        """Whether some value of a row occurs twice."""
         return np.asarray(self.tie_term > 0)
 
     @property
@@ -66,8 +66,10 @@ def merge(left: Floats, right: Floats) -> Merged:
 
 
 def merge_sorted(left: Floats, right: Floats) -> Merged:
-    """``merge`` of samples whose rows are sorted already: the same numbers, without sorting both together. Rows with
-    equal values, and samples too small for it to pay, are merged as ever."""
+    """Merge samples whose rows are sorted: the numbers of ``merge``, without sorting both together.
+
+    Rows with equal values, and samples too small for it to pay, go through ``merge``.
+    """
     k, n1 = left.shape
     n2 = right.shape[1]
     if min(n1, n2) < _WORTH_SEARCHING:
@@ -90,8 +92,7 @@ def merge_sorted(left: Floats, right: Floats) -> Merged:
         distance[rows] = np.maximum(np.abs(upto - share).max(axis=1), np.abs(before - share).max(axis=1))
         if tied.any():
             again = np.flatnonzero(tied)
-            found = _merge_block(x[again], y[again])
-            distance[start + again], u_left[start + again], tie_term[start + again] = found
+            distance[start + again], u_left[start + again], tie_term[start + again] = _merge_block(x[again], y[again])
     return Merged(n1, n2, distance, u_left, tie_term)
 
 
@@ -138,7 +139,7 @@ def _merge_block(left: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:
 
 @lru_cache(maxsize=512)
 def u_distribution(n1: int, n2: int) -> Floats:
-    """P(U <= u) for u = 0 .. n1 n2 without ties, by Mann and Whitney's recurrence. Read-only array."""
+    """Return P(U <= u) for u = 0 .. n1 n2 without ties, by Mann and Whitney's recurrence (1947). Read-only array."""
     if n1 > n2:
         return u_distribution(n2, n1)
     # counts[j][u]: arrangements of i left among j right values; grown one left value at a time.
@@ -151,14 +152,14 @@ def u_distribution(n1: int, n2: int) -> Floats:
             total[j : j + counts[j].size] += counts[j]
             grown.append(total)
         counts = grown
-    found = np.cumsum(counts[n2]) / math.comb(n1 + n2, n1)
-    found.setflags(write=False)
-    return found
+    chances = np.cumsum(counts[n2]) / math.comb(n1 + n2, n1)
+    chances.setflags(write=False)
+    return chances
 
 
 @lru_cache(maxsize=4096)
 def _tied_distribution(n1: int, sizes: tuple[int, ...]) -> Floats:
-    """P(2 R <= s) of the left rank sum R given groups of ``sizes`` equal values (Streitberg and Roehmel's shift)."""
+    """Return P(2 R <= s) of the left rank sum R given groups of ``sizes`` equal values (Streitberg and Röhmel 1986)."""
     scores: list[int] = []
     before = 0
     for size in sizes:
@@ -170,9 +171,9 @@ def _tied_distribution(n1: int, sizes: tuple[int, ...]) -> Floats:
     for taken, score in enumerate(scores):
         upto = min(taken + 1, n1)
         ways[1 : upto + 1, score:] += ways[0:upto, : top + 1 - score].copy()
-    found = np.cumsum(ways[n1]) / math.comb(len(scores), n1)
-    found.setflags(write=False)
-    return found
+    chances = np.cumsum(ways[n1]) / math.comb(len(scores), n1)
+    chances.setflags(write=False)
+    return chances
 
 
 def _tie_sizes(row: Floats) -> tuple[int, ...]:
@@ -199,20 +200,20 @@ class Tails:
 
 
 def mann_whitney(left: Floats, right: Floats, merged: Merged | None = None) -> Tails:
-    """Tails of Mann and Whitney's U of the left sample.
+    """Return the tails of Mann and Whitney's U of the left sample.
 
     Exact without ties up to ``EXACT_PAIRS`` pairs and with ties up to ``EXACT_TIED`` values; else the normal
     approximation with tie and continuity correction, as scipy's ``mannwhitneyu`` has it. All values equal: p = 1.
     """
-    found = merge(left, right) if merged is None else merged
-    n1, n2 = found.n_left, found.n_right
+    merged = merge(left, right) if merged is None else merged
+    n1, n2 = merged.n_left, merged.n_right
     k = len(left)
     if not (n1 and n2):
         return Tails(np.full(k, np.nan), np.full(k, np.nan))
     n, pairs = n1 + n2, n1 * n2
-    u = found.u_left
+    u = merged.u_left
     below, above = np.ones(k), np.ones(k)
-    tied = found.tied
+    tied = merged.tied
     exact = ~tied if pairs <= EXACT_PAIRS else np.zeros(k, dtype=bool)
     if exact.any():
         table = u_distribution(n1, n2)
@@ -228,7 +229,7 @@ def mann_whitney(left: Floats, right: Floats, merged: Merged | None = None) -> T
             above[i] = 1.0 - (table[score - 1] if score else 0.0)
             rest[i] = False
     if rest.any():
-        variance = pairs / 12.0 * (n + 1 - found.tie_term[rest] / (n * (n - 1)))
+        variance = pairs / 12.0 * (n + 1 - merged.tie_term[rest] / (n * (n - 1)))
         spread = np.sqrt(np.maximum(variance, 0.0))
         flat = spread == 0
         shift = u[rest] - pairs / 2.0
@@ -239,8 +240,10 @@ def mann_whitney(left: Floats, right: Floats, merged: Merged | None = None) -> T
 
 
 def critical_rank(n1: int, n2: int, alpha: float) -> int:
-    """Largest c with P(U <= c - 1) <= alpha: the c-th smallest and c-th largest pairwise difference bound the shift
-    with confidence 1 - 2 alpha. 0: the samples are too small for any bound."""
+    """Return the largest c with P(U <= c - 1) <= alpha; 0 if the samples are too small for any bound.
+
+    The c-th smallest and the c-th largest pairwise difference bound the shift with confidence 1 - 2 alpha.
+    """
     pairs = n1 * n2
     if not pairs:
         return 0

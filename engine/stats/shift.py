@@ -1,4 +1,4 @@
-"""Hodges and Lehmann's estimate of the shift between two samples with its distribution-free interval."""
+"""Estimate the shift between two samples with its distribution-free interval (Hodges and Lehmann 1963)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from engine.stats.ranks import Floats, critical_rank
 Ints = NDArray[np.int64]
 
 _ALL_PAIRS = 4_000
-"""Up to this many pairs all differences are formed; above, ranks are selected without forming them."""
+"""Pairs up to which all differences are formed; above, ranks are selected without forming them."""
 
 _BLOCK = 2_000_000
+"""Differences formed at a time."""
+
 _COARSE = 32
+"""Quantiles of each sample from which the coarse grid of differences is made."""
+
 _MARGIN = 4
 """Places in the coarse grid by which a bracket reaches beyond its ranks at first."""
 
@@ -27,7 +31,7 @@ _REACH = 96
 """Ranks by which a predicted bracket reaches beyond its target, beside a share of the step to it."""
 
 _SOME = 5
-"""Every so many-eth left value tells where in the ranks a guess lies."""
+"""Every fifth left value is counted to estimate the rank of a guess."""
 
 _NEIGHBOURS = 16
 """Most right values beside one left value inside a predicted bracket; rows with more (ties) are selected one by one."""
@@ -36,10 +40,10 @@ _FEW_DISTINCT = 2_000
 """Pairs of different values up to which they are counted; a metric in whole steps has few, however many values."""
 
 _SOME_DISTINCT = 10_000
-"""The same for rows that selecting would do one by one."""
+"""The same for rows that would otherwise be selected one by one."""
 
 _ROWS = 32
-"""Rows handled together: they fit the second-level cache."""
+"""Rows handled at a time, so that they fit the second-level cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Shift:
 def hodges_lehmann(
     left: Floats, right: Floats, alpha: float, check: Callable[[], None] = lambda: None, *, ordered: bool = False
 ) -> Shift:
-    """Shift of ``right`` [k, n2] against ``left`` [k, n1] (finite values), interval by Mann-Whitney critical ranks.
+    """Estimate the shift of ``right`` [k, n2] against ``left`` [k, n1] (finite values), interval by Mann-Whitney critical ranks.
 
     O(k n log n): no matrix of all differences is formed for large samples. ``check`` is called between pieces. ``ordered``: rows
     are sorted already.
@@ -72,51 +76,54 @@ def hodges_lehmann(
     middle = ((pairs - 1) // 2, pairs // 2)
     wanted = (*middle, *((c - 1, pairs - c) if c else ()))
     samples = (left, right) if ordered else (np.sort(left, axis=1), np.sort(right, axis=1))
-    found = _select_all(left, right, wanted) if pairs <= _ALL_PAIRS else _select_large(*samples, wanted, check)
-    estimate = (found[:, 0] + found[:, 1]) / 2.0
+    differences = _select_all(left, right, wanted) if pairs <= _ALL_PAIRS else _select_large(*samples, wanted, check)
+    estimate = (differences[:, 0] + differences[:, 1]) / 2.0
     if not c:
         return Shift(estimate, np.full(k, -np.inf), np.full(k, np.inf))
-    return Shift(estimate, found[:, 2], found[:, 3])
+    return Shift(estimate, differences[:, 2], differences[:, 3])
 
 
 def _select_all(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
     k, n1 = left.shape
     n2 = right.shape[1]
-    found = np.empty((k, len(ranks)))
+    selected = np.empty((k, len(ranks)))
     step = max(1, _BLOCK // (n1 * n2))
     kth = sorted(set(ranks))
     for start in range(0, k, step):
         rows = slice(start, start + step)
         differences = (right[rows, None, :] - left[rows, :, None]).reshape(-1, n1 * n2)
         differences.partition(kth, axis=1)
-        found[rows] = differences[:, list(ranks)]
-    return found
+        selected[rows] = differences[:, list(ranks)]
+    return selected
 
 
 def _select_large(x: Floats, y: Floats, ranks: tuple[int, ...], check: Callable[[], None]) -> Floats:
-    """The differences of the given ranks of sorted samples. A coarse grid of quantiles guesses each; counting tells by
+    """Return the differences of the given ranks of sorted samples.
+
+    A coarse grid of quantiles guesses each; counting tells by
     how many ranks the guess is off; the grid's spacing predicts a narrow bracket; counting proves it, and only the
-    pairs inside are formed. What a prediction misses is selected by widening brackets, row by row."""
-    found = np.empty((len(x), len(ranks)))
+    pairs inside are formed. What a prediction misses is selected by widening brackets, row by row.
+    """
+    selected = np.empty((len(x), len(ranks)))
     groups = [(0, 1), *((i, i) for i in range(2, len(ranks)))]
     distinct = _distinct(x) * _distinct(y)
     for row in np.flatnonzero(distinct <= _FEW_DISTINCT).tolist():
-        found[row] = _select_counted(x[row], y[row], ranks)
+        selected[row] = _select_counted(x[row], y[row], ranks)
     rest = np.flatnonzero(distinct > _FEW_DISTINCT)
     for start in range(0, rest.size, _ROWS):
         check()
         rows = rest[start : start + _ROWS]
-        found[rows] = _select_rows(x[rows], y[rows], ranks, groups, distinct[rows])
-    return found
+        selected[rows] = _select_rows(x[rows], y[rows], ranks, groups, distinct[rows])
+    return selected
 
 
 def _distinct(rows: Floats) -> Ints:
-    """How many different values sorted rows hold."""
+    """Return how many different values each sorted row holds."""
     return np.asarray(1 + np.count_nonzero(rows[:, 1:] != rows[:, :-1], axis=1), dtype=np.int64)
 
 
 def _select_counted(x: Floats, y: Floats, ranks: tuple[int, ...]) -> Floats:
-    """Differences of the given ranks from each pair of different values and how often it occurs."""
+    """Return differences of the given ranks from each pair of different values and how often it occurs."""
     values, counts = [], []
     for sample in (x, y):
         starts = np.flatnonzero(np.concatenate([[True], sample[1:] != sample[:-1]]))
@@ -129,8 +136,10 @@ def _select_counted(x: Floats, y: Floats, ranks: tuple[int, ...]) -> Floats:
 
 
 def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tuple[int, int]], distinct: Ints) -> Floats:
-    """One block of rows; both samples sorted. ``groups``: first and last of the neighbouring ranks found together;
-    ``distinct``: pairs of different values."""
+    """Return the differences of one block of rows; both samples sorted.
+
+    ``groups``: first and last of the neighbouring ranks found together; ``distinct``: pairs of different values.
+    """
     grid = _grid(x, y)
     size, pairs = grid.shape[1], x.shape[1] * y.shape[1]
     first = np.array([ranks[a] for a, _ in groups])
@@ -150,22 +159,22 @@ def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tupl
     skipped = start.sum(axis=2)
     ordered, counts = _inside(x, y, start, high)
     proven = (skipped <= first) & (skipped + counts > last)
-    found = np.empty((len(x), len(ranks)))
+    selected = np.empty((len(x), len(ranks)))
     counted = ~proven.all(axis=1) & (distinct <= _SOME_DISTINCT)
     for row in np.flatnonzero(counted).tolist():
-        found[row] = _select_counted(x[row], y[row], ranks)
+        selected[row] = _select_counted(x[row], y[row], ranks)
     proven |= counted[:, None]
     for group, (a, b) in enumerate(groups):
         good = np.flatnonzero(proven[:, group] & ~counted)
         for rank in (a, b):
-            found[good, rank] = ordered[good, group, ranks[rank] - skipped[good, group]]
+            selected[good, rank] = ordered[good, group, ranks[rank] - skipped[good, group]]
         for row in np.flatnonzero(~proven[:, group]).tolist():
-            found[row, a], found[row, b] = _select_between(x[row], y[row], grid[row], ranks[a], ranks[b])
-    return found
+            selected[row, a], selected[row, b] = _select_between(x[row], y[row], grid[row], ranks[a], ranks[b])
+    return selected
 
 
 def _grid(x: Floats, y: Floats) -> Floats:
-    """Differences of coarse quantiles of sorted samples, sorted."""
+    """Return differences of coarse quantiles of sorted samples, sorted."""
     at = (np.arange(_COARSE) + 0.5) / _COARSE
     few_x = x[:, (at * x.shape[1]).astype(np.int64)]
     few_y = y[:, (at * y.shape[1]).astype(np.int64)]
@@ -175,17 +184,19 @@ def _grid(x: Floats, y: Floats) -> Floats:
 
 
 def _upto(x: Floats, y: Floats, limits: Floats) -> Ints:
-    """For each row, limit [rows, limits] and x: how many y lie below x + limit."""
+    """Return for each row, limit [rows, limits] and x how many y lie below x + limit."""
     needles = x[:, None, :] + limits[:, :, None]
-    found = np.empty(needles.shape, dtype=np.int64)
+    counts = np.empty(needles.shape, dtype=np.int64)
     for row in range(len(x)):
-        found[row] = y[row].searchsorted(needles[row])
-    return found
+        counts[row] = y[row].searchsorted(needles[row])
+    return counts
 
 
 def _inside(x: Floats, y: Floats, start: Ints, high: Floats) -> tuple[Floats, Ints]:
-    """For each row and limit the differences from the y at ``start`` up to ``high``, sorted, infinite behind the last,
-    and how many there are; -1 where one x has too many neighbours."""
+    """Return for each row and limit the differences from the y at ``start`` up to ``high``, and how many there are.
+
+    Differences are sorted and infinite behind the last; their number is -1 where one x has too many neighbours.
+    """
     rows, groups, n1 = start.shape
     n2 = y.shape[1]
     padded = np.concatenate([y, np.full((rows, 1), np.inf)], axis=1)
@@ -219,7 +230,7 @@ def _inside(x: Floats, y: Floats, start: Ints, high: Floats) -> tuple[Floats, In
 
 
 def _bracket(first: int, last: int, pairs: int, size: int, margin: int) -> tuple[int, int]:
-    """Places in a grid of ``size`` differences between which the ranks ``first`` to ``last`` of ``pairs`` are looked for."""
+    """Return the places in a grid of ``size`` differences between which ranks ``first`` to ``last`` of ``pairs`` lie."""
     return int(first / pairs * size) - margin, int(last / pairs * size) + margin
 
 

@@ -1,4 +1,4 @@
-"""Quantiles of Student's t distribution, without SciPy: importing it costs more than a whole view."""
+"""Compute quantiles of Student's t distribution without SciPy, whose import takes longer than a whole report."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 from statistics import NormalDist
 
 _SERIES_TO = 200
+"""Degrees of freedom up to which the finite series is used."""
 
 
 def t_quantile(share: float, degrees: int) -> float:
-    """The value below which ``share`` (0.5 to 1, exclusive) of t with ``degrees`` of freedom lies.
+    """Return the value below which ``share`` (0.5 to 1, exclusive) of t with ``degrees`` of freedom lies.
 
     Up to 200 degrees the finite series of the distribution is solved (Abramowitz & Stegun 26.7.3 and 26.7.4), above
     that the expansion about the normal quantile is used (26.7.5); both to about 1e-10. Raises ValueError.
@@ -30,7 +31,7 @@ def t_quantile(share: float, degrees: int) -> float:
 
 
 def _between(angle: float, degrees: int) -> float:
-    """Probability of |t| < tan(angle) * sqrt(degrees)."""
+    """Return the probability of |t| < tan(angle) * sqrt(degrees)."""
     sine, cosine = math.sin(angle), math.cos(angle)
     term = cosine if degrees % 2 else 1.0
     total = term if degrees > 1 else 0.0
@@ -41,6 +42,7 @@ def _between(angle: float, degrees: int) -> float:
 
 
 def _expansion(share: float, degrees: int) -> float:
+    """Expand the quantile about the normal one (Abramowitz & Stegun 26.7.5)."""
     x = NormalDist().inv_cdf(share)
     n = float(degrees)
     terms = (

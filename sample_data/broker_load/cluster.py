@@ -83,7 +83,7 @@ class Simulation:
         self.now_s += seconds
         for topic in self.mood:
             self.mood[topic] = min(2.0, max(0.4, self.mood[topic] * math.exp(self.random.gauss(0, 0.2))))
-            # How much is read back has a life of its own, so that in and out can be told apart.
+            # How much is read back has a life of its own, so that the regression can separate in from out.
             self.readers[topic] = min(2.5, max(0.1, self.readers[topic] * math.exp(self.random.gauss(0, 0.5))))
         for part in self.partitions:
             part.size += self.topic_in(part.topic) * 1024 / TOPICS[part.topic][0] * seconds * 0.02

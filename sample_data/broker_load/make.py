@@ -1,6 +1,6 @@
 """Makes the static sample: four hours of history as raw metrics, then the last two scrapes in native form.
 
-``python -m sample_data.broker_load.make`` writes ``files/`` anew; the same seed gives the same bytes.
+``python -m sample_data.broker_load.make`` writes ``files/`` again; the same seed gives the same bytes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Plays the sample as a running PostgreSQL: a snapshot and a CPU sample every step; an index is lost and comes back, and now
-and then somebody resets the statistics."""
+"""Play the sample as a running PostgreSQL: a snapshot and a CPU sample every step; an index is lost and comes back, and the
+statistics are reset once per round."""
 
 from __future__ import annotations
 
@@ -9,11 +9,16 @@ from pathlib import Path
 from sample_data.query_profile.make import Server, first
 
 KEEP = 360
-"""Snapshots kept; older ones are deleted, as a rotation would."""
+"""Number of snapshots on disk; older ones are deleted, as a rotation would."""
+
 ROUND = 90
+"""Steps of a round."""
+
 LOST = range(30, 60)
 """Steps of each round without the index."""
+
 RESET = 75
+"""Step of each round in which the statistics are reset."""
 
 
 def steps(target: Path) -> Iterator[float]:

@@ -1,6 +1,6 @@
-"""The sample: a small shop's PostgreSQL, seen through pg_stat_statements snapshots and the CPU of its processes.
+"""Make the sample: a small shop's PostgreSQL, seen through pg_stat_statements snapshots and the CPU of its processes.
 
-``python -m sample_data.query_profile.make`` writes ``files/`` anew. Everything is made here, with a fixed seed. One class
+``python -m sample_data.query_profile.make`` rewrites ``files/``. Everything is generated here, with a fixed seed. One class
 waits for locks (much time, little CPU), two are short and frequent (little time, much CPU): what WLR gets wrong.
 """
 
@@ -15,7 +15,10 @@ from pathlib import Path
 FILES = Path(__file__).parent / "files"
 START = 1_767_603_600
 """2026-01-05T09:00:00Z in epoch seconds."""
+
 STEP = 10
+"""Seconds between snapshots."""
+
 SNAPSHOTS = 48
 CORES = 4
 PLAIN = (
@@ -67,7 +70,7 @@ KINDS = (
 
 @dataclass
 class Server:
-    """The server from one snapshot to the next."""
+    """The server's counters from one snapshot to the next."""
 
     seed: int = 20260105
     at: int = START
@@ -88,7 +91,7 @@ class Server:
             self.levels[kind.queryid] = 0.0
 
     def run(self) -> None:
-        """One step of ``STEP`` seconds."""
+        """Run for one step of ``STEP`` seconds."""
         self.at += STEP
         day = 1 + 0.35 * math.sin((self.at - START) / 400)
         cpu_ms = 60.0 * STEP / 10  # the server's own housekeeping
@@ -111,23 +114,23 @@ class Server:
         self.system_us += round(cpu_us * (1 - share), -4)
 
     def reset(self) -> None:
-        """Somebody calls pg_stat_statements_reset()."""
+        """Reset the statistics, as pg_stat_statements_reset() does."""
         for total in self.totals.values():
             total[:] = [0, 0.0, 0]
         self.since = self.at
 
     @property
     def stamp(self) -> str:
-        """The moment as file names write it."""
+        """The moment as file names have it."""
         return datetime.fromtimestamp(self.at, UTC).strftime("%Y%m%dT%H%M%SZ")
 
     @property
     def iso(self) -> str:
-        """The moment as columns write it."""
+        """The moment as columns have it."""
         return datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def snapshot(self) -> str:
-        """What COPY (SELECT * FROM pg_stat_statements) TO STDOUT CSV HEADER writes."""
+        """Write what COPY (SELECT * FROM pg_stat_statements) TO STDOUT CSV HEADER would."""
         lines = [HEADER]
         for kind in KINDS:
             calls, time_ms, rows = self.totals[kind.queryid]
@@ -146,11 +149,11 @@ class Server:
         return "\n".join(lines) + "\n"
 
     def info(self) -> str:
-        """A line of pg_stat_statements_info."""
+        """Write a line of pg_stat_statements_info."""
         return f"{self.iso},{self.evictions},{datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S+00}\n"
 
     def stat(self) -> str:
-        """A copy of /proc/stat of the host, which does little else."""
+        """Write a copy of /proc/stat of the host, which does little else."""
         user, system = int(self.user_us / 1e4), int(self.system_us / 1e4)
         idle = (self.at - START + 7200) * CORES * 100 - user - system
         each = "".join(
@@ -159,7 +162,7 @@ class Server:
         return f"cpu  {user} 0 {system} {idle} 0 0 0 0 0 0\n{each}btime {START - 7200}\n"
 
     def cpu(self) -> str:
-        """A line of the CPU of all server processes."""
+        """Write a line of the CPU of all server processes."""
         return f"{self.iso},{self.user_us:.0f},{self.system_us:.0f}\n"
 
 

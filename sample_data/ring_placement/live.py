@@ -1,4 +1,4 @@
-"""Plays the sample as a running write path: rates wander, a writer restarts, another one is lost and comes back."""
+"""Plays the sample as a running write path: rates change, one writer restarts, another one is lost and comes back."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RESTART = range(12, 22)
 LOST = range(34, 50)
 """Steps during which one writer sends no heartbeat: unhealthy at once (time is played fast), then forgotten."""
 SEGMENTS = 4
-"""Segments that lie there at a time."""
+"""Most segments on disk at a time."""
 ROUND = 64
-"""Steps until the story begins anew."""
+"""Steps until the story repeats."""
 
 
 def steps(target: Path) -> Iterator[float]:
@@ -50,7 +50,7 @@ def steps(target: Path) -> Iterator[float]:
             put(target / name, data)
             written.append(target / name)
         while len(written) > SEGMENTS:
-            # Compaction takes segments away soon after they are written.
+            # Compaction removes segments soon after they are written.
             written.pop(0).unlink(missing_ok=True)
         yield 1.0
 

@@ -1,6 +1,6 @@
 """Makes the static sample: a Pyroscope write path of twelve segment writers in three zones, in native formats.
 
-``python -m sample_data.ring_placement.make`` writes ``files/`` anew; the same seed gives the same bytes.
+``python -m sample_data.ring_placement.make`` writes ``files/`` again; the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 
 from engine.ring_placement.pyroscope.allocator import Allocator
 from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats, integer_std_dev
-from engine.ring_placement.pyroscope.hashing import xxh64_each
+from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.ruler import Rules
 from engine.ring_placement.pyroscope.subrings import subrings
-from engine.ring_placement.reading.messages import Block, BlockDataset, write_block, write_rules, write_stats
+from engine.ring_placement.reading.block_files import Block, BlockDataset, write_block
+from engine.ring_placement.reading.placement_files import write_rules, write_stats
 
 START_S = 1_767_225_600
 """Time of the static sample: 2026-01-01T00:00:00Z."""
@@ -47,7 +48,7 @@ SERVICES = ("api", "worker", "gateway", "cart", "index", "ranker", "billing", "m
 
 @dataclass
 class Cluster:
-    """The imagined cluster at one moment. ``rates``: bytes per second by (tenant, service)."""
+    """An imagined cluster at one moment. ``rates``: bytes per second by (tenant, service)."""
 
     members: list[Member]
     rates: dict[tuple[str, str], float]
@@ -56,7 +57,7 @@ class Cluster:
 
     @classmethod
     def fresh(cls, seed: int = 5, now_s: int = START_S, size: int = 12) -> Cluster:
-        """The cluster as the sample begins."""
+        """Make the cluster as the sample begins."""
         rng = random.Random(seed)
         members = [
             Member(
@@ -78,11 +79,11 @@ class Cluster:
         return cls(members, dict(sorted(rates.items())), now_s)
 
     def limits(self, tenant: str) -> Limits:
-        """Limits of a tenant."""
+        """Return the limits of a tenant."""
         return LIMITS.get(tenant, DEFAULTS)
 
     def page(self) -> bytes:
-        """The ring page."""
+        """Encode the ring page."""
         shards = []
         for number, m in enumerate(sorted(self.members, key=lambda m: m.id.encode())):
             rng = random.Random(m.id)
@@ -104,11 +105,11 @@ class Cluster:
         return json.dumps({"shards": shards, "now": _rfc3339(self.now_s)}, indent=1).encode() + b"\n"
 
     def ring(self) -> Ring:
-        """The ring as the distributors see it now."""
+        """Lay out the ring as the distributors see it now."""
         return Ring.of(m.at(self.now_s * 10**9, 60) for m in self.members)
 
     def placement(self) -> tuple[Rules, DistributionStats]:
-        """Rules and stats as the metastore would have them."""
+        """Build rules and stats as the metastore would have them."""
         rules: list[Rule] = []
         for (tenant, service), rate in self.rates.items():
             limits = self.limits(tenant)
@@ -120,7 +121,7 @@ class Cluster:
         stats: list[DatasetStats] = []
         if ring.total:
             ranges = subrings(
-                xxh64_each(r.tenant for r in rules),
+                jump(xxh64_each(r.tenant for r in rules), ring.total),
                 xxh64_each(r.name for r in rules),
                 np.array([r.tenant_limit for r in rules]),
                 np.array([r.dataset_limit for r in rules]),
@@ -134,7 +135,7 @@ class Cluster:
                     (p + 1, ring.ids[ring.owner[p]], self._share(rule, k, size, rate)) for k, p in enumerate(positions)
                 )
                 usage = tuple(e[2] for e in entries)
-                stored = integer_std_dev(usage) // 15  # as upstream stores it: divided by the build interval
+                stored = integer_std_dev(usage) // 15  # as Pyroscope stores it: divided by the build interval
                 stats.append(DatasetStats(rule.tenant, rule.name, tuple((e[0], e[1]) for e in entries), usage, stored))
         tenants = tuple(dict.fromkeys(r.tenant for r in rules))
         now_ns = self.now_s * 10**9
@@ -142,7 +143,7 @@ class Cluster:
 
     @staticmethod
     def _share(rule: Rule, offset: int, size: int, rate: float) -> int:
-        """Fingerprints spread unevenly, random picks evenly."""
+        """Compute the load at one offset: fingerprints spread unevenly, random picks evenly."""
         if rule.load_balancing == 2:
             return round(rate / size)
         weight = [random.Random(f"{rule.tenant}/{rule.name}/{k}").uniform(0.4, 1.6) for k in range(size)]
@@ -154,7 +155,7 @@ def _rfc3339(seconds: int) -> str:
 
 
 def segment(cluster: Cluster, stats: DistributionStats, shard: int, number: int) -> tuple[str, bytes]:
-    """Path and content of one small segment of ``shard``: only its footer is real."""
+    """Make one small segment of ``shard``; only its footer is real. Returns its path and content."""
     rows = [
         (BlockDataset(d.tenant, d.name, max(1, usage // 2), False), owner)
         for d in stats.datasets
@@ -168,7 +169,7 @@ def segment(cluster: Cluster, stats: DistributionStats, shard: int, number: int)
 
 
 def metrics(cluster: Cluster) -> bytes:
-    """A few lines of a distributor's exposition."""
+    """Encode a few lines of a distributor's exposition."""
     states = {"ACTIVE": 0, "JOINING": 0, "LEAVING": 0, "PENDING": 0, "Unhealthy": 0}
     for m in cluster.members:
         shown = m.at(cluster.now_s * 10**9, 60).state
@@ -179,7 +180,7 @@ def metrics(cluster: Cluster) -> bytes:
 
 
 def write(cluster: Cluster, target: Path) -> None:
-    """The cluster's files below ``target``, each replaced at once."""
+    """Write the cluster's files below ``target``, each replaced at once."""
     rules, stats = cluster.placement()
     files = {
         "ring.json": cluster.page(),
@@ -193,7 +194,7 @@ def write(cluster: Cluster, target: Path) -> None:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file so that a reader never sees a part of it."""
+    """Write a file so that no reader sees a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.tmp")
     part.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Plays the sample as a CI: a run starts, its reports arrive one by one, it finishes, and the next one starts.
+"""Play the sample as a CI: a run starts, its reports arrive one by one, it finishes, and the next one starts.
 
 After a while the simulated side slows down for some runs (a regression that is fixed later); now and then a run fails or a
 report is still half written when it is looked at.
@@ -14,7 +14,7 @@ from pathlib import Path
 from sample_data.run_comparison.make import FIRST, JOBS, START, STEP, Mood, finished, reports, started
 
 KEEP = 24
-"""Runs kept per job: older ones are deleted, as a CI deletes them."""
+"""Runs per job on disk: older ones are deleted, as a CI deletes them."""
 SLOW = range(14, 20)
 """Days of the regression, of each round of ``ROUND``."""
 ROUND = 30

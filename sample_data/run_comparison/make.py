@@ -1,6 +1,6 @@
-"""Makes the sample: two jobs of a scale test in the Kubernetes CI's layout, and some other tools' outputs beside them.
+"""Make the sample: two jobs of a scale test in the Kubernetes CI's layout, and some other tools' outputs beside them.
 
-``python -m sample_data.run_comparison.make`` writes ``files/`` anew. Everything is seeded.
+``python -m sample_data.run_comparison.make`` writes all of ``files/``; random numbers are seeded.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Mood:
 
 
 def stamp(seconds: int) -> str:
-    """A time as ClusterLoader2 puts it into file names."""
+    """Format a time as ClusterLoader2 has it in file names."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -58,7 +58,7 @@ def _item(
 
 
 def reports(side: int, number: int, seconds: int, mood: Mood, rng: random.Random) -> dict[str, str]:
-    """The report files of one run by name."""
+    """Return the report files of one run by name."""
     found: dict[str, Any] = {}
     when = stamp(seconds + 3000)
     for test, load in (("density", 0.8), ("load", 1.0)):
@@ -108,17 +108,17 @@ def reports(side: int, number: int, seconds: int, mood: Mood, rng: random.Random
 
 
 def started(seconds: int) -> str:
-    """``started.json``."""
+    """Return the text of ``started.json``."""
     return json.dumps({"timestamp": seconds, "node": "worker-3"})
 
 
 def finished(seconds: int, result: str) -> str:
-    """``finished.json``."""
+    """Return the text of ``finished.json``."""
     return json.dumps({"timestamp": seconds, "result": result, "passed": result == "SUCCESS"})
 
 
 def write_run(target: Path, side: int, index: int, mood: Mood, rng: random.Random) -> Path:
-    """A whole run below ``target``; returns its folder."""
+    """Write a whole run below ``target``; return its folder."""
     number, seconds = FIRST + index * STEP + side * 1_111, START + index * 86_400 + side * 1_800
     folder = target / JOBS[side] / str(number)
     (folder / "artifacts").mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def write_run(target: Path, side: int, index: int, mood: Mood, rng: random.Rando
 
 
 def moods(side: int) -> list[Mood]:
-    """The runs of the static sample: a failed one, one that stands out, and the newest still going on."""
+    """Write the runs of the static sample: a failed one, one that stands out, and the newest still going on."""
     plain = [Mood() for _ in range(9)]
     plain[3] = Mood(1.0, "FAILURE")
     if side:
@@ -141,7 +141,7 @@ def moods(side: int) -> list[Mood]:
 
 
 def write_tools(target: Path) -> None:
-    """Other tools' outputs: hyperfine and Go benchmarks of two versions, a CSV history with a step, k6 summaries."""
+    """Write other tools' outputs: hyperfine and Go benchmarks of two versions, a CSV history with a step, k6 summaries."""
     rng = random.Random(5)
     for version, factor in (("v1.4", 1.0), ("v1.5", 1.18)):
         for run in range(1, 6):
@@ -176,7 +176,7 @@ def write_tools(target: Path) -> None:
 
 
 def write_all(target: Path) -> None:
-    """The whole static sample below ``target``."""
+    """Write the whole static sample below ``target``."""
     for side in (0, 1):
         rng = random.Random(20 + side)
         for index, mood in enumerate(moods(side)):

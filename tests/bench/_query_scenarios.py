@@ -1,11 +1,12 @@
-"""Made-up workloads whose truth is known, and the methods of the reference sheet that the default estimate has to beat.
+"""Made-up workloads whose truth is known, and the methods that the default estimate has to beat.
 
-The sheet says of its generator: x is wall time only, 40 classes x 720 intervals, noise 5 %, and a name per scenario. The
-rest was found by an evolution strategy (CMA-ES, some 4,000 evaluations) on what the six quick columns of its table must
-look like: sizes of classes log-normal with log-sd 1.6, each with gamma ups and downs of its own size (median coefficient
-of variation 0.42, log-sd 0.8) on a wave of its own phase, costs log-normal, a quarter of them less than half. With it,
-all eight columns of the base scenarios come within the scatter of 12 seeds of the sheet's (some 12 %); each further
-scenario has one or two knobs, set the same way. ``python -m tests.bench._query_scenarios`` prints both side by side.
+Reference values were measured with another generator, of which this is known: x is wall time only, 40 classes x 720
+intervals, noise 5 %, and a name per scenario. The rest was fitted by an evolution strategy (CMA-ES, some 4,000 evaluations)
+to the six quick columns of its table: sizes of classes log-normal with log-sd 1.6, each with gamma ups and downs of its own
+size (median coefficient of variation 0.42, log-sd 0.8) on a wave of its own phase, costs log-normal, a quarter of them less
+than half. With it, all eight columns of the base scenarios come within the scatter of 12 seeds of the reference (some 12 %);
+each further scenario has one or two knobs, set the same way. ``python -m tests.bench._query_scenarios`` prints both side by
+side.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from engine.query_profile.estimators import least_squares
 from engine.query_profile.wlr.regression import Moments
 
 COLUMNS = ("ratio", "wlr", "ols", "nnls", "nnls+bg", "em100", "eb", "ln")
-SHEET = {
+REFERENCE = {
     "costs within 25 %": (0.21, 0.18, 0.18, 0.15, 0.15, 0.08, 0.07, 0.07),
     "costs log-sd 1": (0.73, 0.67, 0.17, 0.14, 0.14, 0.25, 0.09, 0.09),
     "correlated classes": (0.37, 0.35, 0.27, 0.21, 0.21, 0.30, 0.14, 0.13),
@@ -35,15 +36,15 @@ SHEET = {
     "costs double midway": (0.47, 0.43, 0.44, 0.33, 0.34, 0.27, 0.30, 0.31),
     "AR(1) noise .6": (0.40, 0.38, 0.17, 0.14, 0.14, 0.20, 0.10, 0.09),
 }
-"""Misattribution by scenario and method in the reference sheet."""
+"""Reference values of the misattribution by scenario and method."""
 
 REMEDIED = {"queueing elbow": 0.17, "costs double midway": 0.09}
-"""Misattribution of the sheet's remedies, switched on by hand."""
+"""Reference values of the misattribution with the right remedy switched on by hand."""
 
 
-def best_of_sheet(name: str) -> float:
-    """The lowest misattribution that the sheet has for a scenario, remedies included."""
-    return min(*SHEET[name], REMEDIED.get(name, 9.0))
+def best_of_reference(name: str) -> float:
+    """Return the lowest reference value for a scenario, remedies included."""
+    return min(*REFERENCE[name], REMEDIED.get(name, 9.0))
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def multiplicative(x: np.ndarray, y: np.ndarray, rounds: int = 100) -> np.ndarra
 
 
 def empirical_bayes(x: np.ndarray, y: np.ndarray, rounds: int = 4) -> np.ndarray:
-    """The sheet's EB: relative errors, costs b_j ~ N(b0, tau^2) with b0 by generalised least squares and lambda =
+    """The reference's EB: relative errors, costs b_j ~ N(b0, tau^2) with b0 by generalised least squares and lambda =
     sigma^2/tau^2 by marginal likelihood on a log grid (one decomposition), then non-negative least squares on the stacked
     system with a background that is not pulled; Huber weights. Costs (J,)."""
     w = 1 / np.maximum(y, 0.05 * np.median(y))
@@ -214,7 +215,7 @@ BACKGROUNDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 
 
 def log_normal(x: np.ndarray, y: np.ndarray, rounds: int = 4) -> np.ndarray:
-    """The sheet's LN: b_j = exp(mu + tau eta_j) by Gauss-Newton with backtracking, tau on a grid by Laplace evidence, a
+    """The reference's LN: b_j = exp(mu + tau eta_j) by Gauss-Newton with backtracking, tau on a grid by Laplace evidence, a
     background if the evidence gains more than 2; relative errors, Huber weights. Costs (J,)."""
     w = 1 / np.maximum(y, 0.05 * np.median(y))
     scale = float(x.sum() / y.sum())
@@ -289,7 +290,7 @@ def _laplace(a: np.ndarray, t: np.ndarray, tau: float, start: _Laplace) -> _Lapl
 
 
 def remedied_by_hand(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
-    """CPU per class by the sheet's remedy for ``name``, switched on by hand; None where it has none. Elbow: EB on intervals
+    """CPU per class by the reference's remedy for ``name``, switched on by hand; None where it has none. Elbow: EB on intervals
     with y/S of at least .75 of its 80th percentile, the attribution of the others scaled to their y. Break: EB on both
     sides of the split with the lowest absolute error."""
     if name == "queueing elbow":
@@ -311,16 +312,15 @@ def remedied_by_hand(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray | No
 
 
 def plain_methods(x: np.ndarray, y: np.ndarray, wanted: Sequence[str] = COLUMNS) -> dict[str, np.ndarray]:
-    """CPU per class by the methods that the sheet compares."""
+    """Return CPU per class by the methods of ``COLUMNS``."""
     time = x.sum(axis=0)
-    unknown = np.full(len(y), np.nan)
     scale = np.sqrt((x**2).mean(axis=0))
     scale[scale == 0] = 1.0
     with_background = np.column_stack([x / scale, np.full(len(y), y.mean())])
     methods: dict[str, Callable[[], np.ndarray]] = {
         "ratio": lambda: time * y.sum() / x.sum(),
         "wlr": lambda: Moments.zero(x.shape[1]).add(x, y).lines().contributions(),
-        "ols": lambda: least_squares.ordinary(x, y, unknown).time * time,
+        "ols": lambda: least_squares.ordinary(x, y).time * time,
         "nnls": lambda: nnls(x / scale, y, maxiter=50 * x.shape[1])[0] / scale * time,
         "nnls+bg": lambda: nnls(with_background, y, maxiter=50 * x.shape[1])[0][:-1] / scale * time,
         "em100": lambda: multiplicative(x, y) * time,
@@ -331,11 +331,11 @@ def plain_methods(x: np.ndarray, y: np.ndarray, wanted: Sequence[str] = COLUMNS)
 
 
 if __name__ == "__main__":
-    for each, sheet in SHEET.items():
+    for each, reference in REFERENCE.items():
         draws = [scenario(each, seed) for seed in range(12)]
         totals = [plain_methods(case.x, case.y) for case in draws]
         print(f"{each:24}", end="")
-        for column, value in zip(COLUMNS, sheet, strict=True):
+        for column, value in zip(COLUMNS, reference, strict=True):
             mine = np.median([error(t[column], case.truth) for t, case in zip(totals, draws, strict=True)])
-            print(f"  {column} {mine:.2f} (sheet {value:.2f})", end="")
+            print(f"  {column} {mine:.2f} (reference {value:.2f})", end="")
         print(flush=True)

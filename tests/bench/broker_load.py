@@ -1,7 +1,8 @@
-"""The broker load view: upstream's own size, and the size the view must stay quick at."""
+"""The broker load view: the size Cruise Control's own benchmark has, and the size the view must stay quick at."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gc
 from collections.abc import Callable, Iterator
@@ -13,8 +14,11 @@ import polars as pl
 
 from engine.broker_load.cruise_control import load_model
 from engine.broker_load.model import history
-from engine.broker_load.tables import CAPACITY, INPUTS, METRICS, TOPOLOGY, raw_metrics
+from engine.broker_load.parameters import ModelSettings
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.inputs import CAPACITY, INPUTS, METRICS, TOPOLOGY
 from engine.broker_load.view import VIEW
+from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.live.store import Store
 from engine.parameters import parse
@@ -22,7 +26,7 @@ from engine.view import Context
 from tests.bench.line import Line, best
 
 START_MS = 1_700_000_040_000
-UPSTREAM_LOW, UPSTREAM_HIGH = 0.16, 0.42
+CRUISE_CONTROL_LOW, CRUISE_CONTROL_HIGH = 0.16, 0.42
 
 
 def synthetic(brokers: int, partitions: int, per_topic: int, ticks: int = 1, seed: int = 1) -> dict[str, pl.DataFrame]:
@@ -89,35 +93,37 @@ def inputs_of(tables: dict[str, pl.DataFrame], version: int = 1, ticks: int = 1)
     return Inputs(version, files, (), lambda name: every[name])
 
 
-def compute(inputs: Inputs, memo: dict[Any, Any], *pairs: tuple[str, str]) -> Any:
+def compute(inputs: Inputs, memo: Memo, *pairs: tuple[str, str]) -> Any:
     """One result."""
     return VIEW.compute(inputs, parse(VIEW.parameters, pairs), Context(now_ms=0, memo=memo))
 
 
 def run() -> list[Line]:
-    """Upstream's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
+    """Measure Cruise Control's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
     lines = []
     small = inputs_of(synthetic(50, 10_000, 20))
-    settings = load_model.Settings()
-    compute(small, {})
+    settings = ModelSettings()
+    compute(small, Memo())
     known = Context(now_ms=0)
     load_model.build(small, settings, known, None)
 
     def round_again() -> None:
-        # The topology stays, as upstream's metadata does; the metrics are processed again.
-        book = known.memo[history._MEMO]
-        book.rounds.clear(), book.samples.clear(), book.windows.clear()
-        load_model.build(small, settings, known, None)
+        # The topology stays, as Cruise Control's metadata does; the metrics are processed again.
+        memo = Memo()
+        for name in ("ticks", "topologies"):
+            kept = known.memo.state(f"broker load {name}", dict)
+            memo.state(f"broker load {name}", lambda kept=kept: kept)
+        load_model.build(small, settings, Context(now_ms=0, memo=memo), None)
 
     took = best(round_again, 5)
-    note = f"upstream {UPSTREAM_LOW}-{UPSTREAM_HIGH} s, warm; at least 5 times faster asked"
-    lines.append(Line("samples to broker loads, 50 × 10,000 × RF 3", took, "s", UPSTREAM_LOW, note=note))
-    took = best(lambda: compute(small, {}), 3)
-    lines.append(Line("the same with every table, goal and failure", took, "s", UPSTREAM_LOW, note=note))
+    note = f"Cruise Control {CRUISE_CONTROL_LOW}-{CRUISE_CONTROL_HIGH} s, warm; at least 5 times faster asked"
+    lines.append(Line("samples to broker loads, 50 × 10,000 × RF 3", took, "s", CRUISE_CONTROL_LOW, note=note))
+    took = best(lambda: compute(small, Memo()), 3)
+    lines.append(Line("the same with every table, goal and failure", took, "s", CRUISE_CONTROL_LOW, note=note))
 
     tables = synthetic(200, 200_000, 100)
     big = inputs_of(tables)
-    took = best(lambda: compute(big, {}), 2)
+    took = best(lambda: compute(big, Memo()), 2)
     lines.append(Line("200 × 200,000 × RF 3, one scrape: everything for the first time", took, "s"))
     found = history.gather(big, Context(now_ms=0), None, 120_000)
     assert found is not None
@@ -135,9 +141,9 @@ def run() -> list[Line]:
         )
         for n in range(61)
     )
-    full = dataclasses.replace(found, rounds=rounds, newest_ms=rounds[-1].time_ms)
+    full = dataclasses.replace(found, rounds=rounds)
     options = (("windows", "60"), ("min-samples", "1"))
-    memo: dict[Any, Any] = {}
+    memo: Memo = Memo()
     with mock.patch.object(history, "gather", lambda *args, **kwargs: full):
         compute(big, memo, *options)
         weights = iter(np.linspace(0.1, 0.6, 50).tolist())
@@ -160,15 +166,13 @@ def run() -> list[Line]:
         took = best(lambda: compute(big, memo, *options, a, ("fail", str(next(kills)))), 5)
         lines.append(Line("the same size: kill a broker", took, "s", 0.05, note="budget"))
     two = synthetic(200, 200_000, 100, ticks=2)
-    memo = {}
+    memo = Memo()
     first = two["metrics"].filter(pl.col(FILE) == 3)
     before = inputs_of(two | {"metrics": first}, 1, 1)
     history.gather(before, Context(now_ms=0, memo=memo), None, 60_000)
     after = inputs_of(two, 2, 2)
-    took = best(
-        lambda: history.gather(after, Context(now_ms=0, memo=dict(memo) | {history._MEMO: _copy(memo)}), None, 60_000),
-        2,
-    )
+    memos = [copy.deepcopy(memo) for _ in range(2)]
+    took = best(lambda: history.gather(after, Context(now_ms=0, memo=memos.pop()), None, 60_000), 2)
     rows = two["metrics"].height - first.height
     lines.append(
         Line(
@@ -206,7 +210,7 @@ def after_history() -> list[Line]:
     """The store and the whole view after one more scrape, however many came before it."""
     lengths, tries = (10, 100, 1000), 5
     lines: list[Line] = []
-    memo: dict[Any, Any] = {}
+    memo = Memo()
     took: list[float] = []
     for place, (rows, take) in enumerate(grown(max(lengths) + tries), 1):
         length = next((one for one in lengths if one <= place <= one + tries), None)
@@ -225,15 +229,3 @@ def after_history() -> list[Line]:
             name = f"one more scrape ({rows:,} series) after {length} scrapes, store and every table"
             lines.append(Line(name, min(took), "s", first, note="after 10 scrapes: the history should not matter"))
     return lines
-
-
-def _copy(memo: dict[Any, Any]) -> history.Book:
-    book = memo[history._MEMO]
-    return dataclasses.replace(
-        book,
-        seen=dict(book.seen),
-        rounds=dict(book.rounds),
-        filled=dict(book.filled),
-        topologies=dict(book.topologies),
-        scrapes=dataclasses.replace(book.scrapes),
-    )

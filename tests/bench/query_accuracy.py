@@ -1,7 +1,7 @@
 """The query profile: how right it is, on data whose truth is known.
 
-Misattribution and prediction error beside the best of the plain methods on the same data, or beside the reference sheet's
-best column; what intervals cover, and how wide they are. Takes some minutes on all processors.
+Misattribution and prediction error beside the best of the plain methods on the same data, or beside the best reference
+value; what intervals cover, and how wide they are. Takes some minutes on all processors.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 
 from engine.query_profile.estimators import attribution, estimate, posterior, shrinkage
 from engine.query_profile.estimators.attribution import Attribution, attribute
-from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.estimators.design import FitOptions
 from engine.query_profile.reading.wlr_csv import WlrCsv
 from engine.reading import Source
 from tests.bench._query_scenarios import (
+    REFERENCE,
     REMEDIED,
-    SHEET,
     Scenario,
-    best_of_sheet,
+    best_of_reference,
     error,
     plain_methods,
     remedied_by_hand,
@@ -33,7 +33,7 @@ from tests.bench._query_scenarios import (
     with_calls,
 )
 from tests.bench.line import Line
-from tests.engine.query_profile.made import compute, folder
+from tests.engine.query_profile.builders import compute, folder
 
 SEEDS, OTHER_SEEDS = range(100, 148), range(700, 724)
 """The estimator was tuned on other draws (0-35 and 200-329) of the same generators."""
@@ -59,12 +59,12 @@ def judged(found: Attribution, truth: np.ndarray) -> tuple[float, float, float]:
 
 def of(case: Scenario, calls: np.ndarray | None = None) -> Attribution:
     """The default attribution of a case."""
-    return attribute(case.x, calls, case.y, np.full(len(case.y), np.nan), Recipe())
+    return attribute(case.x, calls, case.y, np.full(len(case.y), np.nan), FitOptions())
 
 
 def remedied(found: Attribution) -> bool:
-    """Whether an elbow, a break or a lag was found."""
-    return bool((found.elbow and found.elbow.found) or (found.broken and found.broken.row > 0) or found.shift.share)
+    """Whether an elbow, a change of costs or a lag was found."""
+    return bool((found.elbow and found.elbow.found) or (found.changed) or found.lag.share)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Trial:
 
 
 def trial(name: str, seed: int) -> Trial:
-    """The default and every column of the sheet, with its remedies, on the same draw."""
+    """Compute the default and every plain method, with remedies by hand, on the same draw."""
     case = scenario(name, seed)
     found = of(case)
     totals = plain_methods(case.x, case.y)
@@ -110,7 +110,7 @@ def synthetic() -> list[Line]:
                 [pool.submit(trial, name, seed) for seed in SEEDS],
                 [pool.submit(elsewhere, name, seed) for seed in OTHER_SEEDS],
             )
-            for name in SHEET
+            for name in REFERENCE
         ]
         with_both = [pool.submit(called, seed) for seed in SEEDS]
         lines = [line for name, trials, other in begun
@@ -124,7 +124,7 @@ def synthetic() -> list[Line]:
 
 
 def summed_up(name: str, trials: list[Trial], other: list[tuple[float, float, float]]) -> list[Line]:
-    """Three lines of a scenario: beside the best on the same draws, beside the sheet's best, and the intervals."""
+    """Three lines of a scenario: beside the best on the same draws, beside the reference's best, and the intervals."""
     wrong, covered, width = np.array([one.judged for one in trials]).T
     others = {method: np.array([one.others[method] for one in trials]) for method in trials[0].others}
     medians = {method: float(np.median(values)) for method, values in others.items()}
@@ -135,7 +135,7 @@ def summed_up(name: str, trials: list[Trial], other: list[tuple[float, float, fl
     ours = float(np.median(wrong))
     columns = "  ".join(
         f"{method} {value:.2f} ({theirs:.2f})"
-        for (method, value), theirs in zip(medians.items(), (*SHEET[name], REMEDIED.get(name, 0.0)), strict=False)
+        for (method, value), theirs in zip(medians.items(), (*REFERENCE[name], REMEDIED.get(name, 0.0)), strict=False)
     )
     _, covered_there, width_there = np.array(other).T
     return [
@@ -145,7 +145,7 @@ def summed_up(name: str, trials: list[Trial], other: list[tuple[float, float, fl
             f"{others[nearest].mean():.4f}, log ratio {ratio.mean():+.3f} +- {ratio.std() / math.sqrt(len(ratio)):.3f}"
             + (f"; remedy applied in {noticed}" if noticed else ""),
         ),
-        Line("  beside the sheet's best column", ours, "", best_of_sheet(name), note=f"here (sheet): {columns}"),
+        Line("  beside the reference's best column", ours, "", best_of_reference(name), note=f"here (reference): {columns}"),
         Line(
             "  coverage of nominal 90 %, major classes", covered.mean() * 100, "%", 90.0,
             note=f"median width {np.median(width):.2f} of the value; on another generator "
@@ -183,8 +183,8 @@ def ideal() -> list[Line]:
             results = [judged(of(case), case.truth) for case in cases]
             wrong, covered, width = (list(column) for column in zip(*results, strict=True))
             lines.append(
-                Line(f"ideal (spread and noise told): {name}", float(np.median(wrong)), "", best_of_sheet(name),
-                     note=f"sheet's best column; mean {np.mean(wrong):.4f}; covers {np.mean(covered) * 100:.0f} %, "
+                Line(f"ideal (spread and noise told): {name}", float(np.median(wrong)), "", best_of_reference(name),
+                     note=f"reference's best column; mean {np.mean(wrong):.4f}; covers {np.mean(covered) * 100:.0f} %, "
                      f"median width {np.median(width):.2f}")
             )  # fmt: skip
     finally:
@@ -204,28 +204,28 @@ def load(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def missed(train: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    costs = estimate.best(train[0], None, train[1], np.full(len(train[1]), np.nan), Recipe(sampled=False))
+    costs = estimate.fit(train[0], None, train[1], np.full(len(train[1]), np.nan), FitOptions(sample=False))
     return np.abs(costs.predict(other[0], None, np.ones(len(other[1]))) / other[1] - 1)
 
 
 def prediction(root: Path) -> list[Line]:
-    """Mean relative error of total CPU on the paper's own data, beside the sheet's best column."""
+    """Mean relative error of total CPU on the paper's own data, beside the reference's best column."""
     data = {name: load(root / f"{name}.csv") for name in ("001", "002")}
     lines = []
-    for (name, (x, y)), sheet in zip(data.items(), (2.2, 3.8), strict=True):
+    for (name, (x, y)), reference in zip(data.items(), (2.2, 3.8), strict=True):
         cut = int(0.7 * len(y))
         value = missed((x[:cut], y[:cut]), (x[cut:], y[cut:])).mean() * 100
-        lines.append(Line(f"prediction 70/30 of {name}", value, "%", sheet, note="sheet's best column"))
-    for (name, (x, y)), sheet in zip(data.items(), (1.8, 3.1), strict=True):
+        lines.append(Line(f"prediction 70/30 of {name}", value, "%", reference, note="reference's best column"))
+    for (name, (x, y)), reference in zip(data.items(), (1.8, 3.1), strict=True):
         parts = [
             missed((np.delete(x, part, 0), np.delete(y, part)), (x[part], y[part]))
             for part in np.array_split(np.arange(len(y)), 5)
         ]
         value = np.concatenate(parts).mean() * 100
-        lines.append(Line(f"prediction 5 blocks of {name}", value, "%", sheet, note="sheet's best column"))
-    for one, other, sheet in (("001", "002", 2.7), ("002", "001", 2.2)):
+        lines.append(Line(f"prediction 5 blocks of {name}", value, "%", reference, note="reference's best column"))
+    for one, other, reference in (("001", "002", 2.7), ("002", "001", 2.2)):
         value = missed(data[one], data[other]).mean() * 100
-        lines.append(Line(f"prediction {one} to {other}", value, "%", sheet, note="sheet's best column"))
+        lines.append(Line(f"prediction {one} to {other}", value, "%", reference, note="reference's best column"))
     return lines
 
 

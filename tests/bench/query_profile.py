@@ -1,4 +1,4 @@
-"""The query profile: how fast, beside upstream's own seconds (``regress.go`` without its TRAIN lines)."""
+"""The query profile: how fast, beside the seconds of VividCortex' program (``regress.go`` without its TRAIN lines)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.query_profile.wlr.regression import Sums
 from engine.reading import Source
 from engine.view import Context
 from tests.bench.line import Line, best
-from tests.engine.query_profile.made import inputs
+from tests.engine.query_profile.builders import inputs
 
-UPSTREAM_S = 1.5
-"""Seconds of upstream's program for 500 classes x 10,000 rows (1.5 to 1.9), its slow printing silenced."""
+PROGRAM_S = 1.5
+"""Seconds of VividCortex' program for 500 classes x 10,000 rows (1.5 to 1.9), its slow printing silenced."""
 
 
 def made_table(classes: int, rows: int) -> bytes:
-    """An upstream-style table, two thirds of its cells filled."""
+    """A WLR CSV, two thirds of its cells filled."""
     rng = np.random.default_rng(7)
     x = np.where(rng.random((rows, classes)) < 0.67, rng.integers(1, 200_000, (rows, classes)), 0)
     y = (x.sum(axis=1) * rng.normal(2, 0.1, rows)).astype(np.int64)
@@ -40,8 +40,8 @@ def run() -> list[Line]:
         return VIEW.compute(inputs({"t.csv": data}), wlr, Context(now_ms=0))
 
     lines = [
-        Line("500 classes x 10,000 rows: read, fit, predict", best(report), "s", UPSTREAM_S,
-             note="upstream without its TRAIN lines; goal 0.3 s"),
+        Line("500 classes x 10,000 rows: read, fit, predict", best(report), "s", PROGRAM_S,
+             note="regress.go without its TRAIN lines; goal 0.3 s"),
     ]  # fmt: skip
     kind = WlrCsv()
     source = Source("/in/t.csv", "t.csv", 0, len(data))

@@ -17,7 +17,7 @@ from engine.inputs import FILE, FileInfo, Inputs
 from engine.ring_placement import tables
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.scenarios.scenario_state import live
+from engine.ring_placement.scenarios.scenario_state import live_state
 from engine.ring_placement.scenarios.sweep import every_node, every_pair
 from engine.ring_placement.view import VIEW
 from engine.view import Context
@@ -107,7 +107,7 @@ def _lines() -> Iterator[Line]:
 
     yield Line("ring: another failing set, regime A", best(change("transient"), 7) * 1000, "ms", 10.0, None, "bar")
     yield Line("ring: another failing set, regime B", best(change("left"), 7) * 1000, "ms", 50.0, None, "bar")
-    placement = live(given, RingParameters(placement_rows=LISTED), context).placement
+    placement = live_state(given, RingParameters(placement_rows=LISTED), context).placement
 
     def still(fraction: float) -> None:
         pass

@@ -79,7 +79,7 @@ def test_what_the_sections_look_like(tmp_path: Path, update: bool) -> None:
             await look("change-points", following)
             await look("thresholds", following, following)
             await s.press(following)
-            await look("design", "i", until=lambda: summary(s)["mode"] == "design")
+            await look("published", "i", until=lambda: summary(s)["mode"] == "published")
             await look("upstream", "i", until=lambda: summary(s)["mode"] == "upstream")
 
     play(story)
@@ -147,7 +147,7 @@ def test_a_metric_opens_and_closes(tmp_path: Path) -> None:
 def test_the_mode_key_goes_round(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
-            for mode in ("design", "upstream", "statistical"):
+            for mode in ("published", "upstream", "statistical"):
                 await s.press("i")
                 await s.until(lambda mode=mode: summary(s)["mode"] == mode)
             await s.press("u")

@@ -63,7 +63,7 @@ def report_view(arguments: argparse.Namespace) -> int:
 def check_view(arguments: argparse.Namespace) -> int:
     """Print the findings at or above a level, one per line; return the exit code."""
     view, parameters, result, problems, _instant, reason = compute(arguments)
-    from engine import export
+    from engine import export, junit
 
     if result is None:
         return _report_no_input(arguments, reason, problems)
@@ -71,9 +71,9 @@ def check_view(arguments: argparse.Namespace) -> int:
     bad = export.at_least(result.findings, level)
     if arguments.junit is not None:
         own = getattr(view, "junit", None)
-        text = own(result, parameters) if own else export.to_junit(view.name, result.findings, level)
+        suite = own(result, parameters) if own else junit.suite_of_findings(view.name, result.findings, level)
         try:
-            Path(arguments.junit).write_text(text, encoding="utf-8")
+            Path(arguments.junit).write_text(junit.to_xml(suite), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--junit {arguments.junit}: {error.strerror or error}") from error
     try:

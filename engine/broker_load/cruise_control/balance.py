@@ -1,4 +1,8 @@
-"""Balance limits, low utilisation and provision status (sheet, section 8)."""
+"""Balance limits, low utilisation and provision status.
+
+See "Balance limits" and "Provision status" in docs/models/broker-load.md. Source: ``ResourceDistributionGoal``,
+``CapacityGoal``, ``GoalUtils`` and ``ProvisionResponse``.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.broker_load.cruise_control.cluster import RESOURCES, Cluster
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.model.topology import Flags
+from engine.broker_load.parameters import Thresholds
 
 MARGIN = 0.9
-"""Share of (threshold − 1) that upstream keeps as the band around the average."""
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Upstream's thresholds at their code defaults. ``capacity`` and ``balance`` and ``low`` by resource."""
-
-    cpu_capacity: float = 0.7
-    disk_capacity: float = 0.8
-    nw_in_capacity: float = 0.8
-    nw_out_capacity: float = 0.8
-    cpu_balance: float = 1.1
-    disk_balance: float = 1.1
-    nw_in_balance: float = 1.1
-    nw_out_balance: float = 1.1
-    low_utilization: float = 0.0
-    replica_balance: float = 1.1
-    leader_balance: float = 1.1
-    topic_balance: float = 3.0
-    topic_min_gap: int = 2
-    topic_max_gap: int = 40
-    max_replicas: int = 10000
-
-    def capacity(self, resource: str) -> float:
-        """Share of the capacity that may be used."""
-        return float(getattr(self, f"{resource.lower()}_capacity"))
-
-    def balance(self, resource: str) -> float:
-        """Ratio to the average that is still balanced."""
-        return float(getattr(self, f"{resource.lower()}_balance"))
+"""Share of (threshold − 1) that Cruise Control keeps as the band around the average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +30,7 @@ class Band:
 
 
 def band(cluster: Cluster, resource: str, thresholds: Thresholds) -> Band:
-    """Limits a balanced broker keeps; NaN where a capacity is unknown."""
+    """Return the limits a balanced broker keeps; NaN where a capacity is unknown."""
     average = cluster.utilisation(resource)
     margin = (thresholds.balance(resource) - 1.0) * MARGIN
     low = average <= thresholds.low_utilization
@@ -65,7 +41,7 @@ def band(cluster: Cluster, resource: str, thresholds: Thresholds) -> Band:
 
 
 def over_capacity(cluster: Cluster, resource: str, thresholds: Thresholds) -> Flags:
-    """[B] alive brokers above the capacity threshold: disk per broker, network per host, CPU per broker or host."""
+    """Return flags [B] of alive brokers above the capacity threshold: disk per broker, network per host, CPU per either."""
     limit = thresholds.capacity(resource)
     with np.errstate(invalid="ignore"):
         over = cluster.load(resource) > limit * cluster.room(resource)
@@ -75,7 +51,7 @@ def over_capacity(cluster: Cluster, resource: str, thresholds: Thresholds) -> Fl
 
 
 def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
-    """[B] alive brokers (hosts, for CPU and network) within the limits."""
+    """Return flags [B] of alive brokers (hosts, for CPU and network) within the limits."""
     load, room = cluster.load(resource), cluster.room(resource)
     with np.errstate(invalid="ignore"):
         inside = (load >= limits.lower * room) & (load <= limits.upper * room)
@@ -83,7 +59,7 @@ def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
 
 
 def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
-    """Columns of result table ``balance``."""
+    """Return the columns of result table ``balance``."""
     rows: dict[str, list[object]] = {
         name: []
         for name in (
@@ -95,7 +71,7 @@ def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
     for resource in RESOURCES:
         limits = band(cluster, resource, thresholds)
         over = over_capacity(cluster, resource, thresholds)
-        known = not math.isnan(limits.average)
+        decided = not math.isnan(limits.average)
         for name, value in zip(
             rows,
             (
@@ -105,27 +81,27 @@ def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
                 limits.average,
                 limits.lower,
                 limits.upper,
-                int(within(cluster, resource, limits).sum()) if known else None,
+                int(within(cluster, resource, limits).sum()) if decided else None,
                 "|".join(str(i) for i in ids[over].tolist()),
-                limits.low if known else None,
+                limits.low if decided else None,
             ),
             strict=True,
         ):
             rows[name].append(value)
     below = potential_below(cluster, thresholds)
-    known = not math.isnan(cluster.total_capacity("NW_OUT"))
+    decided = not math.isnan(cluster.total_capacity("NW_OUT"))
     for name in rows:
         rows[name].append(None)
     rows["resource"][-1] = "POTENTIAL_NW_OUT"
-    rows["balanced_brokers"][-1] = int(below.sum()) if known else None
+    rows["balanced_brokers"][-1] = int(below.sum()) if decided else None
     rows["brokers_over_capacity_threshold"][-1] = "|".join(
-        str(i) for i in ids[cluster.topology.alive & ~below].tolist() if known
+        str(i) for i in ids[cluster.topology.alive & ~below].tolist() if decided
     )
     return rows
 
 
 def potential_below(cluster: Cluster, thresholds: Thresholds) -> Flags:
-    """[B] alive brokers whose potential network out is within the network-out capacity threshold."""
+    """Return flags [B] of alive brokers whose potential network out is within the network-out capacity threshold."""
     with np.errstate(invalid="ignore"):
         return cluster.topology.alive & (
             cluster.sums.pnw_out <= thresholds.capacity("NW_OUT") * cluster.capacity("NW_OUT")
@@ -133,7 +109,7 @@ def potential_below(cluster: Cluster, thresholds: Thresholds) -> Flags:
 
 
 def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
-    """UNDER_PROVISIONED, OVER_PROVISIONED, RIGHT_SIZED or UNDECIDED, and why in a sentence.
+    """Return UNDER_PROVISIONED, OVER_PROVISIONED, RIGHT_SIZED or UNDECIDED, and why in a sentence.
 
     Under-provisioned: the cluster's load exceeds the capacity threshold; the number of typical brokers to add is the
     missing capacity over a typical broker's usable one, rounded up. Over-provisioned: a resource is under the

@@ -1,4 +1,8 @@
-"""Cruise Control's goals as predicates of a load snapshot (sheet, section 8)."""
+"""Cruise Control's goals as predicates of a load snapshot.
+
+See "Goals" and "Balancedness score" in docs/models/broker-load.md. Source: package ``analyzer.goals`` and
+``KafkaCruiseControlUtils.balancednessCostByGoal``.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.broker_load.cruise_control import balance
-from engine.broker_load.cruise_control.balance import MARGIN, Thresholds
-from engine.broker_load.cruise_control.cluster import Cluster
+from engine.broker_load.cruise_control.balance import MARGIN
+from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.model.topology import Flags, Floats
+from engine.broker_load.parameters import MinTopicLeaders, Thresholds
 
 DEAD_NOTE = "dead brokers or offline replicas make every goal count as violated: their replicas must move"
+"""Why every goal is violated while a replica is offline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One goal: upstream's name, whether it is hard, violated (None: cannot be decided), the worst offender in words
+    """One goal: Cruise Control's name, whether it is hard, violated (None: cannot be decided), the worst offender in words
     and how many there are."""
 
     goal: str
@@ -27,14 +33,6 @@ class Verdict:
     violated: bool | None
     detail: str
     offenders: int
-
-
-@dataclass(frozen=True, slots=True)
-class MinLeaders:
-    """Topics (regular expression, "" for none) that need ``least`` leaders on every broker."""
-
-    topics: str = ""
-    least: int = 1
 
 
 def _words(cluster: Cluster, bad: Flags, load: Floats, limit: Floats, unit: str, what: str) -> str:
@@ -135,7 +133,7 @@ def _rack_spread(cluster: Cluster) -> tuple[bool | None, str, int]:
         False, "", 0)  # fmt: skip
 
 
-def _min_leaders(cluster: Cluster, wanted: MinLeaders) -> tuple[bool | None, str, int]:
+def _min_leaders(cluster: Cluster, wanted: MinTopicLeaders) -> tuple[bool | None, str, int]:
     if not wanted.topics:
         return False, "off: no topic is named", 0
     try:
@@ -183,8 +181,8 @@ def _too_many(cluster: Cluster, thresholds: Thresholds) -> tuple[bool | None, st
     return bool(bad.any()), _words(cluster, bad, counts, limit, "", "broker"), int(bad.sum())
 
 
-def verdicts(cluster: Cluster, thresholds: Thresholds, min_leaders: MinLeaders) -> list[Verdict]:
-    """All 17 goals in upstream's order of priority."""
+def verdicts(cluster: Cluster, thresholds: Thresholds, min_leaders: MinTopicLeaders) -> list[Verdict]:
+    """Decide all 17 goals, in Cruise Control's order of priority."""
     replicas, leaders = cluster.sums.replicas.astype(np.float64), cluster.sums.leaders.astype(np.float64)
     core = " % of a core"
     each: list[tuple[str, bool, Callable[[], tuple[bool | None, str, int]]]] = [
@@ -206,26 +204,26 @@ def verdicts(cluster: Cluster, thresholds: Thresholds, min_leaders: MinLeaders) 
         ("LeaderReplicaDistributionGoal", False, lambda: _counts(cluster, leaders, thresholds.leader_balance)),
         ("LeaderBytesInDistributionGoal", False, lambda: _leader_in(cluster, thresholds)),
     ]
-    found = []
+    decided = []
     for goal, hard, decide in each:
         violated, detail, count = decide()
         if cluster.has_offline:
             violated, detail = True, DEAD_NOTE + (f"; {detail}" if detail else "")
-        found.append(Verdict(goal, hard, violated, detail, count))
-    return found
+        decided.append(Verdict(goal, hard, violated, detail, count))
+    return decided
 
 
 NOT_DEFAULT = frozenset({"RackAwareDistributionGoal"})
-"""Goals that are no part of upstream's default list, by which the balancedness score is made."""
+"""Goals that are no part of Cruise Control's default list, by which the balancedness score is made."""
 
 
-def balancedness(found: list[Verdict], priority: float = 1.1, strictness: float = 1.5) -> float:
-    """Upstream's score: 100 minus the costs of violated goals, -1 is the caller's business (offline replicas).
+def balancedness(verdicts: list[Verdict], priority: float = 1.1, strictness: float = 1.5) -> float:
+    """Return Cruise Control's score: 100 minus the costs of violated goals (with offline replicas it is -1, see the caller).
 
     A goal costs ``priority`` to the power of its rank from the lowest priority, times ``strictness`` if hard; all
     costs together make 100.
     """
-    listed = [verdict for verdict in found if verdict.goal not in NOT_DEFAULT]
+    listed = [verdict for verdict in verdicts if verdict.goal not in NOT_DEFAULT]
     costs = [
         priority ** (len(listed) - 1 - rank) * (strictness if verdict.hard else 1.0)
         for rank, verdict in enumerate(listed)

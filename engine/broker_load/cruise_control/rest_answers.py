@@ -1,4 +1,6 @@
-"""The answers of ``load``, ``partition_load`` and ``kafka_cluster_state`` as Cruise Control prints them (section 7).
+"""The answers of ``load``, ``partition_load`` and ``kafka_cluster_state`` as Cruise Control prints them.
+
+See "REST answers" in docs/models/broker-load.md. Source: ``BrokerStats``, ``PartitionLoadState``, ``KafkaClusterState``.
 
 The layout of the plain text (column widths, decimals, titles) and the keys of the JSON are the interface that scripts
 read. Which broker is the controller is in none of the files: the lowest live id stands in for it.
@@ -16,9 +18,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control.cluster import Cluster
+from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import failover
 from engine.broker_load.model.topology import Floats, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 
@@ -26,7 +27,7 @@ _WIDE = Context(prec=400)
 
 
 def render(model: Model, chosen: Cluster, log_dirs: pl.DataFrame, parameters: BrokerLoadParameters) -> str:
-    """The answer that ``parameters.answer`` and ``parameters.as_`` name."""
+    """Return the answer that ``parameters.answer`` and ``parameters.as_`` name."""
     as_json = parameters.as_ == "json"
     if parameters.answer == "load":
         return load_json(chosen) if as_json else load_text(chosen)
@@ -38,11 +39,11 @@ def render(model: Model, chosen: Cluster, log_dirs: pl.DataFrame, parameters: Br
 
 
 def _dump(content: dict[str, Any]) -> str:
-    """JSON as upstream's writer does it: a NaN is refused with an error answer."""
+    """Return JSON as Cruise Control's writer makes it: a NaN is refused with an error answer."""
     try:
         return json.dumps(content, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        reason = "a load is NaN, which upstream cannot print as JSON; ask for the text or see the ledger"
+        reason = "a load is NaN, which Cruise Control cannot print as JSON; ask for the text or see the ledger"
         return json.dumps({"errorMessage": reason, "version": 1}, separators=(",", ":"))
 
 
@@ -70,7 +71,7 @@ def _load_rows(cluster: Cluster) -> list[dict[str, Any]]:
             "NetworkInCapacity": float(capacity["NW_IN"][index]),
             "NetworkOutCapacity": float(capacity["NW_OUT"][index]),
             "LeaderNwInRate": max(float(sums.leader_nw_in[index]), 0.0),
-            # A difference of two single-precision sums, as upstream makes it.
+            # A difference of two single-precision sums, as Cruise Control makes it.
             "FollowerNwInRate": max(
                 float(np.float32(sums.nw_in[index])) - float(np.float32(sums.leader_nw_in[index])), 0.0
             ),
@@ -142,7 +143,7 @@ def _load_line(row: dict[str, Any], host_width: int, rack_width: int) -> str:
 
 
 def _fixed(value: float, digits: int = 3) -> str:
-    """A number as Java's formatter prints it: halves are rounded up."""
+    """Return a number as Java's formatter prints it: halves are rounded up."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -155,7 +156,7 @@ def _fixed(value: float, digits: int = 3) -> str:
 
 
 def partition_records(model: Model, chosen: Cluster, parameters: BrokerLoadParameters) -> list[dict[str, Any]]:
-    """Leaders of valid partitions by falling load of the resource; maximum or mean over the windows where asked."""
+    """Return the leaders of valid partitions by falling load of the resource; maximum or mean over the windows where asked."""
     topology, loads, total = model.topology, chosen.loads, model.aggregate
 
     def of_leader(value: Floats) -> Floats:
@@ -184,7 +185,7 @@ def partition_records(model: Model, chosen: Cluster, parameters: BrokerLoadParam
         named = np.array([pattern.fullmatch(name) is not None for name in topology.topics], np.bool_)
         keep &= named[topology.topic]
     rows = np.flatnonzero(keep)
-    # Single precision as upstream's, so that the same records tie; ties stand in falling order of topic and partition.
+    # Single precision as in Cruise Control, so that the same records tie; ties stand in falling order of topic and partition.
     rows = rows[::-1]
     rows = rows[np.argsort(-np.nan_to_num(by[rows].astype(np.float32), nan=np.inf), kind="stable")]
     if parameters.entries:
@@ -236,7 +237,7 @@ def partition_text(records: list[dict[str, Any]]) -> str:
 
 def cluster_state(topology: Topology, log_dirs: pl.DataFrame, parameters: BrokerLoadParameters) -> dict[str, Any]:
     """``kafka_cluster_state?verbose=true&json=true`` as an object."""
-    need = failover.min_isr_of(topology, parameters.rules())
+    need = topology.min_in_sync(parameters.min_insync_replicas)
     led = topology.leader >= 0
     offline = topology.offline_replicas
     out_of_sync = topology.held & ~topology.isr & ~offline
@@ -245,8 +246,8 @@ def cluster_state(topology: Topology, log_dirs: pl.DataFrame, parameters: Broker
 
     def counts(flags: np.ndarray, some: bool) -> dict[str, int]:
         picked = topology.replicas[flags & led[:, None]]
-        found = np.bincount(picked, minlength=brokers)
-        return {str(i): int(n) for i, n in zip(ids.tolist(), found.tolist(), strict=True) if n or not some}
+        numbers = np.bincount(picked, minlength=brokers)
+        return {str(i): int(n) for i, n in zip(ids.tolist(), numbers.tolist(), strict=True) if n or not some}
 
     lists: dict[str, list[list[int]]] = {
         name: topology.partition_lists(flags).to_list()
@@ -254,7 +255,7 @@ def cluster_state(topology: Topology, log_dirs: pl.DataFrame, parameters: Broker
             "replicas": topology.held, "in-sync": topology.isr, "out-of-sync": out_of_sync, "offline": offline
         }.items()
     }  # fmt: skip
-    # The order of the in-sync list is the assignment's here; upstream prints the controller's.
+    # The order of the in-sync list is the assignment's here; Cruise Control prints the controller's.
     alive_leader = np.append(topology.alive, False)[topology.leader] & led
     behind = np.asarray((topology.held & ~topology.isr).any(axis=1))
     in_sync = topology.isr.sum(axis=1)

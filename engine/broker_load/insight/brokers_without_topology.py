@@ -1,13 +1,13 @@
-"""What scrapes alone tell, without any topology: each broker's own totals as measured."""
+"""Brokers known from scrapes alone, without any topology: each broker's own totals as measured."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from engine.broker_load import tables
-from engine.broker_load.model import identity
-from engine.broker_load.model.history import known_brokers, measured_rows
+from engine.broker_load.model import identity, readings
+from engine.broker_load.model.history import known_brokers
 from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.loads import BROKERS
 from engine.inputs import Inputs
 
 _ORDER = (
@@ -16,10 +16,13 @@ _ORDER = (
     "ALL_TOPIC_REPLICATION_BYTES_IN",
     "ALL_TOPIC_REPLICATION_BYTES_OUT",
 )
+"""Totals in the order of ``raw_metrics.TOPIC``."""
+_CPU = (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, raw_metrics.PROCESS_LOAD)
+"""Metrics that give a broker's CPU, the preferred one first."""
 
 
 def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame | None:
-    """Rows of ``brokers`` with source ``measured``: network and disk as each broker reports them in its newest sampling
+    """Return rows of ``brokers`` with source ``measured``: network and disk as each broker reports them in its newest sampling
     interval. Hosts without a known id are numbered from -1 downwards. None without scrapes.
 
     Network in of leaders is the broker's total (else the sum of its topics), of followers its replication in; network
@@ -30,22 +33,22 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         table = table.filter(pl.col("time_ms") <= at_ms)
     if not table.height:
         return None
-    known = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
-    who = identity.resolve(table, inputs.table("topology"), known)
+    listed = known_brokers(inputs.table("broker_list"), inputs.table("answer_brokers"), {})
+    who = identity.resolve(table, inputs.table("topology"), listed)
     ids = dict(who.ids)
     hosts = sorted({identity.bare(h) for h in table["host"].drop_nulls().unique().to_list() if h not in ids})
     for number, name in enumerate(hosts, 1):
         for host in table["host"].drop_nulls().unique().sort().to_list():
             if host not in ids and identity.bare(host) == name:
                 ids[host] = (-number,)
-    rows = measured_rows(table, ids, interval_ms)
+    rows = readings.of(table, ids, interval_ms)
     if not rows.height:
         return None
     newest = rows.group_by("broker").agg(pl.col("interval").max())
     rows = rows.join(newest, on=["broker", "interval"], maintain_order="left")  # sums in one order
     whole = rows.filter(pl.col("topic").is_null())
     totals = whole.group_by("broker", "metric", maintain_order=True).agg(pl.col("value").mean())
-    given = {(broker, metric): value for broker, metric, value in totals.iter_rows()}
+    means = {(broker, metric): value for broker, metric, value in totals.iter_rows()}
     topics = (
         rows.filter(pl.col("topic").is_not_null() & pl.col("metric").is_in(list(raw_metrics.TOPIC)))
         .group_by("broker", "metric", "topic", maintain_order=True).agg(pl.col("value").mean())
@@ -59,24 +62,21 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         .group_by("broker", maintain_order=True)
         .agg(pl.col("value").sum() * raw_metrics.MB, pl.len())
     )
-    held = {broker: (size, count) for broker, size, count in sizes.iter_rows()}
-    names = {broker: identity.bare(host) for host, found in ids.items() for broker in found}
-    out: dict[str, list[object]] = {name: [] for name in tables.BROKERS.schema}
+    disk = {broker: (size, count) for broker, size, count in sizes.iter_rows()}
+    names = {broker: identity.bare(host) for host, ids_of_host in ids.items() for broker in ids_of_host}
+    out: dict[str, list[object]] = {name: [] for name in BROKERS.schema}
     for broker in sorted(rows["broker"].unique().to_list()):
         values = {}
         for name, topic in zip(_ORDER, raw_metrics.TOPIC, strict=False):
-            value = given.get((broker, raw_metrics.ID[name]), summed.get((broker, topic)))
+            value = means.get((broker, raw_metrics.ID[name]), summed.get((broker, topic)))
             values[name] = None if value is None else value / 1024
         sent = [v for v in (values[_ORDER[1]], values[_ORDER[3]]) if v is not None]
-        cpu = next(
-            (given[broker, m] for m in (raw_metrics.CPU, raw_metrics.NODE_IDLE_SECONDS, 102) if (broker, m) in given),
-            None,
-        )
-        size, count = held.get(broker, (None, None))
+        cpu = next((means[broker, metric] for metric in _CPU if (broker, metric) in means), None)
+        size, count = disk.get(broker, (None, None))
         row = {
             "broker": broker,
-            "host": known[broker].host if broker in known else names.get(broker, ""),
-            "rack": known[broker].rack if broker in known else None,
+            "host": listed[broker].host if broker in listed else names.get(broker, ""),
+            "rack": listed[broker].rack if broker in listed else None,
             "disk_mb": size,
             "leader_nw_in_kbs": values[_ORDER[0]],
             "follower_nw_in_kbs": values[_ORDER[2]],
@@ -87,4 +87,4 @@ def brokers(inputs: Inputs, at_ms: int | None, interval_ms: int) -> pl.DataFrame
         }
         for name, column in out.items():
             column.append(row.get(name))
-    return tables.BROKERS.sorted(tables.BROKERS.frame(out))
+    return BROKERS.sorted(BROKERS.frame(out))

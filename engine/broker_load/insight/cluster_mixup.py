@@ -1,19 +1,23 @@
-"""Files of more than one cluster below one root: they are not told apart, so it is said plainly that they are there."""
+"""Signs of files of more than one cluster below one root: they are shown as one, with a problem for each sign.
+
+See "Files of several clusters" in docs/models/broker-load.md.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 import polars as pl
 
-from engine.broker_load.model.history import book_of
+from engine.broker_load.model import ticks
 from engine.broker_load.model.identity import bare
+from engine.incremental import Partials
 from engine.inputs import FILE, Inputs
 from engine.problems import Problem
 from engine.view import Context
 
 KIND = "mixed-clusters"
-_MEMO = "broker-load mixed"
 _ADVICE = "loads of both are shown as one: give each cluster a folder and a program of its own"
 _SHARE = 0.5
 """Share of what two descriptions have in common that must differ before they are taken for two clusters."""
@@ -22,11 +26,8 @@ _FEW = 3
 
 
 def find(inputs: Inputs, context: Context) -> list[Problem]:
-    """A problem for every sign that the inputs describe more than one cluster, at most one per file and sign.
-
-    To be asked after ``history.gather``, which notes the scrapes.
-    """
-    return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, book_of(context).ticks)]
+    """Return a problem for every sign that the inputs describe more than one cluster, at most one per file and sign."""
+    return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, ticks.of(inputs, context))]
 
 
 def _path(inputs: Inputs, file: int) -> str:
@@ -35,32 +36,36 @@ def _path(inputs: Inputs, file: int) -> str:
 
 
 def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
-    """Descriptions, in order of time, whose topics of one name have other ids, or (where ids are not said) lie on
-    other brokers. Each is compared with the one before it only, so that a slow reassignment is no sign."""
+    """Return problems of descriptions, in order of time, whose topics of one name have other ids, or (where ids are unknown)
+    lie on other brokers. Each is compared with the one before it only, so that a slow reassignment is no sign."""
     table = inputs.table("topology")
     order = (
         table.group_by(FILE).agg(pl.col("time_ms").max()).sort("time_ms", FILE)[FILE].to_list() if table.height else []
     )
-    kept = context.memo.get(_MEMO, {})
-    fresh: dict[tuple[int, int, int, int], str] = {}
-    found = []
-    for one, two in itertools.pairwise(order):
-        key = (one, inputs.files[one].version, two, inputs.files[two].version)
-        if key not in kept:
-            context.check()
-            kept[key] = _differ(table.filter(pl.col(FILE) == one), table.filter(pl.col(FILE) == two))
-        fresh[key] = kept[key]
-        if fresh[key]:
-            reason = f"{fresh[key]} in {inputs.files[one].label}: two clusters, or made anew in between; {_ADVICE}"
-            found.append(Problem.at(_path(inputs, two), KIND, reason))
-    context.memo[_MEMO] = fresh
-    return found
+
+    def compare(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
+        return {
+            (one, two): _differ(table.filter(pl.col(FILE) == one), table.filter(pl.col(FILE) == two))
+            for one, two in pairs
+        }
+
+    differences: Partials[tuple[int, int], str] = context.memo.state("broker load descriptions", Partials)
+    differences.update({pair: inputs.stamp(pair) for pair in itertools.pairwise(order)}, compare)
+    return [
+        Problem.at(
+            _path(inputs, two),
+            KIND,
+            f"{difference} in {inputs.files[one].label}: two clusters, or created again in between; {_ADVICE}",
+        )
+        for (one, two), difference in differences.items()
+        if difference
+    ]
 
 
 def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:
-    """How two descriptions contradict each other, in words; "" if they can be of one cluster."""
-    said = [f.filter(pl.col("topic_id").is_not_null()).select("topic", "topic_id").unique("topic") for f in (one, two)]
-    both = said[0].join(said[1], on="topic")
+    """Return how two descriptions contradict each other, in words; "" if they can be of one cluster."""
+    ids = [f.filter(pl.col("topic_id").is_not_null()).select("topic", "topic_id").unique("topic") for f in (one, two)]
+    both = ids[0].join(ids[1], on="topic")
     if both.height:
         other = both.filter(pl.col("topic_id") != pl.col("topic_id_right")).sort("topic")
         if other.height > _SHARE * both.height:
@@ -75,7 +80,7 @@ def _differ(one: pl.DataFrame, two: pl.DataFrame) -> str:
 
 
 def _hosts(inputs: Inputs) -> list[Problem]:
-    """Broker ids that lists and answers put on different hosts."""
+    """Return problems of broker ids that lists and answers put on different hosts."""
     # Lists and answers are not compared with each other: one may give names where the other gives addresses.
     return [problem for name in ("broker_list", "answer_brokers") for problem in _moved(inputs, inputs.table(name))]
 
@@ -84,7 +89,7 @@ def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
     short = pl.col("host").str.to_lowercase().str.extract(r"^([^.]*[a-z][^.]*|.*)")
     rows = table.filter(pl.col("host").fill_null("") != "").select(FILE, "broker", short.alias("host"))
     many = rows.unique().filter(pl.col("host").n_unique().over("broker") > 1).sort("broker", FILE, "host")
-    found = []
+    problems = []
     for (file,), mine in many.partition_by(FILE, as_dict=True, maintain_order=True).items():
         # The first file is not at odds with anything yet, unless with itself.
         earlier = many.filter(pl.col(FILE) <= file)
@@ -96,24 +101,24 @@ def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
                 f"broker {first['broker']} is on {first['host']} here and on {first['host_right']} elsewhere"
                 f"{f', and {ids - 1} more' if ids > 1 else ''}: two clusters, or a broker that moved; {_ADVICE}"
             )
-            found.append(Problem.at(_path(inputs, int(file)), KIND, reason, count=ids))
-    return found
+            problems.append(Problem.at(_path(inputs, int(file)), KIND, reason, count=ids))
+    return problems
 
 
 def _scrapes(inputs: Inputs, ticks: pl.DataFrame) -> list[Problem]:
-    """Broker ids that scrapes of different hosts claim for themselves."""
-    said = ticks.filter(pl.col("host").is_not_null() & pl.col("broker").is_not_null())
-    said = said.group_by("broker", "host").agg(pl.col(FILE).min()).sort("broker", "host")
+    """Return problems of broker ids that scrapes of different hosts claim for themselves."""
+    claimed = ticks.filter(pl.col("host").is_not_null() & pl.col("broker").is_not_null())
+    claimed = claimed.group_by("broker", "host").agg(pl.col(FILE).min()).sort("broker", "host")
     claims: dict[int, dict[str, int]] = {}
-    for broker, host, file in said.iter_rows():
+    for broker, host, file in claimed.iter_rows():
         claims.setdefault(broker, {}).setdefault(bare(host), file)
-    found = []
+    problems = []
     for broker, by in sorted(claims.items()):
         if len(by) > 1:
             names = sorted(by)
             reason = (
-                f"{' and '.join(names[:3])} all say that they are broker {broker}: two clusters, or one machine under two"
+                f"{' and '.join(names[:3])} all claim to be broker {broker}: two clusters, or one machine under two"
                 f" names; {_ADVICE}"
             )
-            found.append(Problem.at(_path(inputs, by[names[-1]]), KIND, reason, count=len(by)))
-    return found
+            problems.append(Problem.at(_path(inputs, by[names[-1]]), KIND, reason, count=len(by)))
+    return problems

@@ -1,10 +1,11 @@
-"""The data-quality ledger: what was odd in the inputs, said once each, and every partition without a sample."""
+"""The data-quality ledger: what was odd in the inputs, once each, and every partition without a sample.
+
+See "Data quality" in docs/models/broker-load.md.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,34 +13,32 @@ import polars as pl
 
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model import samples
-from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.topology import Longs, Topology
-from engine.broker_load.tables import LEDGER, SKIPPED, raw_metrics
+from engine.broker_load.model.topology import Longs
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
 from engine.inputs import Inputs
-from engine.view import Context
 
-_MEMO = "broker-load readings"
 STALE_INTERVALS = 3
 """A broker is stale when its newest reading is this many sampling intervals older than the newest of all."""
 
 
-_LOOK = 3
-"""Newest rounds that are asked whether there are sizes at all."""
+_SIZED_ROUNDS = 3
+"""Newest rounds that are searched for any size."""
 
 
 def skipped(model: Model) -> pl.DataFrame:
-    """Partitions without a sample: in no round and not among the finished ones. The rule is the newest round's."""
+    """Return the partitions without a sample: in no round and not among the finished ones. The rule is the newest round's."""
     topology = model.topology
     has = np.zeros(topology.size, np.bool_)
     rule = np.where(topology.leader >= 0, 2, 1).astype(np.int8)
-    seen = np.zeros(topology.size, np.bool_)
+    covered = np.zeros(topology.size, np.bool_)
     for taken, where in zip(reversed(model.samples), reversed(model.maps), strict=True):
         index = np.arange(topology.size) if where is None else where
         keep = index >= 0
         has[index[keep]] |= taken.rule[keep] == 0
-        fresh = index[keep & ~seen[index]] if len(index) else index
-        rule[fresh] = taken.rule[keep & ~seen[index]] if len(index) else 0
-        seen[index[keep]] = True
+        fresh = index[keep & ~covered[index]] if len(index) else index
+        rule[fresh] = taken.rule[keep & ~covered[index]] if len(index) else 0
+        covered[index[keep]] = True
         if has.all():
             break
     if model.finished is not None:
@@ -60,8 +59,8 @@ def skipped(model: Model) -> pl.DataFrame:
     )
 
 
-def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> pl.DataFrame:
-    """Rows of the ledger in a fixed order: by kind and subject."""
+def ledger(inputs: Inputs, model: Model, interval_ms: int) -> pl.DataFrame:
+    """Return the rows of the ledger in a fixed order: by kind and subject."""
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
     shared_names = np.flatnonzero(np.bincount(topology.norm, minlength=len(topology.norm_names)) > 1)
@@ -75,7 +74,7 @@ def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> p
             detail += " on brokers " + ", ".join(str(topology.ids[i]) for i in sorted(shared)) + " that lead both"
         rows.append(("topic-collision", name, len(same), detail))
     if model.rounds:
-        rows.extend(_broker_rows(model, interval_ms, context))
+        rows.extend(_broker_rows(model, interval_ms))
     for index, guess in enumerate(model.capacities.estimated.tolist()):
         if guess and topology.alive[index]:
             cores = model.capacities.cores[index]
@@ -96,58 +95,30 @@ def build(inputs: Inputs, model: Model, interval_ms: int, context: Context) -> p
     rows.extend(
         ("unmatched-host", host, 1, "no broker is known by this host; its metrics are unused") for host in who.unmatched
     )
-    text = "several brokers are listed on this host and the scrape does not say which it is"
+    text = "several brokers are listed on this host and the scrape does not name its id"
     rows.extend(("duplicated-host", host, 1, text) for host in who.doubled)
     listed = inputs.table("broker_list")
-    if listed.height:
-        shared_hosts = (
-            listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1).sort("host")
+    hosts = listed.unique("broker", keep="last").group_by("host").len().filter(pl.col("len") > 1)
+    rows.extend(
+        (
+            "shared-host",
+            host or "(no name)",
+            count,
+            f"{count} brokers on one host: CPU and network limits are the host's",
         )
-        for host, count in shared_hosts.iter_rows():
-            rows.append(
-                (
-                    "shared-host",
-                    host or "(no name)",
-                    count,
-                    f"{count} brokers on one host: CPU and network limits are the host's",
-                )
-            )
+        for host, count in hosts.iter_rows()
+    )
     rows.extend(_missing(inputs, model))
     rows.sort()
-    return (
-        LEDGER.frame(pl.DataFrame(rows, schema=["kind", "subject", "count", "detail"], orient="row"))
-        if rows
-        else LEDGER.empty()
-    )
+    return LEDGER.frame(pl.DataFrame(rows, schema=LEDGER.schema, orient="row"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """What ``rounds`` say of the brokers of ``topology``: [4, B] newest time heard, readings that are NaN, negative, too
-    high."""
-
-    topology: Topology
-    rounds: tuple[Round, ...]
-    sums: Longs
-
-
-def _readings(model: Model, context: Context) -> Longs:
-    """[4, B] as in ``_Counted``, over all rounds. All but the newest round are counted once: they hardly ever change."""
-    topology, settled = model.topology, model.rounds[:-1]
-    have = context.memo.get(_MEMO)
-    # Comparing the tuples compares the rounds by identity.
-    if have is None or have.topology is not topology or settled[: len(have.rounds)] != have.rounds:
-        start = np.zeros((4, topology.brokers), np.int64)
-        start[0] = -1
-        have = _Counted(topology, (), start)
-    sums = _counted(have.sums, settled[len(have.rounds) :], topology)
-    context.memo[_MEMO] = _Counted(topology, settled, sums)
-    return _counted(sums, model.rounds[-1:], topology)
-
-
-def _counted(before: Longs, rounds: Iterable[Round], topology: Topology) -> Longs:
-    out = before.copy()
-    for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology)):
+def _count_readings(model: Model) -> Longs:
+    """Return [4, B] over all rounds: newest time heard (epoch ms, -1 never), CPU readings that are NaN, negative, above 1."""
+    topology = model.topology
+    out = np.zeros((4, topology.brokers), np.int64)
+    out[0] = -1
+    for _, members in itertools.groupby(model.rounds, key=lambda one: id(one.topology)):
         run = list(members)
         where = topology.index_of(run[0].topology.ids)
         keep = where >= 0
@@ -158,40 +129,24 @@ def _counted(before: Longs, rounds: Iterable[Round], topology: Topology) -> Long
         cpu = np.array([one.cpu for one in run])
         has = np.array([one.has_cpu for one in run])
         with np.errstate(invalid="ignore"):
-            for row, found in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
-                out[row, at] += found.sum(axis=0)[keep]
+            for row, odd in ((1, has & np.isnan(cpu)), (2, cpu < 0), (3, cpu > 1)):
+                out[row, at] += odd.sum(axis=0)[keep]
     return out
 
 
-def _broker_rows(model: Model, interval_ms: int, context: Context) -> list[tuple[str, str, int, str]]:
+def _broker_rows(model: Model, interval_ms: int) -> list[tuple[str, str, int, str]]:
     rows: list[tuple[str, str, int, str]] = []
     topology = model.topology
     newest = model.rounds[-1].time_ms
-    last, nan, negative, odd = _readings(model, context)
-    for index in range(topology.brokers):
-        subject = f"broker {topology.ids[index]}"
-        if nan[index]:
-            rows.append(
-                (
-                    "nan-cpu",
-                    subject,
-                    int(nan[index]),
-                    "CPU reading is NaN; upstream's load answer cannot be printed as JSON",
-                )
-            )
-        if negative[index]:
-            rows.append(
-                ("negative-cpu", subject, int(negative[index]), "CPU reading is negative; its replicas lower the sums")
-            )
-        if odd[index]:
-            rows.append(
-                (
-                    "cpu-over-100",
-                    subject,
-                    int(odd[index]),
-                    "CPU reading above 100 %: a container measured against the wrong quota?",
-                )
-            )
+    last, nan, negative, odd = _count_readings(model)
+    kinds = (
+        ("nan-cpu", nan, "CPU reading is NaN; Cruise Control's load answer cannot be printed as JSON"),
+        ("negative-cpu", negative, "CPU reading is negative; its replicas lower the sums"),
+        ("cpu-over-100", odd, "CPU reading above 100 %: a container measured against the wrong quota?"),
+    )
+    for index, broker in enumerate(topology.ids.tolist()):
+        subject = f"broker {broker}"
+        rows.extend((kind, subject, int(counts[index]), text) for kind, counts, text in kinds if counts[index])
         if topology.alive[index] and 0 <= last[index] < newest - STALE_INTERVALS * interval_ms:
             late = (newest - int(last[index])) // 1000
             rows.append(("stale-scrape", subject, 1, f"last heard {late} s before the newest reading"))
@@ -219,7 +174,7 @@ def _broker_rows(model: Model, interval_ms: int, context: Context) -> list[tuple
 
 
 def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
-    """What other files would add."""
+    """Return rows on files that would add something."""
     rows: list[tuple[str, str, int, str]] = []
 
     def note(what: str, adds: str) -> None:
@@ -236,11 +191,14 @@ def _missing(inputs: Inputs, model: Model) -> list[tuple[str, str, int, str]]:
         note("a second scrape", "would add rates: these are running totals; keep each scrape in a file of its own")
     elif table.height and not (
         # The rounds know of nearly all sizes; only where they have none are all rows looked through.
-        any(not np.isnan(one.size).all() for one in model.rounds[-_LOOK:])
+        any(not np.isnan(one.size).all() for one in model.rounds[-_SIZED_ROUNDS:])
         or inputs.table("log_dir_sizes").height
         or (table["metric"] == raw_metrics.SIZE).any()
     ):
-        note("sizes", "no partition sizes: upstream skips every partition; kafka-log-dirs --describe would add them")
+        note(
+            "sizes",
+            "no partition sizes: Cruise Control skips every partition; kafka-log-dirs --describe would add them",
+        )
     if not inputs.table("broker_list").height:
         note("brokers.csv", "would add racks and which broker is on which host")
     return rows

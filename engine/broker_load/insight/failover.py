@@ -1,32 +1,20 @@
-"""Who takes over when brokers die, and what that does to the survivors (sheet, section 9).
+"""Failover: who takes over when brokers die, and what that does to the survivors.
 
 New leaders follow Kafka's own rule: the current one if it lives; else the first living in-sync replica in assignment
 order (none in sync and ELR known: the first living eligible one); else, only where unclean election is on, the first
-living replica; else nobody.
+living replica; else the partition is leaderless. See "Failover" in docs/models/broker-load.md.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.broker_load.cruise_control.balance import Thresholds
-from engine.broker_load.cruise_control.cluster import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
+from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
-
-_AT_ONCE = 256
-"""Failures compared at once: matrices of that many rows stay small."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What the cluster's configuration says where a topic does not: ``unclean`` election, ``min_isr``."""
-
-    unclean: bool = False
-    min_isr: int = 1
+from engine.broker_load.parameters import ElectionRules, Thresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +36,7 @@ class Election:
 
 @dataclass(frozen=True, eq=False)
 class Aftermath:
-    """Broker sums after the failure as upstream's leadership move gives them, and network out as it physically is,
+    """Broker sums after the failure as Cruise Control's leadership move gives them, and network out as it physically is,
     before and after [B]."""
 
     failed: Flags
@@ -58,12 +46,7 @@ class Aftermath:
     physical: Floats
 
 
-def min_isr_of(topology: Topology, rules: Rules) -> Ints:
-    """[P] min.insync.replicas: the topic's, else the cluster's."""
-    return np.where(topology.min_isr >= 0, topology.min_isr, rules.min_isr).astype(np.int32)
-
-
-def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
+def elect(topology: Topology, failed: Flags, rules: ElectionRules) -> Election:
     """Run the election for every partition with a replica on a ``failed`` [B] broker."""
     replicas = topology.replicas
     hit = topology.spread(failed)
@@ -77,14 +60,14 @@ def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
     clean = in_sync & living
     eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
     has_clean, has_any = any_of(eligible), any_of(living)
-    said = topology.unclean[rows]
-    allowed = np.where(said >= 0, said == 1, rules.unclean)
+    topic_unclean = topology.unclean[rows]
+    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, rules.unclean)
     unclean = ~keeps & ~has_clean & has_any
     position = np.where(has_clean, first_of(eligible), first_of(living))
     chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
     new = np.where(has_clean | (unclean & allowed), chosen, -1)
     new = np.where(keeps, old, new).astype(np.int32)
-    need = min_isr_of(topology, rules)[rows]
+    need = topology.min_in_sync(rules.min_isr)[rows]
     left = across(in_sync)
     # An unclean leader is alone in sync again.
     left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
@@ -93,14 +76,14 @@ def elect(topology: Topology, failed: Flags, rules: Rules) -> Election:
 
 
 def _dead_followers(topology: Topology, rows: Longs, leader: Ints, dead: Flags) -> Ints:
-    """[K] replicas of ``rows`` that no longer fetch from ``leader``."""
+    """Return the number [K] of replicas of ``rows`` that no longer fetch from ``leader``."""
     here, held = topology.replicas[rows], topology.held[rows]
     gone = held & (dead[here] | topology.offline[rows]) & (here != leader[:, None])
     return across(gone)
 
 
 def physical_out(cluster: Cluster) -> Floats:
-    """[B] network out without what dead or offline followers would fetch."""
+    """Return network out [B] without what dead or offline followers would fetch."""
     topology = cluster.topology
     off = topology.offline_replicas & topology.held
     rows = np.flatnonzero(any_of(off) & (topology.leader >= 0))
@@ -111,8 +94,8 @@ def physical_out(cluster: Cluster) -> Floats:
     return np.maximum(out, 0.0)
 
 
-def after(cluster: Cluster, failed: Flags, rules: Rules) -> Aftermath:
-    """Loads after ``failed`` [B] brokers die: leadership moves as upstream moves it (the failed broker keeps its row
+def after(cluster: Cluster, failed: Flags, rules: ElectionRules) -> Aftermath:
+    """Return loads after ``failed`` [B] brokers die: leadership moves as Cruise Control moves it (the failed broker keeps its row
     and its replicas, as followers; leaderless partitions stay where they were)."""
     topology, loads, total = cluster.topology, cluster.loads, cluster.sums
     election = elect(topology, failed, rules)
@@ -122,7 +105,7 @@ def after(cluster: Cluster, failed: Flags, rules: Rules) -> Aftermath:
     rows, old, new = election.rows[pick], election.old[pick], election.new[pick]
     moved = _moved(cluster, rows)
     sums = _shift(total, brokers, old, new, moved)
-    # Physically: nobody fetches for a dead replica, and a dead broker sends nothing.
+    # Physically: no follower fetches for a dead replica, and a dead broker sends nothing.
     dead = failed | ~topology.alive
     led = topology.leader[election.rows] >= 0
     rows, old, new = election.rows[led], topology.leader[election.rows[led]], election.new[led]
@@ -136,7 +119,7 @@ def after(cluster: Cluster, failed: Flags, rules: Rules) -> Aftermath:
 
 
 def _moved(cluster: Cluster, rows: Longs) -> tuple[Floats, Floats, Floats]:
-    """CPU, network out and leader network in that move with the leadership of ``rows``."""
+    """Return CPU, network out and leader network in that move with the leadership of ``rows``."""
     loads = cluster.loads
     lead = loads.leads[rows]
     cpu = across(np.where(lead, loads.cpu[rows], 0.0)) - loads.demoted[rows]
@@ -171,7 +154,7 @@ def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[F
 
 
 def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
-    """Upstream's demotion: leadership goes to the first living, online replica that is not demoted, in list order.
+    """Demote brokers as Cruise Control does: the first living, online replica in list order that is not demoted leads.
 
     Returns the partitions that move, their new leader and the broker sums afterwards; partitions without another
     replica stay.
@@ -187,7 +170,7 @@ def demote(cluster: Cluster, demoted: Flags) -> tuple[Longs, Ints, BrokerSums]:
 
 
 @dataclass(frozen=True, eq=False)
-class Singles:
+class SingleFailures:
     """Every single-broker failure at once. ``moved``, ``leaderless``, ``unclean``, ``under`` [B] counts by the broker
     that fails; ``cpu``, ``out``, ``into`` [B, B] CPU, network out and leader network in that survivors (columns) gain
     when a broker (row) fails; ``gained`` [B, B] leaders."""
@@ -201,9 +184,8 @@ class Singles:
     gained: Ints
 
 
-def singles(cluster: Cluster, rules: Rules) -> Singles:
-    """One pass over the partitions answers all single-broker failures: a partition's next leader depends only on who
-    leads it now."""
+def singles(cluster: Cluster, rules: ElectionRules) -> SingleFailures:
+    """Return the outcome of every single-broker failure in one pass: a partition's next leader depends only on its leader."""
     topology = cluster.topology
     brokers = topology.brokers
     rows = np.flatnonzero(topology.leader >= 0)
@@ -212,8 +194,8 @@ def singles(cluster: Cluster, rules: Rules) -> Singles:
     in_sync = topology.isr[rows] & (here != leader[:, None])
     eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
     clean, some = any_of(eligible), any_of(living)
-    said = topology.unclean[rows]
-    allowed = np.where(said >= 0, said == 1, rules.unclean)
+    topic_unclean = topology.unclean[rows]
+    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, rules.unclean)
     takes = clean | (some & allowed)
     position = np.where(clean, first_of(eligible), first_of(living))
     new = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
@@ -224,11 +206,11 @@ def singles(cluster: Cluster, rules: Rules) -> Singles:
     def matrix(weights: npt.NDArray[np.generic] | None) -> npt.NDArray[np.float64]:
         return np.bincount(pair, weights=weights, minlength=brokers * brokers).reshape(square).astype(np.float64)
 
-    need = min_isr_of(topology, rules)[rows]
+    need = topology.min_in_sync(rules.min_isr)[rows]
     size = across(topology.isr[rows])
     falls = (size >= need) & (size - 1 < need)
     touched = topology.isr[rows] & falls[:, None]
-    return Singles(
+    return SingleFailures(
         moved=np.bincount(leader[takes], minlength=brokers).astype(np.int32),
         leaderless=np.bincount(leader[~takes], minlength=brokers).astype(np.int32),
         unclean=np.bincount(leader[~clean & some], minlength=brokers).astype(np.int32),
@@ -273,57 +255,35 @@ def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thr
     return Headroom(worst, percent, breaches)
 
 
-def single_headroom(cluster: Cluster, found: Singles, thresholds: Thresholds) -> list[Headroom]:
-    """[B] headroom of every single-broker failure, many at once where there is one broker per host."""
-    topology = cluster.topology
-    if len(topology.hosts_index[0]) == topology.brokers:
-        return _headroom_of_each(cluster, found, thresholds)
+def single_headroom(cluster: Cluster, failures: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
+    """Return the headroom [B] of every single-broker failure."""
+    before = {name: cluster.sums.of(name) for name in RESOURCES}
     out = []
-    base = {name: cluster.sums.of(name) for name in RESOURCES}
-    for down in range(topology.brokers):
-        failed = np.zeros(topology.brokers, np.bool_)
+    for down in range(cluster.topology.brokers):
+        failed = np.zeros(cluster.topology.brokers, np.bool_)
         failed[down] = True
-        sums = dict(base)
-        sums["CPU"] = np.maximum(base["CPU"] + found.cpu[down], 0.0)
-        sums["NW_OUT"] = base["NW_OUT"] + found.out[down]
-        out.append(headroom(cluster, failed, sums, thresholds))
+        cpu, nw_out = np.maximum(before["CPU"] + failures.cpu[down], 0.0), before["NW_OUT"] + failures.out[down]
+        out.append(headroom(cluster, failed, before | {"CPU": cpu, "NW_OUT": nw_out}, thresholds))
     return out
 
 
-def _headroom_of_each(cluster: Cluster, found: Singles, thresholds: Thresholds) -> list[Headroom]:
-    """The same as ``headroom`` for every failure, with one broker per host: rows of matrices [failed, survivor]."""
+def over_while_down(cluster: Cluster, resource: str, change: Floats, thresholds: Thresholds) -> Flags:
+    """Return flags [B, B]: the host of each survivor (columns) is over its capacity threshold while each broker (rows) is
+    down. ``change`` [B, B] is what the survivors gain."""
     topology = cluster.topology
-    brokers, alive = topology.brokers, topology.alive
-    breaches = np.zeros(brokers, np.int64)
-    worst: list[str] = [""] * brokers
-    percent: list[float | None] = [None] * brokers
-    for resource in RESOURCES:
-        capacity, was, limit = cluster.capacity(resource), cluster.sums.of(resource), thresholds.capacity(resource)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fine = alive & ~(was > limit * capacity)
-            for start in range(0, brokers, _AT_ONCE):
-                down = np.arange(start, min(start + _AT_ONCE, brokers))
-                load = np.broadcast_to(was, (len(down), brokers))
-                if resource == "CPU":
-                    load = np.maximum(was + found.cpu[down], 0.0)
-                elif resource == "NW_OUT":
-                    load = was + found.out[down]
-                room = np.where(alive & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
-                room[np.arange(len(down)), down] = np.nan
-                over = fine & (load > limit * capacity)
-                over[np.arange(len(down)), down] = False
-                breaches[down] += over.sum(axis=1)
-                places = np.where(np.isnan(room), np.inf, room).argmin(axis=1)
-                for row, place in enumerate(places.tolist()):
-                    value, best = float(room[row, place]), percent[start + row]
-                    if not math.isnan(value) and (best is None or value < best):
-                        percent[start + row] = value
-                        worst[start + row] = f"{resource} of broker {topology.ids[place]}"
-    return [Headroom(*of) for of in zip(worst, percent, breaches.tolist(), strict=True)]
+    names, index = topology.hosts_index
+    member = np.zeros((topology.brokers, len(names)))
+    member[np.arange(topology.brokers), index] = 1.0
+    up = topology.alive & ~np.eye(topology.brokers, dtype=np.bool_)
+    load = np.where(up, np.maximum(cluster.sums.of(resource) + change, 0.0), 0.0) @ member
+    room = np.where(up, cluster.capacity(resource), 0.0) @ member
+    with np.errstate(invalid="ignore"):
+        over = load > thresholds.capacity(resource) * room
+    return np.asarray(over[:, index] & up)
 
 
 def select(topology: Topology, words: tuple[str, ...]) -> tuple[Flags, list[str]]:
-    """[B] brokers named by ``words``: ids, ``rack:NAME`` or ``host:NAME``; and words that name none.
+    """Return flags [B] of brokers named by ``words``: ids, ``rack:NAME`` or ``host:NAME``; and words that name none.
 
     A rack or host is found by its full name, else by the part after its last ``-``, ``_``, ``.`` or ``/``.
     """

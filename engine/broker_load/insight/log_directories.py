@@ -1,4 +1,4 @@
-"""What lies in each log directory of each broker (JBOD): sizes as reported, capacities as configured."""
+"""Load of each log directory of each broker (JBOD): sizes as reported, capacities as configured."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import polars as pl
 
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.topology import Topology
-from engine.broker_load.tables import DIRECTORIES
+from engine.broker_load.tables.loads import DIRECTORIES
 from engine.inputs import Inputs
 
 _MB = 1024.0 * 1024.0
 
 
 def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int | None) -> pl.DataFrame:
-    """Result table ``directories``: the newest report of each broker not after ``at_ms``, and directories that only
+    """Return result table ``directories``: the newest report of each broker not after ``at_ms``, and directories that only
     ``capacity.json`` names (their load is unknown, not 0)."""
     listed, sizes = (_newest(inputs.table(name), at_ms) for name in ("log_dirs", "log_dir_sizes"))
-    held = sizes.group_by("broker", "log_dir").agg(
+    replicas = sizes.group_by("broker", "log_dir").agg(
         pl.len().cast(pl.Int64).alias("replicas"), (pl.col("size").sum() / _MB).alias("disk_mb")
     )
-    found = listed.select("broker", "log_dir", "error", pl.lit(True).alias("listed")).unique(
+    directories = listed.select("broker", "log_dir", "error", pl.lit(True).alias("listed")).unique(
         ["broker", "log_dir"], keep="last", maintain_order=True
     )
     rooms: dict[str, list[Any]] = {"broker": [], "log_dir": [], "capacity_mb": []}
@@ -33,7 +33,7 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
             rooms["log_dir"].append(path)
             rooms["capacity_mb"].append(float(size))
     # A broker with one directory and one figure for its disk: that figure is the directory's.
-    alone = found.filter(pl.len().over("broker") == 1)
+    alone = directories.filter(pl.len().over("broker") == 1)
     whole = dict(zip(topology.ids.tolist(), capacities.disk.tolist(), strict=True))
     for broker, path in alone.select("broker", "log_dir").iter_rows():
         if broker not in rooms["broker"] and math.isfinite(whole.get(broker, math.nan)):
@@ -42,12 +42,12 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
             rooms["capacity_mb"].append(whole[broker])
     room = pl.DataFrame(rooms, schema={"broker": pl.Int32, "log_dir": pl.String, "capacity_mb": pl.Float64})
     on = ["broker", "log_dir"]
-    frame = found.join(held, on=on, how="left").join(room, on=on, how="full", coalesce=True)
+    frame = directories.join(replicas, on=on, how="left").join(room, on=on, how="full", coalesce=True)
     # A directory that was listed without a replica is empty; one that no report lists is unknown.
-    known = pl.col("listed").fill_null(False)
+    reported = pl.col("listed").fill_null(False)
     frame = frame.with_columns(
-        pl.when(known).then(pl.col("replicas").fill_null(0)).alias("replicas"),
-        pl.when(known & pl.col("error").is_null()).then(pl.col("disk_mb").fill_null(0.0)).alias("disk_mb"),
+        pl.when(reported).then(pl.col("replicas").fill_null(0)).alias("replicas"),
+        pl.when(reported & pl.col("error").is_null()).then(pl.col("disk_mb").fill_null(0.0)).alias("disk_mb"),
     )
     share = pl.when(pl.col("capacity_mb") > 0).then(100.0 * pl.col("disk_mb") / pl.col("capacity_mb"))
     return DIRECTORIES.sorted(

@@ -1,4 +1,4 @@
-"""Capacities and cores per broker, from ``capacity.json`` or, where there is none, from what scrapes tell."""
+"""Capacities and cores per broker, from ``capacity.json`` or, where there is none, from scrapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from engine.broker_load.model.topology import Flags, Floats, Topology
 
 DEFAULT = -1
-"""Broker id of the default entry."""
+"""Broker id of the default entry in ``capacity.json``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Capacities:
 def resolve(
     rows: pl.DataFrame, topology: Topology, allow_estimation: bool, node_cpus: dict[int, int] | None = None
 ) -> Capacities:
-    """Capacities of ``topology``'s brokers from input table ``capacity``.
+    """Return the capacities of ``topology``'s brokers from input table ``capacity``.
 
     The default entry (-1) serves the others only where ``allow_estimation``. Without any capacity file the machine's
     CPU count (``node_cpus`` by broker index, from node_exporter) or one core is assumed and capacities stay unknown.

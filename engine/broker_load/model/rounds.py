@@ -1,6 +1,7 @@
-"""Sampling rounds: raw metrics of one sampling interval combined and matched with the topology (sheet, section 2).
+"""Sampling rounds: raw metrics of one sampling interval combined and matched with the topology.
 
-Everything here is independent of the CPU weights, so a round is computed once and kept.
+Everything here is independent of the CPU weights. See "Sampling rounds" and "Totals of a broker" in
+docs/models/broker-load.md. Source: Cruise Control's ``RawMetricsHolder``, ``BrokerLoad`` and ``CruiseControlMetricsProcessor``.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ MISSING_SHARE = 0.01
 
 
 SLACK = 1.05
-"""A partition may exceed its broker's rate by this factor before its sample is dropped …"""
+"""Factor by which a partition may exceed its broker's rate before its sample is dropped."""
 QUIET = 10.0
-"""… unless the broker's rate is at or below this many KB/s."""
+"""Rate of a broker in KB/s at or below which that factor does not count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Round:
 
     ``rates`` [7, G]: topic rates per partition, model units (order: metrics.TOPIC; absent 0). ``totals`` [7, B]: broker
     totals after the completeness rule, NaN absent. ``reported`` [7, B]: as the brokers report them, NaN absent.
-    ``cpu`` [B] fraction 0-1 (``has_cpu`` tells a NaN reading from none); ``process`` [B] cores used by the process,
+    ``cpu`` [B] fraction 0-1 (``has_cpu`` separates a NaN reading from none); ``process`` [B] cores used by the process,
     NaN unknown. ``size`` [P, R] MB of each replica, NaN absent. ``sized`` [G]: the leader reported a size of the topic.
     ``heard`` [B]: sent any record. ``complete`` [B]: passed the completeness rule; ``missing`` [B] topics without size.
     ``disk`` [B] MB of all sizes a broker reported. ``extra`` [63, B] mean of every broker-scope metric, NaN absent.
@@ -65,19 +66,9 @@ class Round:
 
     @cached_property
     def live(self) -> bool:
-        """Whether anything but sizes was measured: the first scrape of counters alone gives neither CPU nor rates."""
-        known = (self.has_cpu | ~np.isnan(self.process)).any() or (~np.isnan(self.reported)).any()
-        return bool(known or self.rates.any())
-
-    @cached_property
-    def rules(self) -> dict[bytes, npt.NDArray[np.int8]]:
-        """Skip rules [P] by which cores are known; kept by the samples made from this round."""
-        return {}
-
-    @cached_property
-    def observed(self) -> dict[Any, Floats]:
-        """Observations of the brokers for the regression by core counts; kept by the view that makes them."""
-        return {}
+        """Whether anything but sizes was measured: the first scrape of running totals alone gives neither CPU nor rates."""
+        measured = (self.has_cpu | ~np.isnan(self.process)).any() or (~np.isnan(self.reported)).any()
+        return bool(measured or self.rates.any())
 
     @cached_property
     def shares(self) -> tuple[Floats, Floats, Flags]:
@@ -100,7 +91,7 @@ class Round:
 
 
 def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
-    """One round from ``rows`` (time_ms, broker, metric, topic, partition, value) of one sampling interval.
+    """Build one round from ``rows`` (time_ms, broker, metric, topic, partition, value) of one sampling interval.
 
     Rates are means over the records, sizes the value with the strictly greatest time. Rows are in file order.
     """
@@ -152,11 +143,11 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     pair_broker = pairs.keys // max(width, 1)
 
     _, leader, topic, count = topology.groups
-    where, found = pairs.find(leader.astype(np.int64) * width + topology.norm[topic])
+    where, present = pairs.find(leader.astype(np.int64) * width + topology.norm[topic])
     group_rates = np.zeros((7, len(leader)))
     if pairs.size:
-        group_rates = np.where(found, values[:, where], 0.0) / np.maximum(count, 1)
-    sized = found & (sized_pair[where] if pairs.size else False)
+        group_rates = np.where(present, values[:, where], 0.0) / np.maximum(count, 1)
+    sized = present & (sized_pair[where] if pairs.size else False)
 
     led_topics = np.bincount(leader, minlength=brokers)
     led_partitions = np.bincount(leader, weights=count, minlength=brokers)
@@ -196,7 +187,7 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
 
 
 def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Means [63, B] of broker-scope metrics, and [B] of process cores, the process' own load, the node's load."""
+    """Return means [63, B] of broker-scope metrics, and [B] of process cores, the process' own load, the node's load."""
     wide = np.full((128, brokers), np.nan)
     if rows.height:
         means = rows.group_by("metric", "b").agg(pl.col("value").mean())
@@ -204,7 +195,7 @@ def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Flo
     return (
         wide[: len(raw_metrics.NAMES)],
         wide[raw_metrics.PROCESS_CPU_SECONDS],
-        wide[102],
+        wide[raw_metrics.PROCESS_LOAD],
         wide[raw_metrics.NODE_IDLE_SECONDS],
     )
 
@@ -213,25 +204,26 @@ class _Index:
     """The sorted distinct ``keys`` and the position of each: a table where keys are dense enough, else a search."""
 
     LIMIT = 50_000_000
+    """Largest table, in entries."""
 
-    def __init__(self, given: Longs, bound: int) -> None:
+    def __init__(self, keys: Longs, bound: int) -> None:
         self._table: npt.NDArray[np.int32] | None = None
         if bound <= self.LIMIT:
             mark = np.zeros(bound + 1, np.bool_)
-            mark[given] = True
+            mark[keys] = True
             self.keys = np.flatnonzero(mark)
             self._table = np.full(bound + 1, -1, np.int32)
             self._table[self.keys] = np.arange(len(self.keys), dtype=np.int32)
         else:
-            self.keys = np.unique(given)
+            self.keys = np.unique(keys)
         self.size = len(self.keys)
 
     def of(self, wanted: Longs) -> npt.NDArray[Any]:
-        """Position of keys that are there."""
+        """Return the position of keys that are there."""
         return self._table[wanted] if self._table is not None else np.searchsorted(self.keys, wanted)
 
     def find(self, wanted: Longs) -> tuple[npt.NDArray[Any], Flags]:
-        """Position of each key, 0 where it is not there, and whether it is."""
+        """Return the position of each key, 0 where it is not there, and whether it is."""
         if not self.size:
             return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
         if self._table is not None:
@@ -242,22 +234,22 @@ class _Index:
 
 
 def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.int64], int]:
-    """Code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
+    """Return the code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
     how many codes there are."""
     # Few distinct names in many rows: only the distinct ones are compared with the topology's.
     distinct = names.unique(maintain_order=True)
     dotless = distinct.str.replace_all(".", "_", literal=True).to_list()
-    known = topology.norm_places
+    codes_by_name = topology.norm_places
     codes: list[int] = []
     extra: dict[str, int] = {}
     for name in dotless:
-        code = known.get(name)
+        code = codes_by_name.get(name)
         if code is None:
-            code = extra.setdefault(name, len(known) + len(extra))
+            code = extra.setdefault(name, len(codes_by_name) + len(extra))
         codes.append(code)
     table = pl.DataFrame({"topic": distinct, "code": pl.Series(codes, dtype=pl.Int64)})
     joined = names.rename("topic").to_frame().join(table, on="topic", how="left", maintain_order="left")
-    return joined["code"].to_numpy(), max(len(known) + len(extra), 1)
+    return joined["code"].to_numpy(), max(len(codes_by_name) + len(extra), 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,16 +263,16 @@ class _Sizes:
     pair: npt.NDArray[Any]
 
     def take(self, order: npt.NDArray[Any]) -> _Sizes:
-        """In another order."""
+        """Return the sizes in another order."""
         return _Sizes(self.broker[order], self.code[order], self.partition[order], self.value[order], self.pair[order])
 
     def matrix(self, topology: Topology) -> Floats:
-        """[P, R] MB of each replica as its broker reported it, NaN where it did not."""
+        """Return the MB [P, R] of each replica as its broker reported it, NaN where it did not."""
         out = np.full(topology.replicas.shape, np.nan)
         if not len(self.value) or not topology.size:
             return out
-        known = self.code < len(topology.norm_names)
-        for rows in topology.rows_of(self.code, self.partition, known):
+        in_topology = self.code < len(topology.norm_names)
+        for rows in topology.rows_of(self.code, self.partition, in_topology):
             hit = np.flatnonzero(rows >= 0)
             rows, broker, value = rows[hit], self.broker[hit], self.value[hit]
             for column in range(topology.replicas.shape[1]):
@@ -290,7 +282,7 @@ class _Sizes:
         return out
 
     def totals(self, brokers: int) -> Floats:
-        """[B] MB of all sizes each broker reported, also of partitions the topology does not know."""
+        """Return the MB [B] of all sizes each broker reported, also of partitions the topology does not know."""
         if not len(self.value):
             return np.zeros(brokers)
         biggest = int(self.partition.max()) + 1

@@ -1,19 +1,23 @@
-"""From a round to one sample per partition: the static CPU model and every reason not to have a sample (section 3)."""
+"""Samples: from a round to one sample per partition by the static CPU model, with every reason not to have one.
+
+See "CPU of a partition" and "Partitions without a sample" in docs/models/broker-load.md. Source: Cruise Control's
+``CruiseControlMetricsProcessor`` and ``SamplingUtils``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from engine.broker_load.model.rounds import Round
-from engine.broker_load.model.topology import Flags, Floats
-from engine.broker_load.tables import SAMPLES, raw_metrics
+from engine.broker_load.model.topology import Floats
+from engine.broker_load.parameters import CpuWeights
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.loads import SAMPLES
 
 RULES = (
     "",
@@ -28,14 +32,8 @@ RULES = (
 )
 """Why a partition has no sample; the position is the code used in arrays, "" means it has one."""
 
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """CPU weights of the static model: leader in, leader out, follower in. They need not sum to 1."""
-
-    a: float = 0.7
-    b: float = 0.15
-    c: float = 0.15
+SkipRules = npt.NDArray[np.int8]
+"""[P] code of RULES of each partition."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +65,11 @@ class Samples:
         return SAMPLES.frame(pl.DataFrame(columns))
 
     def group_value(self, name: str) -> Floats:
-        """[G] one of the rates or the CPU by group."""
+        """Return one of the rates or the CPU [G] by group."""
         return self.cpu if name == "cpu_usage" else self.round.rates[_ROW[name]]
 
     def value(self, name: str) -> Floats:
-        """[P] one of the nine values by its upstream name; meaningless where ``rule`` is not 0."""
+        """Return one of the nine values [P] by its name in Cruise Control; meaningless where ``rule`` is not 0."""
         group = np.maximum(self.round.topology.groups[0], 0)
         if name == "cpu_usage":
             return _take(self.cpu, group)
@@ -95,74 +93,52 @@ def _take(values: Floats, index: npt.NDArray[np.int32]) -> Floats:
     return values[index] if len(values) else np.zeros(len(index))
 
 
-def broker_cpu(found: Round, cores: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """[B] CPU fraction of each broker and whether there is one; a process' cores are divided by the broker's."""
-    process = ~found.has_cpu & ~np.isnan(found.process)
+def broker_cpu(one: Round, cores: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the CPU fraction [B] of each broker and whether there is one; a process' cores are divided by the broker's."""
+    process = ~one.has_cpu & ~np.isnan(one.process)
     with np.errstate(divide="ignore", invalid="ignore"):
-        cpu = np.where(process, found.process / cores, found.cpu)
-    return cpu, found.has_cpu | process
+        cpu = np.where(process, one.process / cores, one.cpu)
+    return cpu, one.has_cpu | process
 
 
-def broker_cpus(found: Sequence[Round], cores: Floats) -> Floats:
-    """[N, B] ``broker_cpu`` of N rounds of one topology; NaN where there is none."""
-    has = np.array([one.has_cpu for one in found])
-    process = np.array([one.process for one in found])
-    cpu = np.array([one.cpu for one in found])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(has, cpu, process / cores)
-
-
-def pour(sums: Floats, counts: npt.NDArray[Any], where: npt.NDArray[np.int32], values: Floats) -> None:
-    """Add the rows of ``values`` [N, B] to ``sums`` at ``where`` [B] and count them; NaN and a place of -1 are left out.
-
-    One row after the other, so that the sums are those of a loop to the last bit.
-    """
-    keep = where >= 0
-    at, values = where[keep], values[:, keep]
-    known = ~np.isnan(values)
-    rows = np.concatenate([sums[at][None], np.where(known, values, 0.0)])
-    with np.errstate(invalid="ignore", over="ignore"):
-        sums[at] = np.add.accumulate(rows, axis=0)[-1]
-    counts[at] += known.sum(axis=0)
-
-
-def sample(found: Round, cores: Floats, weights: Weights) -> Samples:
-    """Apply the static CPU model to one round. ``cores`` [B], NaN unknown."""
-    leader = found.topology.groups[1]
-    cpu_fraction, has_cpu = broker_cpu(found, cores)
-    total_in = found.totals[raw_metrics.IN]
-    total_out = found.totals[raw_metrics.OUT] + found.totals[raw_metrics.REPL_OUT]
-    took_in, took_out, _ = found.shares
+def sample(one: Round, cores: Floats, weights: CpuWeights, rule: npt.NDArray[np.int8]) -> Samples:
+    """Apply the static CPU model to one round. ``cores`` [B], NaN unknown; ``rule`` [P] as ``skip_rules`` returns it."""
+    leader = one.topology.groups[1]
+    cpu_fraction, _ = broker_cpu(one, cores)
+    total_in = one.totals[raw_metrics.IN]
+    total_out = one.totals[raw_metrics.OUT] + one.totals[raw_metrics.REPL_OUT]
+    took_in, took_out, _ = one.shares
     a, b, c = weights.a, weights.b, weights.c
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        denominator = a * total_in + b * total_out + c * found.totals[raw_metrics.REPL_IN]
+        denominator = a * total_in + b * total_out + c * one.totals[raw_metrics.REPL_IN]
         contributed = a * took_in + b * took_out
         cpu = (cores * cpu_fraction)[leader] * contributed / denominator[leader]
         none = (total_in == 0) & (total_out == 0)
         cpu = np.where(none[leader] | ((contributed == 0) & (denominator == 0)[leader]), 0.0, cpu)
-    known = ~np.isnan(cores)
-    key = known.tobytes() + has_cpu.tobytes()
-    if key not in found.rules:
-        found.rules[key] = _rules(found, known, has_cpu)
-    return Samples(found, cpu, found.rules[key])
+    return Samples(one, cpu, rule)
 
 
-def _rules(found: Round, known: Flags, has_cpu: Flags) -> npt.NDArray[np.int8]:
-    """[P] code of the first rule that leaves a partition out, in upstream's order; 0 for a sample."""
-    group, leader, _, _ = found.topology.groups
-    absent = np.asarray(np.isnan(found.totals).any(axis=0))
+def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
+    """Return the code [P] of the first rule that leaves a partition out, in Cruise Control's order; 0 for a sample.
+
+    ``cores`` [B], NaN unknown. The rules do not depend on the CPU weights.
+    """
+    known_cores = ~np.isnan(cores)
+    _, has_cpu = broker_cpu(one, cores)
+    group, leader, _, _ = one.topology.groups
+    absent = np.asarray(np.isnan(one.totals).any(axis=0))
     by_group = np.zeros(len(leader), np.int8)
     for code, when in (
-        (8, found.shares[2]),
+        (8, one.shares[2]),
         (7, absent[leader]),
-        (5, ~found.sized),
-        (4, ~known[leader]),
+        (5, ~one.sized),
+        (4, ~known_cores[leader]),
         (3, ~has_cpu[leader]),
-        (2, ~found.heard[leader]),
+        (2, ~one.heard[leader]),
     ):
         by_group[when] = code
     rule = np.where(group >= 0, _codes(by_group, group), 1).astype(np.int8)
-    rule[np.isnan(found.leader_size) & ((rule == 0) | (rule > 5))] = 6
+    rule[np.isnan(one.leader_size) & ((rule == 0) | (rule > 5))] = 6
     return rule
 
 
@@ -170,30 +146,29 @@ def _codes(by_group: npt.NDArray[np.int8], group: npt.NDArray[np.int32]) -> npt.
     return by_group[np.maximum(group, 0)] if len(by_group) else np.zeros(len(group), np.int8)
 
 
-def broker_samples(found: Round, cores: Floats) -> list[dict[str, object]]:
-    """Broker samples of one round (section 3.6): one row per broker that has one, with its record version."""
-    topology = found.topology
-    cpu, has_cpu = broker_cpu(found, cores)
+def broker_samples(one: Round, cores: Floats) -> list[dict[str, object]]:
+    """Return the broker samples of one round, one row per broker that has one, with its record version.
+
+    See "Broker samples" in docs/models/broker-load.md.
+    """
+    topology = one.topology
+    cpu, has_cpu = broker_cpu(one, cores)
     shared = np.zeros(topology.brokers, np.bool_)
     shared[np.unique(topology.leader[(topology.count > 1) & (topology.leader >= 0)])] = True
-    absent = np.isnan(found.extra)
-    absent[list(raw_metrics.TOTALS)] = np.isnan(found.totals)
+    absent = np.isnan(one.extra)
+    absent[list(raw_metrics.TOTALS)] = np.isnan(one.totals)
     absent[raw_metrics.CPU] = ~has_cpu
     absent[raw_metrics.ID["BROKER_FOLLOWER_FETCH_REQUEST_RATE"]] &= shared
     needed = sorted(raw_metrics.VERSION_4 - raw_metrics.MAY_MISS)
-    whole = found.complete & ~np.asarray(absent[needed].any(axis=0))
+    whole = one.complete & ~np.asarray(absent[needed].any(axis=0))
     newer = ~np.asarray(absent[43:].any(axis=0))
-    values = {
-        "cpu_usage": cpu,
-        "disk_usage": found.disk,
-        **{name: found.totals[row] for name, row in _ROW.items()},
-    }
+    values = {"cpu_usage": cpu, "disk_usage": one.disk, **{name: one.totals[row] for name, row in _ROW.items()}}
     return [
         {
             "broker": int(topology.ids[index]),
             "host": topology.hosts[index],
             "version": 5 if newer[index] else 4,
-            "time_ms": found.time_ms,
+            "time_ms": one.time_ms,
             **{name: float(value[index]) for name, value in values.items()},
         }
         for index in np.flatnonzero(whole).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,13 +18,15 @@ Flags = npt.NDArray[np.bool_]
 
 
 def tally(index: npt.NDArray[np.integer[Any]], weights: npt.NDArray[Any], size: int) -> Floats:
-    """[size] sums of ``weights`` by ``index``."""
+    """Return the sums [size] of ``weights`` by ``index``."""
     return np.bincount(index, weights=weights, minlength=size).astype(np.float64, copy=False)
 
 
 def across(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """[P] sums of the rows of ``values`` [P, R]; flags are counted. Rows are a few replicas wide: adding columns is many
-    times faster than NumPy's sum along them."""
+    """Return the sums [P] of the rows of ``values`` [P, R]; flags are counted.
+
+    Rows are a few replicas wide: adding columns is many times faster than NumPy's sum along them.
+    """
     total = values[:, 0].astype(np.int32 if values.dtype == np.bool_ else values.dtype)
     for column in range(1, values.shape[1]):
         total += values[:, column]
@@ -32,15 +34,15 @@ def across(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def any_of(flags: Flags) -> Flags:
-    """[P] whether any flag of a row of ``flags`` [P, R] is set, column by column as ``across``."""
-    found = flags[:, 0].copy()
+    """Return flags [P]: whether any flag of a row of ``flags`` [P, R] is set, column by column as ``across``."""
+    any_set = flags[:, 0].copy()
     for column in range(1, flags.shape[1]):
-        found |= flags[:, column]
-    return found
+        any_set |= flags[:, column]
+    return any_set
 
 
 def first_of(flags: Flags) -> Longs:
-    """[P] position of the first flag set in each row of ``flags`` [P, R], 0 where none is."""
+    """Return the position [P] of the first flag set in each row of ``flags`` [P, R], 0 where none is."""
     place = np.zeros(len(flags), np.int64)
     for column in range(flags.shape[1] - 1, 0, -1):
         place[flags[:, column]] = column
@@ -63,8 +65,8 @@ class Topology:
     """P partitions sorted by topic and number, at most R replicas each, B brokers sorted by id, T topics.
 
     ``replicas`` [P, R] broker index in assignment order, -1 beyond a partition's last; ``leader`` [P] broker index, -1
-    without one; ``isr``, ``elr``, ``offline`` [P, R] flags by position; ``elr_known`` [P]; ``min_isr`` [P], -1 not
-    said; ``unclean`` [P] -1 not said, 0, 1. ``norm`` [T] code of the topic's name with dots as underscores, by which
+    without one; ``isr``, ``elr``, ``offline`` [P, R] flags by position; ``elr_known`` [P]; ``min_isr`` [P], -1
+    unknown; ``unclean`` [P] -1 unknown, 0, 1. ``norm`` [T] code of the topic's name with dots as underscores, by which
     metrics are found; codes index ``norm_names``.
     """
 
@@ -85,7 +87,6 @@ class Topology:
     alive: Flags
     norm: Ints
     norm_names: tuple[str, ...]
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def size(self) -> int:
@@ -160,21 +161,21 @@ class Topology:
         return layers
 
     def rows_of(self, code: npt.NDArray[Any], partition: npt.NDArray[Any], known: Flags) -> list[Ints]:
-        """Partition index of each (topic code, partition), -1 for unknown ones; one array per topic sharing the code."""
+        """Return the index of each (topic code, partition), -1 for unknown ones; one array per topic sharing the code."""
         width = int(self.partition.max(initial=0)) + 1
         inside = known & (partition >= 0) & (partition < width)
         wanted = np.where(inside, code.astype(np.int64) * width + partition, -1)
-        found = []
+        layers = []
         bound = len(self.norm_names) * width
         for keys, rows in self._tables:
             if bound <= 50_000_000:
                 table = np.full(bound + 1, -1, np.int32)
                 table[keys] = rows
-                found.append(table[wanted])  # -1, "unknown", takes the last entry
+                layers.append(table[wanted])  # -1, "unknown", takes the last entry
             else:
                 place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-                found.append(np.where(keys[place] == wanted, rows[place], -1).astype(np.int32))
-        return found
+                layers.append(np.where(keys[place] == wanted, rows[place], -1).astype(np.int32))
+        return layers
 
     @cached_property
     def hosts_index(self) -> tuple[tuple[str, ...], Ints]:
@@ -200,7 +201,7 @@ class Topology:
         return table
 
     def index_of(self, ids: npt.ArrayLike) -> Ints:
-        """Broker indices of broker ``ids``; -1 for unknown ones."""
+        """Return the broker indices of broker ``ids``; -1 for unknown ones."""
         wanted = np.asarray(ids, np.int64)
         if not len(self.ids):
             return np.full(wanted.shape, -1, np.int32)
@@ -213,11 +214,11 @@ class Topology:
         return np.where(self.ids[place] == wanted, place, -1).astype(np.int32)
 
     def ids_of(self, index: npt.NDArray[np.int32]) -> Ints:
-        """Broker ids of ``index``; -1 stays -1."""
+        """Return the broker ids of ``index``; -1 stays -1."""
         return np.where(index >= 0, self.ids[np.maximum(index, 0)], -1).astype(np.int32) if len(self.ids) else index
 
     def partition_lists(self, flags: Flags | None = None) -> pl.Series:
-        """[P] lists of broker ids in assignment order, of all replicas or of those that ``flags`` [P, R] marks."""
+        """Return lists [P] of broker ids in assignment order, of all replicas or of those that ``flags`` [P, R] marks."""
         wanted = self.held if flags is None else flags & self.held
         return _lists(self.ids_of(self.replicas)[wanted], np.count_nonzero(wanted, axis=1))
 
@@ -251,8 +252,12 @@ class Topology:
         crowd = np.where(alive, counts, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
         return most, np.where(distinct == len(live), crowd, 0) if len(live) else np.zeros(len(rows), np.int32)
 
+    def min_in_sync(self, default: int) -> Ints:
+        """Return min.insync.replicas [P]: the topic's own, else the cluster's ``default``."""
+        return np.where(self.min_isr >= 0, self.min_isr, default).astype(np.int32)
+
     def same(self, other: Topology) -> bool:
-        """Whether ``other`` says the same in every respect."""
+        """Return whether ``other`` is equal in every respect."""
         for field_ in fields(self):
             mine, theirs = getattr(self, field_.name), getattr(other, field_.name)
             if not (np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else mine == theirs):
@@ -260,7 +265,7 @@ class Topology:
         return True
 
     def spread(self, flags: Flags) -> Flags:
-        """[P, R] the broker flag [B] of each replica, False where there is none."""
+        """Return the broker flag [P, R] [B] of each replica, False where there is none."""
         # Position -1, "no replica", takes the value appended at the end.
         return np.append(flags, False)[self.replicas]
 
@@ -289,7 +294,7 @@ def _lists(values: Ints, lengths: Longs) -> pl.Series:
 
 
 def newest(rows: pl.DataFrame, until_ms: int | None) -> pl.DataFrame:
-    """One row per topic and partition of input table ``topology``: the newest not after ``until_ms``, else the
+    """Return one row per topic and partition of input table ``topology``: the newest not after ``until_ms``, else the
     oldest. Sorted by topic and partition."""
     if not rows.height:
         return rows
@@ -318,17 +323,17 @@ def _dense(lists: pl.Series, width: int) -> Ints:
 def _among(replicas: Ints, lists: pl.Series) -> Flags:
     width = int(lists.list.len().max() or 0)  # type: ignore[arg-type]
     named = _dense(lists, width)
-    found = np.zeros(replicas.shape, np.bool_)
+    among = np.zeros(replicas.shape, np.bool_)
     for column in range(named.shape[1]):
-        found |= (replicas == named[:, column : column + 1]) & (named[:, column : column + 1] >= 0)
-    return found & (replicas >= 0)
+        among |= (replicas == named[:, column : column + 1]) & (named[:, column : column + 1] >= 0)
+    return among & (replicas >= 0)
 
 
 def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int] = frozenset()) -> Topology:
-    """Arrays of the topology ``rows`` (as ``newest`` gives them).
+    """Build the arrays of the topology ``rows`` (as ``newest`` gives them).
 
     ``known`` brokers by id; ``heard`` are ids that reported something. Where no broker is listed, those that lead, are
-    in sync or were heard count as alive. A broker that is not listed while others are is dead, as in upstream's
+    in sync or were heard count as alive. A broker that is not listed while others are is dead, as in Cruise Control's
     "in some replica list, not among live nodes".
     """
     lists = rows["replicas"]

@@ -1,4 +1,8 @@
-"""Windows: samples to one value per partition, metric and window, extrapolated as upstream does (sheet, 4.1)."""
+"""Windows: samples to one value per partition, metric and window, extrapolated as in Cruise Control.
+
+See "Windows", "Extrapolation" and "Valid partitions" in docs/models/broker-load.md. Source: ``RawMetricValues`` and
+``MetricSampleAggregator``.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,14 @@ from engine.broker_load.tables.raw_metrics import SAMPLE
 Singles = npt.NDArray[np.float32]
 
 EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT", "NO_VALID_EXTRAPOLATION")
-"""Upstream's names; the position is the code used in arrays."""
+"""Cruise Control's names (enum ``Extrapolation``); the position is the code used in arrays."""
 
 NONE, AVAILABLE, ADJACENT, FORCED, INVALID = range(5)
 LATEST = "disk_usage"
+"""The metric of which the newest sample counts, not the mean."""
+CPU = "cpu_usage"
 TINY = float(np.float32(1.401298464324817e-45))
-"""Java's Float.MIN_VALUE: what upstream's maximum of an all-zero series starts from."""
+"""Java's Float.MIN_VALUE: what Cruise Control's maximum of an all-zero series starts from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,62 +39,60 @@ class Finished:
     values: Floats
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Window:
-    """One window: its index, the rounds in it in order of time, finished samples in it, and how its partitions map to
-    those of the final topology (None: the same). Values are made when asked for and kept."""
+    """One window: its ``index``, the samples of each round in it in order of time with the map of their partitions to those
+    of the final topology (None: the same), and the finished samples in it.
+
+    Values are computed when they are asked for. Those that do not depend on the CPU weights are kept in ``shared``, which
+    windows of the same rounds with other weights have in common.
+    """
 
     index: int
     size: int
     rounds: Sequence[tuple[Samples, Ints | None]]
     finished: Finished | None = None
-    _values: dict[str, Singles] = field(default_factory=dict)
-    _count: Ints | None = None
-    _uniform: bool | None = None
-    origin: object = field(default_factory=object)
-    """The same for windows that differ in nothing but the CPU."""
+    shared: dict[str, Any] = field(default_factory=dict)
+    _cpu: dict[str, Singles] = field(default_factory=dict)
 
     @property
     def count(self) -> Ints:
         """[P] number of samples."""
-        if self._count is None:
+        if "count" not in self.shared:
             count = np.zeros(self.size, np.int32)
             for samples, where in self.rounds:
                 _add(count, samples.rule == 0, where)
             if self.finished is not None:
                 count += np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
-            self._count = count
-        return self._count
+            self.shared["count"] = count
+        counts: Ints = self.shared["count"]
+        return counts
 
     def value(self, name: str) -> Singles:
-        """[P] mean of the metric over the samples (0 without any); for the disk the sample that arrived last."""
-        if name not in self._values:
-            self._values[name] = self._latest() if name == LATEST else self._mean(name)
-        return self._values[name]
+        """Return the mean [P] of the metric over the samples (0 without any); for the disk the sample that arrived last."""
+        values: dict[str, Singles] = self._cpu if name == CPU else self.shared
+        if name not in values:
+            values[name] = self._latest() if name == LATEST else self._mean(name)
+        return values[name]
 
     @property
     def uniform(self) -> bool:
         """Whether every partition has a sample in every round and all rounds share the final topology: then partitions
         of one group have one value."""
-        if self._uniform is None:
-            self._uniform = (
+        if "uniform" not in self.shared:
+            self.shared["uniform"] = (
                 self.finished is None
                 and bool(self.rounds)
                 and all(where is None for _, where in self.rounds)
                 and all(s.round.topology is self.rounds[0][0].round.topology for s, _ in self.rounds)
                 and bool(self.count.min(initial=len(self.rounds)) == len(self.rounds))
             )
-        return self._uniform
+        return bool(self.shared["uniform"])
 
     def by_group(self, name: str) -> Singles:
-        """[G] mean of the metric; only where ``uniform``, and not for the disk."""
+        """Return the mean [G] of the metric; only where ``uniform``, and not for the disk."""
         total = sum((samples.group_value(name) for samples, _ in self.rounds), np.zeros(1))
         return (np.asarray(total) / len(self.rounds)).astype(np.float32)
-
-    def without_cpu(self, rounds: Sequence[tuple[Samples, Ints | None]]) -> Window:
-        """The same window with samples of other CPU weights: all but the CPU stays."""
-        kept = {name: value for name, value in self._values.items() if name != "cpu_usage"}
-        return Window(self.index, self.size, rounds, None, kept, self._count, self._uniform, self.origin)
 
     def _mean(self, name: str) -> Singles:
         if len(self.rounds) == 1 and self.finished is None and self.rounds[0][1] is None:
@@ -130,10 +134,10 @@ def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], where: Ints | None)
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """The kept windows, newest first, with the extrapolation code of every partition in each.
+    """The windows used, newest first, with the extrapolation code of every partition in each.
 
     ``states``: per window [P] codes of EXTRAPOLATIONS, or None where all are NONE. ``valid`` [P]: no window invalid
-    and not too many extrapolated. ``enough``: upstream would find enough valid windows. ``offered``: windows there
+    and not too many extrapolated. ``enough``: Cruise Control would find enough valid windows. ``offered``: windows there
     were before any was given up.
     """
 
@@ -144,31 +148,21 @@ class Aggregate:
     enough: bool
     offered: int
     window_ms: int
-    _memo: dict[str, Floats] = field(default_factory=dict)
+    shared: dict[str, Floats] = field(default_factory=dict)
+    """Statistics that do not depend on the CPU weights."""
+    _cpu: dict[str, Floats] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         """Number of partitions P."""
         return len(self.valid)
 
-    def take_from(self, earlier: Aggregate) -> None:
-        """Take over what ``earlier`` has computed, but for the CPU, if nothing else is different."""
-        if (
-            [window.origin for window in self.windows] == [window.origin for window in earlier.windows]
-            and len(self.states) == len(earlier.states)
-            and all(
-                a is b or (a is not None and b is not None and np.array_equal(a, b))
-                for a, b in zip(self.states, earlier.states, strict=True)
-            )
-        ):
-            self._memo.update({key: value for key, value in earlier._memo.items() if not key.endswith(" cpu_usage")})
-
     def ends_ms(self) -> list[int]:
-        """End of each window, newest first, epoch ms."""
+        """Return the end of each window, newest first, epoch ms."""
         return [window.index * self.window_ms for window in self.windows]
 
     def series(self, name: str) -> list[Singles]:
-        """Per window [P] the value of a metric after extrapolation."""
+        """Return per window the value [P] of a metric after extrapolation."""
         return [self._value(place, name) for place in range(len(self.windows))]
 
     def _value(self, place: int, name: str) -> Singles:
@@ -194,8 +188,8 @@ class Aggregate:
         return value
 
     def mean(self, name: str) -> Floats:
-        """[P] mean over the windows, gaps counting as 0."""
-        return self._kept("mean " + name, lambda: self._sum(name) / max(len(self.windows), 1))
+        """Return the mean [P] over the windows, gaps counting as 0."""
+        return self._statistic("mean", name, lambda: self._sum(name) / max(len(self.windows), 1))
 
     def _sum(self, name: str) -> Floats:
         first = self.windows[0]
@@ -216,7 +210,7 @@ class Aggregate:
         return total
 
     def maximum(self, name: str) -> Floats:
-        """[P] maximum over the windows, as upstream: never below the smallest positive float."""
+        """Return the maximum [P] over the windows, as in Cruise Control never below the smallest positive float."""
 
         def largest() -> Floats:
             best = np.full(self.size, np.float32(TINY))
@@ -224,23 +218,24 @@ class Aggregate:
                 np.maximum(best, value, out=best)
             return best.astype(np.float64)
 
-        return self._kept("max " + name, largest)
+        return self._statistic("max", name, largest)
 
     def latest(self, name: str) -> Floats:
-        """[P] value in the newest window."""
-        return self._kept("latest " + name, lambda: self._value(0, name).astype(np.float64))
+        """Return the value [P] in the newest window."""
+        return self._statistic("latest", name, lambda: self._value(0, name).astype(np.float64))
 
-    def _kept(self, key: str, make: Callable[[], Floats]) -> Floats:
-        if key not in self._memo:
-            self._memo[key] = make()
-        return self._memo[key]
+    def _statistic(self, kind: str, name: str, make: Callable[[], Floats]) -> Floats:
+        statistics = self._cpu if name == CPU else self.shared
+        if (key := f"{kind} {name}") not in statistics:
+            statistics[key] = make()
+        return statistics[key]
 
 
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:
-    """Indices of the windows to use, newest first, of those that hold samples.
+    """Return the indices of the windows to use, newest first, of those that hold samples.
 
     The newest is open and left out, unless it is the only one or ``at_ms`` is at or past its end. Windows in between
-    without any sample belong to the range, as upstream counts windows by time.
+    without any sample belong to the range, as Cruise Control counts windows by time.
     """
     if not indices:
         return []
@@ -252,14 +247,9 @@ def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: in
 
 
 def aggregate(
-    windows: Sequence[Window],
-    window_ms: int,
-    minimum: int,
-    allowed: int,
-    topic: Ints,
-    ratio: float = 0.0,
+    windows: Sequence[Window], window_ms: int, minimum: int, allowed: int, topic: Ints, ratio: float = 0.0
 ) -> Aggregate:
-    """Extrapolate ``windows`` (newest first) and keep them newest first while enough partitions stay valid.
+    """Extrapolate ``windows`` (newest first) and use them, newest first, while enough partitions stay valid.
 
     ``minimum`` samples a full window needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule
     that at least one whole topic must stay valid; ``ratio`` of valid partitions asked for.
@@ -283,7 +273,7 @@ def aggregate(
         states.append(state)
     bad = np.zeros(size, np.bool_)
     stretched = np.zeros(size, np.int32)
-    kept, enough = 0, False
+    used, enough = 0, False
     topics = int(topic.max(initial=-1)) + 1
     members = np.bincount(topic, minlength=topics)
     for found in states:
@@ -295,21 +285,21 @@ def aggregate(
         whole = np.bincount(topic[valid], minlength=topics)
         if not (valid.sum() >= ratio * size and (whole[members > 0] == members[members > 0]).any()):
             break
-        bad, stretched, kept, enough = now_bad, now_stretched, kept + 1, True
-    if not kept:
-        # Upstream would refuse; the newest window is shown anyway, and said to be so.
-        kept = min(1, len(windows))
-        for found in states[:kept]:
+        bad, stretched, used, enough = now_bad, now_stretched, used + 1, True
+    if not used:
+        # Cruise Control would refuse; the newest window is shown anyway, with a note.
+        used = min(1, len(windows))
+        for found in states[:used]:
             if found is not None:
                 bad, stretched = found == INVALID, ((found > NONE) & (found < INVALID)).astype(np.int32)
-    edge = states[:kept]
-    if kept and kept < len(windows) and (last := edge[-1]) is not None and (last == ADJACENT).any():
+    edge = states[:used]
+    if used and used < len(windows) and (last := edge[-1]) is not None and (last == ADJACENT).any():
         # The oldest kept window lost its neighbour: extrapolate again without the windows given up.
-        return aggregate(windows[:kept], window_ms, minimum, allowed, topic, ratio)
+        return aggregate(windows[:used], window_ms, minimum, allowed, topic, ratio)
     return Aggregate(
-        tuple(windows[:kept]),
+        tuple(windows[:used]),
         tuple(edge),
-        ~bad & (stretched <= allowed) if kept else np.zeros(size, np.bool_),
+        ~bad & (stretched <= allowed) if used else np.zeros(size, np.bool_),
         minimum,
         enough,
         len(windows),

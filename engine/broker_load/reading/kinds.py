@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from engine.broker_load.reading.answers import CruiseControlJson, CruiseControlText
-from engine.broker_load.reading.capacity import CapacityFile
-from engine.broker_load.reading.describe import TopicDescription
-from engine.broker_load.reading.json_tools import LogDirectories, Reassignment
-from engine.broker_load.reading.records import SampleRecords
-from engine.broker_load.reading.scrape import MetricScrape
+from engine.broker_load.reading.capacity_file import CapacityFile
+from engine.broker_load.reading.cruise_control_json import CruiseControlJson
+from engine.broker_load.reading.cruise_control_text import CruiseControlText
+from engine.broker_load.reading.kafka_json import LogDirectories, Reassignment
+from engine.broker_load.reading.metric_scrape import MetricScrape
+from engine.broker_load.reading.sample_records import SampleRecords
 from engine.broker_load.reading.tabular import CsvRows, ParquetRows
+from engine.broker_load.reading.topic_description import TopicDescription
 from engine.reading import FileKind
 
 KINDS: tuple[FileKind, ...] = (

@@ -11,8 +11,9 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.common import file_time
-from engine.broker_load.tables import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY, raw_metrics
+from engine.broker_load.reading.fields import file_time
+from engine.broker_load.tables import raw_metrics
+from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
 from engine.formats import parquet
 from engine.problems import Problem
 from engine.reading import Reading, Source
@@ -59,12 +60,12 @@ def _optional(frame: pl.DataFrame, name: str, expression: Callable[[str], pl.Exp
 
 
 def _metrics(frame: pl.DataFrame, now: int) -> pl.DataFrame:
-    known = pl.DataFrame(
+    metric_ids = pl.DataFrame(
         {"metric": list(raw_metrics.ID), "_id": list(raw_metrics.ID.values())},
         schema={"metric": pl.String, "_id": pl.UInt8},
     )
     wide = frame.with_columns(_text("metric").alias("metric"), _text("topic").alias("topic")).join(
-        known, on="metric", how="left", maintain_order="left"
+        metric_ids, on="metric", how="left", maintain_order="left"
     )
     made = wide.select(
         _int("time_ms", pl.Int64).alias("time_ms"),
@@ -192,8 +193,8 @@ def _shape(columns: list[str]) -> _Shape | None:
         if shape.needs <= names:
             # Wider tables with a host are something else (an answer, an export) unless they say rack or alive.
             plain = names <= {"broker", "host", "rack", "alive", "port"}
-            told = names & {"rack", "alive"} and not names & {"state", "cpu_pct", "cpu_usage"}
-            if shape.table is BROKERS_IN and not (plain or told):
+            typical = names & {"rack", "alive"} and not names & {"state", "cpu_pct", "cpu_usage"}
+            if shape.table is BROKERS_IN and not (plain or typical):
                 continue
             return shape
     return None
@@ -235,12 +236,12 @@ class CsvRows:
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the column names in the first line."""
+        """Recognise by the column names in the first line."""
         first = head.split(b"\n", 1)[0]
         return b"," in first and len(first) < 4096 and _shape(_header(first)) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """New complete lines to rows. A last line without its line end is not used, since its number may be cut; in a
+        """Read new complete lines to rows. A last line without its line end is not used, since its number may be cut; in a
         topology or broker list, whose last fields are words, it is when nothing will follow and it is whole."""
         end, size = data.rfind(b"\n") + 1, len(data)
         problems: list[Problem] = []
@@ -274,11 +275,11 @@ class CsvRows:
             first_line = int(raw["line"].filter(ragged)[0])
             problems.append(Problem.at(source.path, "bad-record", reason, line=first_line, count=int(ragged.sum())))
             raw = raw.filter(~ragged)
-        frame, kept = _split(raw, columns)
-        reading = _rows(source, shape, frame, kept)
-        if kept.len() < raw.height:
+        frame, numbers = _split(raw, columns)
+        reading = _rows(source, shape, frame, numbers)
+        if numbers.len() < raw.height:
             reason = "lines with unbalanced quotes"
-            problems.append(Problem.at(source.path, "bad-record", reason, count=raw.height - kept.len()))
+            problems.append(Problem.at(source.path, "bad-record", reason, count=raw.height - numbers.len()))
         reading.problems[:0] = problems
         if final and data[end:].strip():
             place = done + len(lines) + 1
@@ -319,11 +320,11 @@ class ParquetRows:
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the magic bytes; whether the columns are ours is seen when it is read."""
+        """Recognise by the magic bytes; whether the columns are ours is seen when it is read."""
         return head[:4] == b"PAR1" and name != "block.bin"  # Pyroscope's blocks only begin like Parquet
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One file to rows; a Parquet file with other columns gives none, without a problem, and so does a block of
+        """Read one file to rows; a Parquet file with other columns gives none, without a problem, and so does a block of
         Pyroscope under another name."""
         if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
             return Reading(consumed=len(data))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import copy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,7 @@ from engine.result import Finding, Headline
 
 
 @dataclass
-class Draft:
+class ResultBuilder:
     """Tables by name, and the other parts of a ``Result``, not yet frozen."""
 
     frames: dict[str, pl.DataFrame] = field(default_factory=dict)
@@ -22,13 +23,11 @@ class Draft:
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
-    def copy(self) -> Draft:
-        """Another one to add to; frames are shared, they never change."""
-        return Draft(
-            dict(self.frames),
-            dict(self.summary),
-            list(self.headline),
-            list(self.findings),
-            list(self.notes),
-            list(self.problems),
-        )
+    def copy(self) -> ResultBuilder:
+        """Return another builder to add to; frames are shared, as they never change."""
+        return ResultBuilder(*(copy.copy(getattr(self, part.name)) for part in fields(self)))
+
+
+def plural(count: object, noun: str) -> str:
+    """Return ``1 partition``, ``2 partitions``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

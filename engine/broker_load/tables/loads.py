@@ -25,7 +25,7 @@ from engine.tables import Column, Table
 
 SPLIT = integer(
     "split",
-    "Partitions of the topic that share its leader's rates evenly: each may be anything from 0 to so many times as much.",
+    "Partitions of the topic that share its leader's rates evenly: each may be anything from 0 to that many times as much.",
     title="split",
     width=5,
     priority=1,
@@ -50,7 +50,7 @@ BROKERS = Table(
         number("nw_out_cap_kbs", "Network-out capacity.", KBS, hidden=True),
         number("disk_cap_mb", "Disk capacity.", "MB", hidden=True),
         flag("capacity_estimated", "The capacity is the default entry's or assumed.", hidden=True),
-        text("source", "model, or upstream where read from an answer.", hidden=True),
+        text("source", "model, or upstream: read from an answer of Cruise Control.", hidden=True),
         Column("cpu_trend", pl.List(pl.Float64), "CPU by window, oldest first.", "%", "spark", "trend", 5, 1, grow=16),
     ),
     key=("broker", "source"),
@@ -78,7 +78,7 @@ REPLICAS = Table(
         number("nw_out_low_kbs", "Least network out.", KBS, hidden=True),
         number("nw_out_high_kbs", "Most network out: the topic's total on the leading broker.", KBS, hidden=True),
         flag("offline", "The replica is offline.", hidden=True),
-        text("source", "model, or upstream where read from an answer.", hidden=True),
+        text("source", "model, or upstream: read from an answer of Cruise Control.", hidden=True),
         number("cpu_removed_pct_cores", "Of the measured CPU, what the fitted model frees when the traffic is removed.",
              "% of a core", hidden=True),
     ),
@@ -122,7 +122,7 @@ SAMPLES = Table(
 
 BROKER_SAMPLES = Table(
     "broker_samples",
-    "Broker samples of the newest sampling intervals, with upstream's record version.",
+    "Broker samples of the newest sampling intervals, with Cruise Control's record version.",
     (BROKER, text("host", "Host name."), integer("version", "4 or 5."), TIME, *NINE),
     key=("broker", "time_ms"),
 )
@@ -142,7 +142,7 @@ WINDOWS = Table(
 
 HOSTS = Table(
     "hosts",
-    "Sums of the brokers on each host, as upstream shows them (percentages add up too).",
+    "Sums of the brokers on each host, as Cruise Control shows them (percentages add up too).",
     (text("host", "Host name.", priority=0), text("rack", "Rack."), *LOAD),
     key=("host",),
     order=("host",),
@@ -200,7 +200,7 @@ DIRECTORIES = Table(
         BROKER,
         text("log_dir", "Directory.", width=16, priority=0),
         integer("replicas", "Replicas in it; null where no report lists it."),
-        number("disk_mb", "What they take; null where unknown or offline.", "MB", title="disk MB", priority=0),
+        number("disk_mb", "Size of its replicas; null where unknown or offline.", "MB", title="disk MB", priority=0),
         number(
             "capacity_mb",
             "Capacity from capacity.json, or the broker's if it has one directory; null if unknown.",
@@ -209,8 +209,8 @@ DIRECTORIES = Table(
         ),
         number("disk_pct", "Share of the capacity.", "%", "percent", title="disk %", width=12, priority=0, grow=24),
         text("error", "Name of the error if it is offline, else null."),
-        integer("leaders", "Leader replicas in it, where an answer says so.", hidden=True),
-        text("source", "reported by kafka-log-dirs, or upstream where read from an answer.", hidden=True),
+        integer("leaders", "Leader replicas in it, where an answer has them.", hidden=True),
+        text("source", "reported by kafka-log-dirs, or upstream: read from an answer of Cruise Control.", hidden=True),
     ),
     key=("broker", "log_dir", "source"),
     order=("broker", "log_dir", "source"),

@@ -42,10 +42,13 @@ ID = {name: number for number, name in enumerate(NAMES)}
 """Id of a raw metric by name."""
 
 NODE_IDLE_SECONDS = 100
-"""Not upstream's: node_exporter's idle seconds of one CPU (a counter; ``partition`` holds the CPU's number)."""
+"""Not Cruise Control's: node_exporter's idle seconds of one CPU (a counter; ``partition`` holds the CPU's number)."""
 
 PROCESS_CPU_SECONDS = 101
-"""Not upstream's: CPU seconds of the broker process (a counter)."""
+"""Not Cruise Control's: CPU seconds of the broker process (a counter)."""
+
+PROCESS_LOAD = 102
+"""Not Cruise Control's: the JVM's own ProcessCpuLoad, 0-1."""
 
 SIZE = ID["PARTITION_SIZE"]
 CPU = ID["BROKER_CPU_UTIL"]
@@ -107,4 +110,4 @@ SAMPLE = (
     "replication_bytes_in_rate",
     "replication_bytes_out_rate",
 )
-"""The nine values of a partition sample in the order of upstream's records: cores × fraction, MB, KB/s, 1/s."""
+"""The nine values of a partition sample in the order of Cruise Control's records: cores × fraction, MB, KB/s, 1/s."""

@@ -1,5 +1,7 @@
-"""The default attribution: which intervals the costs are fitted on, with the remedies where they are needed, and how sure
-the CPU of each class is."""
+"""The default attribution: the default estimate with the remedies that the intervals need, and how sure each class' CPU is.
+
+See docs/models/query-profile.md, "Remedies" and "Intervals".
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.query_profile.estimators import design, elbow, estimate, time_lag
-from engine.query_profile.estimators.change_point import Break, find_break
-from engine.query_profile.estimators.design import Costs, Recipe
+from engine.query_profile.estimators.change_point import NO_CHANGE, ChangePoint, find_change_point
+from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.estimators.elbow import Elbow
-from engine.query_profile.estimators.time_lag import Shift
+from engine.query_profile.estimators.time_lag import NO_LAG, Lag
 from engine.stats import block_bootstrap
 
-WIDER, WIDER_ELBOW, WIDER_BLOCKS = 1.12, 1.12, 1.2
-"""What draws of the posterior (chains are short, weights are plugged in) and block bootstrap fits (blocks are few, costs
-are bent at 0) lack: set so that nominal 90 % intervals cover about 90 % of the classes that matter in generated scenarios
-with known truth; the benchmark reports other seeds, and another generator."""
+WIDER, WIDER_BLOCKS = 1.12, 1.2
+"""Factors on the width of intervals: draws of the posterior (chains are short, weights are plugged in) and block-bootstrap
+fits (blocks are few, costs are bent at 0) are too narrow. Set so that nominal 90 % intervals cover about 90 % of the classes
+that matter in generated scenarios with known truth; the benchmark reports other seeds, and another generator."""
+
+FEWEST_DRAWS = 20
+"""Draws below which no intervals are given."""
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """CPU by class: ``total`` (J,), ``low`` and ``high`` (J,) (NaN without intervals), ``predicted`` (T,), costs per class
-    ``time`` and ``call`` (J,) averaged over the parts, ``background`` in all."""
+    """CPU by class: ``total`` (J,), ``low`` and ``high`` (J,) ends of its interval (NaN without), ``predicted`` (T,), costs
+    per class ``time`` and ``call`` (J,) averaged over the ``parts``, ``background`` over all intervals."""
 
     total: np.ndarray
     low: np.ndarray
@@ -34,82 +39,77 @@ class Attribution:
     background: float
     parts: tuple[Costs, ...]
     elbow: Elbow | None = None
-    broken: Break | None = None
-    draws: np.ndarray | None = None
-    """(B, J) totals that the intervals are made of."""
-    shift: Shift = time_lag.NONE
+    change_point: ChangePoint = NO_CHANGE
+    lag: Lag = NO_LAG
+
+    @property
+    def changed(self) -> bool:
+        """Whether costs changed within the window."""
+        return self.change_point.row > 0
 
 
 def attribute(
-    x: np.ndarray,
-    calls: np.ndarray | None,
-    y: np.ndarray,
-    seconds: np.ndarray,
-    recipe: Recipe,
-    level: float = 0.9,
-    remedies: bool = True,
+    x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray, options: FitOptions, level: float = 0.9
 ) -> Attribution:
-    """The default attribution of ``y`` (T,) to classes, with the remedies where they are needed.
+    """Attribute ``y`` (T,) to classes by their times ``x`` and ``calls`` (T, J), with the remedies that are needed.
 
-    Elbow: waiting is taken out of the times (``elbow.straightened``). Lag: times are mixed with their neighbours'. Break:
-    each side is fitted alone.
+    Elbow: waiting is taken out of the times (``elbow.without_waiting``). Lag: times are mixed with their neighbours'.
+    Change of costs: each side is fitted alone. ``level``: nominal coverage of the intervals.
     """
     rows, classes = x.shape
-    bent = elbow.find(x, y, seconds, recipe) if remedies and calls is None else None
-    late = time_lag.find(x, calls, y, seconds) if remedies and not (bent and bent.found) else time_lag.NONE
-    if late.share:
-        x = time_lag.shifted(np.maximum(x, 0), late.share)
-        calls = None if calls is None else time_lag.shifted(np.maximum(calls, 0), late.share)
-    broken = find_break(x, calls, y, seconds) if remedies and not (bent and bent.found) else None
-    spans = [(0, rows)]
-    if broken is not None and broken.row > 0:
-        spans = [(0, broken.row), (broken.row, rows)]
+    bent = elbow.find_elbow(x, y, seconds, options) if calls is None else None
+    past_elbow = bent is not None and bent.found
+    lag = NO_LAG if past_elbow else time_lag.find_lag(x, calls, y, seconds)
+    if lag.share:
+        x = time_lag.shifted(np.maximum(x, 0), lag.share)
+        calls = None if calls is None else time_lag.shifted(np.maximum(calls, 0), lag.share)
+    change = NO_CHANGE if past_elbow else find_change_point(x, calls, y, seconds)
+    spans = [(0, change.row), (change.row, rows)] if change.row > 0 else [(0, rows)]
     total, time, call = np.zeros(classes), np.zeros(classes), np.zeros(classes)
     predicted = np.zeros(rows)
     background = 0.0
     parts = []
-    spread: list[np.ndarray] = []
+    draws: list[np.ndarray] = []
     length = design.lengths(seconds)
     for part, (begin, end) in enumerate(spans):
         here = slice(begin, end)
-        own = replace(recipe, seed=recipe.seed + part)
-        part_calls = calls[here] if calls is not None else None
-        held = np.maximum(x[here], 0)
+        part_options = replace(options, seed=options.seed + part)
+        part_x, part_calls = np.maximum(x[here], 0), calls[here] if calls is not None else None
         if bent is not None and bent.found:
-            costs, held, curve = elbow.straightened(x[here], y[here], seconds[here], own)
+            costs, part_x, curve = elbow.without_waiting(x[here], y[here], seconds[here], part_options)
             bent = replace(bent, curve=curve)
         else:
-            costs = estimate.best(x[here], part_calls, y[here], seconds[here], own)
+            costs = estimate.fit(x[here], part_calls, y[here], seconds[here], part_options)
         parts.append(costs)
-        work = held * costs.time
+        work = part_x * costs.time
         if part_calls is not None:
             work = work + np.maximum(part_calls, 0) * costs.call
-        level_y = costs.background * length[here]
-        fitted = work.sum(axis=1) + level_y
-        sums = work.sum(axis=0)
-        total += sums
-        background += float(level_y.sum())
-        predicted[here] = fitted
+        part_background = costs.background * length[here]
+        predicted[here] = work.sum(axis=1) + part_background
+        part_total = work.sum(axis=0)
+        total += part_total
+        background += float(part_background.sum())
         if len(costs.draws):
-            spread.append(np.maximum(sums + widen(costs, y[here], fitted, sums, bool(bent and bent.found)), 0.0))
+            deviation = widened(costs, y[here], predicted[here], part_total)
+            draws.append(np.maximum(part_total + deviation, 0.0))
         share = (end - begin) / rows if rows else 0.0
         time += costs.time * share
         call += costs.call * share
     low = high = np.full(classes, np.nan)
-    draws = np.zeros((0, classes))
-    if recipe.draws >= 20 and len(spread) == len(spans):
-        count = min(len(part) for part in spread)
-        draws = np.sum([part[:count] for part in spread], axis=0)
+    if options.draws >= FEWEST_DRAWS and len(draws) == len(spans):
+        count = min(len(part_draws) for part_draws in draws)
         tail = (1 - level) / 2
-        low, high = np.quantile(draws, [tail, 1 - tail], axis=0)
+        low, high = np.quantile(np.sum([part_draws[:count] for part_draws in draws], axis=0), [tail, 1 - tail], axis=0)
         low, high = np.minimum(low, total), np.maximum(high, total)
-    return Attribution(total, low, high, predicted, time, call, background, tuple(parts), bent, broken, draws, late)
+    return Attribution(total, low, high, predicted, time, call, background, tuple(parts), bent, change, lag)
 
 
-def widen(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray, bent: bool = False) -> np.ndarray:
-    """Deviations (B, J) of the draws from ``center``, widened for drift that blocks do not hold in full: by
-    sqrt((1 + rho)/(1 - rho)) of the residuals' correlation at the distance of one block, and by ``WIDER`` or
-    ``WIDER_BLOCKS`` (past an elbow, whose doubt the draws know already, ``WIDER_ELBOW``)."""
+def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray) -> np.ndarray:
+    """Return the deviations (B, J) of the draws from ``center`` (J,), widened for drift that blocks do not contain in full.
+
+    The factor is sqrt((1 + rho)/(1 - rho)) of the residuals' correlation at the distance of one block, times ``WIDER`` or
+    ``WIDER_BLOCKS``.
+    """
     deviation = costs.draws - center
     with np.errstate(divide="ignore", invalid="ignore"):
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
@@ -117,6 +117,5 @@ def widen(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray, b
     rho = 0.0
     if len(residual) > 3 * lag and residual.std() > 0:
         rho = float(np.clip(np.corrcoef(residual[lag:], residual[:-lag])[0, 1], 0.0, 0.8))
-    wider = WIDER_ELBOW if bent else WIDER if costs.ahead is not None else WIDER_BLOCKS
-    factor = wider * np.sqrt((1 + rho) / (1 - rho))
+    factor = (WIDER if costs.predictive is not None else WIDER_BLOCKS) * np.sqrt((1 + rho) / (1 - rho))
     return np.asarray(deviation * factor)

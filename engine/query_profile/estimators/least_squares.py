@@ -1,44 +1,49 @@
-"""The plain methods that stand beside the default: one ratio for all, ordinary and non-negative least squares."""
+"""The plain methods beside the default one: global ratio, ordinary and non-negative least squares."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from engine.query_profile.estimators.design import Costs, design, split
+from engine.query_profile.estimators.design import Costs, build_design
 from engine.query_profile.estimators.residuals import weights
-from engine.stats import nonnegative
+from engine.stats import nonnegative as normal_equations
 
 
 def global_ratio(x: np.ndarray, y: np.ndarray) -> Costs:
-    """One cost for all: sum y / sum x."""
+    """Give all classes one cost: sum y / sum x."""
     total = float(x.sum())
-    b = float(y.sum()) / total if total > 0 else 0.0
-    return Costs("ratio", np.full(x.shape[1], b), np.zeros(x.shape[1]), 0.0, shared=b)
+    cost = float(y.sum()) / total if total > 0 else 0.0
+    return Costs(np.full(x.shape[1], cost), np.zeros(x.shape[1]), 0.0)
 
 
-def ordinary(x: np.ndarray, y: np.ndarray, seconds: np.ndarray) -> Costs:
-    """Ordinary least squares on times with an intercept (minimum norm where classes cannot be told apart)."""
-    found = design(x, None, y, np.full(len(y), np.nan))
-    scale = np.sqrt((found.columns**2).mean(axis=0)) if len(y) else np.ones(found.columns.shape[1])
-    scale[scale == 0] = 1.0
-    cost = np.linalg.lstsq(found.columns / scale, y, rcond=1e-12)[0] / scale if len(y) else np.zeros(len(scale))
-    return split(found, cost, "ols")
-
-
-def plain_nonnegative(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Costs:
-    """Non-negative least squares on times (and calls) with a background, relative errors, nothing else."""
-    found = design(x, calls, y, seconds)
+def ordinary(x: np.ndarray, y: np.ndarray) -> Costs:
+    """Fit times by ordinary least squares with an intercept (minimum norm where classes cannot be told apart)."""
+    design = build_design(x, None, np.full(len(y), np.nan))
     if not len(y):
-        return split(found, np.zeros(found.columns.shape[1]), "nnls")
+        return design.costs(np.zeros(design.columns.shape[1]))
+    scale = column_scale(design.columns)
+    return design.costs(np.linalg.lstsq(design.columns / scale, y, rcond=1e-12)[0] / scale)
+
+
+def nonnegative(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Costs:
+    """Fit times (and calls) with a background by non-negative least squares on relative errors."""
+    design = build_design(x, calls, seconds)
+    if not len(y):
+        return design.costs(np.zeros(design.columns.shape[1]))
     from scipy.optimize import nnls
 
     w = weights(y)
-    a = found.columns * w[:, None]
-    scale = np.sqrt((a**2).mean(axis=0))
-    scale[scale == 0] = 1.0
+    a = design.columns * w[:, None]
+    scale = column_scale(a)
+    a, t = a / scale, y * w
     try:
-        cost = nnls(a / scale, y * w, maxiter=50 * a.shape[1])[0] / scale
+        cost = nnls(a, t, maxiter=50 * a.shape[1])[0]
     except RuntimeError:  # no convergence: the normal equations with a little ridge do
-        g = (a / scale).T @ (a / scale)
-        cost = nonnegative.solve(g + 1e-9 * len(y) * np.eye(len(g)), (a / scale).T @ (y * w)) / scale
-    return split(found, cost, "nnls")
+        cost = normal_equations.solve(a.T @ a + 1e-9 * len(y) * np.eye(a.shape[1]), a.T @ t)
+    return design.costs(cost / scale)
+
+
+def column_scale(columns: np.ndarray) -> np.ndarray:
+    """Return the root mean square (P,) of each column, 1 for one of zeros."""
+    scale = np.sqrt((columns**2).mean(axis=0))
+    return np.where(scale == 0, 1.0, scale)

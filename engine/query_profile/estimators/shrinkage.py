@@ -1,5 +1,7 @@
-"""Costs where only times are known: single classes are pulled towards a common cost as strongly as the data themselves
-suggest (marginal likelihood), since times alone tell small classes apart badly."""
+"""Fit costs where only times are known, shrunk towards a common cost as strongly as the data themselves suggest.
+
+Times alone tell small classes apart badly. See docs/models/query-profile.md, "Shrinkage" and "The log-normal hierarchy".
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.query_profile.estimators import posterior
-from engine.query_profile.estimators.design import Costs, Recipe, design, split
+from engine.query_profile.estimators.design import BACKGROUND, TIME, Costs, FitOptions, build_design
 from engine.query_profile.estimators.residuals import (
     USUAL_LIMIT,
+    autocorrelation,
+    best_limit,
+    gross_weights,
     huber,
-    lagged,
     short_memory,
-    trusted,
-    tuned,
     weights,
     whiten,
 )
@@ -24,48 +26,52 @@ from engine.stats import nonnegative
 from engine.stats.block_bootstrap import FEWEST_FITS, blocks
 
 REWEIGHED = 3
-"""Rounds of the fit on times after which the weights of the intervals are set anew."""
+"""Number of rounds after which the weights of the intervals are recomputed from the fit."""
 
 MOST_STARTS = 100
-"""Bootstrap fits of which the chains of the posterior begin, at most."""
+"""Most bootstrap fits from which the chains of the posterior start."""
+
+FEW_ROWS_LIMIT = 9.0
+"""Huber's limit where intervals are hardly more than costs: only wild outliers are down-weighted."""
 
 UNSIGNED = 0.2
-"""Part of a fit with costs of either sign in predictions of total CPU. Costs below 0 mean nothing for a class, but the
+"""Weight of a fit with costs of either sign in predictions of total CPU. Costs below 0 mean nothing for a class, but the
 border at 0 biases sums: the mixture predicts left-out intervals of the public data better than both its parts."""
 
 NORMAL = ((0.2, 0.45, 0.65, 0.9), (0.0, 0.35, 0.35, 0.0))
-"""Part of the fit with a normal prior in the attribution, by the spread of costs relative to the common one; the rest is
-the posterior of the log-normal one. Two priors are right more often than one. But where costs are much alike, both say
-the same, and the posterior says it better; where they differ by factors, the normal one reaches far below 0."""
+"""Weight of the fit with a normal prior in the attribution over the spread of costs relative to the common one (points of a
+piecewise linear function); the rest is the posterior of the log-normal prior. Two priors are right more often than one. But
+where costs are much alike, both agree, and the posterior is more precise; where they differ by factors, the normal prior
+reaches far below 0."""
 
 
-def by_time(
+def fit_times(
     x: np.ndarray,
     y: np.ndarray,
     seconds: np.ndarray,
-    recipe: Recipe,
+    options: FitOptions,
     weight: np.ndarray | None = None,
     *,
     background: bool = True,
 ) -> Costs:
-    """Non-negative regression on times, single classes pulled towards a common cost.
+    """Fit times by non-negative regression, the costs of single classes shrunk towards a common one.
 
     First empirical Bayes: prior b_j ~ N(b0, tau^2) with one b0; the strength sigma^2/tau^2 has the largest marginal
-    likelihood; the background is not pulled. Errors that hang together for a few intervals are whitened. It says which
-    intervals are outliers, what to predict with, and where the chains of the posterior (``posterior.sample``) begin,
-    whose mean and draws are the attribution. Without ``recipe.sampled`` the first is the result. Without ``background``
-    classes are to explain everything. ``weight`` (T,): of the intervals, instead of 1/y.
+    likelihood; the background is not shrunk. Errors that are correlated over a few intervals are whitened. This fit decides
+    which intervals are outliers, what to predict with, and where the chains of the posterior (``posterior.sample``) start,
+    whose mean and draws are the attribution. Without ``options.sample`` the first fit is the result. Without ``background``
+    the classes have to explain everything. ``weight`` (T,): of the intervals, instead of 1/y.
     """
-    found = design(x, None, y, seconds)
+    design = build_design(x, None, seconds)
     if not background:
-        found = replace(found, columns=np.where(found.role == 2, 0.0, found.columns))
-    own = found.role == 0
+        design = replace(design, columns=np.where(design.role == BACKGROUND, 0.0, design.columns))
+    own = design.role == TIME
     size = int(own.sum())
     if not size or not len(y):
-        return split(found, np.zeros(len(own)), "default")
-    w = weights(y, recipe.power) if weight is None else weight
+        return design.costs(np.zeros(len(own)))
+    w = weights(y, options.power) if weight is None else weight
     unit = float(np.median(y)) or 1.0
-    a0, t0 = found.columns * w[:, None], y * w
+    a0, t0 = design.columns * w[:, None], y * w
     a0[:, -1] *= unit
     # a power of two changes no digit, and keeps squares of very large times finite
     top = 2.0 ** math.floor(math.log2(float(a0[:, :-1].max())))
@@ -74,10 +80,10 @@ def by_time(
     cost: np.ndarray | None = None
     lam = b0 = sigma2 = rho = 0.0
     strengths = _Strengths(*np.ones((4, 1)))
-    k = recipe.k
+    limit = options.huber_limit
     gram = np.zeros((size + 1, size + 1))
     right = np.zeros(size + 1)
-    for step in range(recipe.rounds):
+    for step in range(options.rounds):
         root = np.sqrt(row)
         a, t = whiten(a0, rho) * root[:, None], whiten(t0, rho) * root
         strengths = _evidence(a[:, :-1], a[:, -1], t)
@@ -91,44 +97,38 @@ def by_time(
         fitted = a0 @ cost
         if step < REWEIGHED and weight is None and len(y) > 1.5 * size:
             # errors are relative to what is expected: relative to what came, low outliers and low errors would weigh more
-            better = weights(fitted / w, recipe.power) / w
+            better = weights(fitted / w, options.power) / w
             w, fitted = w * better, fitted * better
             a0, t0 = a0 * better[:, None], t0 * better
         residual = t0 - fitted
         if step < 3:
             rho = short_memory(residual)
-            k = tuned(whiten(residual, rho))
-        row = huber(whiten(residual, rho), k)
+            limit = best_limit(whiten(residual, rho))
+        row = huber(whiten(residual, rho), limit)
     assert cost is not None
     tau = math.sqrt(sigma2 / lam) if lam > 0 else 0.0
-    ahead = (1 - UNSIGNED) * cost + UNSIGNED * _unsigned(gram, right, cost)
-    back = np.r_[np.full(size, 1 / top), unit]
-    costs = split(found, cost * back, "default")
-    ahead_by_class = np.zeros(found.classes)
-    ahead_by_class[found.owner[own]] = ahead[:size] / top
+    predictive = (1 - UNSIGNED) * cost + UNSIGNED * _unsigned(gram, right, cost)
+    predictive_by_class = np.zeros(design.classes)
+    predictive_by_class[design.owner[own]] = predictive[:size] / top
+    rescale = np.r_[np.full(size, 1 / top), unit]
     costs = replace(
-        costs,
-        sigma=math.sqrt(sigma2),
-        shared=b0 / top,
-        spread=tau / top,
-        ahead=ahead_by_class,
-        ahead_background=ahead[size] * unit,
+        design.costs(cost * rescale), predictive=predictive_by_class, predictive_background=predictive[size] * unit
     )
-    if not recipe.sampled:
+    if not options.sample:
         return costs
-    fits = _disturbed(a0, t0, cost, row, rho, strengths, recipe)
-    drawn = _posterior(a0, t0, cost, row, rho, k, (b0, tau), fits, recipe)
-    if drawn is None:
-        drawn = fits
+    fits = _disturbed(a0, t0, cost, row, rho, strengths, options)
+    draws = _posterior(a0, t0, cost, row, rho, limit, (b0, tau), fits, options)
+    if draws is None:
+        draws = fits
     else:
         share = float(np.interp(tau / b0, *NORMAL)) if b0 > 0 else 0.0
-        better = split(found, ((1 - share) * drawn.mean(axis=0) + share * cost) * back, "default")
-        costs = replace(costs, time=better.time, background=better.background)
-    return replace(costs, draws=np.stack([found.totals(fit * back) for fit in drawn]))
+        mixed = design.costs(((1 - share) * draws.mean(axis=0) + share * cost) * rescale)
+        costs = replace(costs, time=mixed.time, background=mixed.background)
+    return replace(costs, draws=np.stack([design.totals(draw * rescale) for draw in draws]))
 
 
 def _unsigned(gram: np.ndarray, right: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """The same shrunk fit with costs of either sign (P,)."""
+    """Solve the same shrunk fit with costs of either sign (P,)."""
     try:
         return np.linalg.solve(gram, right)
     except np.linalg.LinAlgError:
@@ -136,18 +136,24 @@ def _unsigned(gram: np.ndarray, right: np.ndarray, cost: np.ndarray) -> np.ndarr
 
 
 def _disturbed(
-    a0: np.ndarray, t0: np.ndarray, cost: np.ndarray, row: np.ndarray, rho: float, strengths: _Strengths, recipe: Recipe
+    a0: np.ndarray,
+    t0: np.ndarray,
+    cost: np.ndarray,
+    row: np.ndarray,
+    rho: float,
+    strengths: _Strengths,
+    options: FitOptions,
 ) -> np.ndarray:
-    """Fits (B, P) of a posterior bootstrap: blocks of intervals drawn again, prior means disturbed by tau, the strength
-    itself drawn by its likelihood."""
+    """Compute the fits (B, P) of a posterior bootstrap: blocks of intervals are resampled, prior means disturbed by tau, the
+    strength of the prior drawn by its likelihood."""
     size = a0.shape[1] - 1
     root = np.sqrt(row)
     grams, rights = blocks(
-        whiten(a0, rho) * root[:, None], whiten(t0, rho) * root, lagged(whiten(t0 - a0 @ cost, rho), 3)
+        whiten(a0, rho) * root[:, None], whiten(t0, rho) * root, autocorrelation(whiten(t0 - a0 @ cost, rho), 3)
     )
     count = len(grams)
-    random = np.random.default_rng(recipe.seed)
-    fits = np.empty((int(np.clip(recipe.draws, FEWEST_FITS, MOST_STARTS)), size + 1))
+    random = np.random.default_rng(options.seed)
+    fits = np.empty((int(np.clip(options.draws, FEWEST_FITS, MOST_STARTS)), size + 1))
     pull = np.zeros(size + 1)
     picks = random.choice(len(strengths.lam), len(fits), p=strengths.probability)
     for i, pick in enumerate(picks):
@@ -167,53 +173,54 @@ def _posterior(
     cost: np.ndarray,
     row: np.ndarray,
     rho: float,
-    k: float,
+    limit: float,
     prior: tuple[float, float],
     fits: np.ndarray,
-    recipe: Recipe,
+    options: FitOptions,
 ) -> np.ndarray | None:
-    """Draws (N, P) of the costs, or None where numbers are too wild for it; ``prior``: b0 and tau of the first fit."""
+    """Draw costs (N, P) from the posterior; None where numbers are out of range for it. ``limit``: Huber's; ``prior``: b0 and
+    tau of the first fit; ``fits`` (B, P): where chains start."""
     residual = t0 - a0 @ cost
     if len(t0) < 1.5 * len(cost):
         # residuals of so few intervals are small whatever the errors are: they say nothing about tails and memory
-        rho, k, white = 0.0, 9.0, residual
-        row = huber(residual, 9.0)
+        rho, limit, white = 0.0, FEW_ROWS_LIMIT, residual
+        row = huber(residual, limit)
     else:
         white = whiten(residual, rho)
-        if k < USUAL_LIMIT:
+        if limit < USUAL_LIMIT:
             # what predicts best with heavy tails throws away too much of what tells classes apart
-            k, row = USUAL_LIMIT, huber(white, USUAL_LIMIT)
-        row = row * trusted(white)
-    limit = k * 1.4826 * float(np.median(np.abs(white)))
-    spread2 = float((np.clip(white, -limit, limit) ** 2).mean())
-    inside = max(float((np.abs(white) < limit).mean()), 0.05)
+            limit, row = USUAL_LIMIT, huber(white, USUAL_LIMIT)
+        row = row * gross_weights(white)
+    clip = limit * 1.4826 * float(np.median(np.abs(white)))
+    spread2 = float((np.clip(white, -clip, clip) ** 2).mean())
+    inside = max(float((np.abs(white) < clip).mean()), 0.05)
     weighted = float((row * white**2).mean())
     scatter = math.sqrt(row.mean() * spread2 / weighted) / inside if weighted > 0 and spread2 > 0 else 1.0
     root = np.sqrt(row)
     total = float(a0[:, :-1].sum())
-    shared = max(prior[0], 0.05 * float(t0.sum()) / total) if total > 0 else 1.0
-    if not shared > 0:  # no CPU at all, or less than none: there is no log cost to draw
+    common = max(prior[0], 0.05 * float(t0.sum()) / total) if total > 0 else 1.0
+    if not common > 0:  # no CPU at all, or less than none: there is no log cost to draw
         return None
     start = posterior.Start(
-        fits, shared, float(np.clip(math.sqrt(math.log1p((prior[1] / shared) ** 2)), 0.1, 2.0)),
+        fits, common, float(np.clip(math.sqrt(math.log1p((prior[1] / common) ** 2)), 0.1, 2.0)),
         max(math.sqrt(spread2), 0.003),
     )  # fmt: skip
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            drawn = posterior.sample(
+            draws = posterior.sample(
                 whiten(a0, rho) * root[:, None], whiten(t0, rho) * root, start,
-                draws=max(recipe.draws, FEWEST_FITS), seed=recipe.seed, scatter=scatter,
+                draws=max(options.draws, FEWEST_FITS), seed=options.seed, scatter=scatter,
             )  # fmt: skip
     except (np.linalg.LinAlgError, ValueError, OverflowError):
         return None
-    if not a0[:, -1].any():  # no background: nothing holds its draws
-        drawn[:, -1] = 0.0
-    return drawn if np.isfinite(drawn).all() else None
+    if not a0[:, -1].any():  # no background: nothing bounds its draws
+        draws[:, -1] = 0.0
+    return draws if np.isfinite(draws).all() else None
 
 
 @dataclass(frozen=True)
 class _Strengths:
-    """Grid of shrinkage strengths ``lam`` = sigma^2/tau^2 with prior mean, sigma^2 and probability of each."""
+    """A grid of shrinkage strengths ``lam`` = sigma^2/tau^2 with prior mean, sigma^2 and probability of each."""
 
     lam: np.ndarray
     b0: np.ndarray
@@ -221,12 +228,13 @@ class _Strengths:
     probability: np.ndarray
 
     def best(self) -> tuple[float, float, float]:
+        """Return lambda, prior mean and sigma^2 of the most probable strength."""
         i = int(np.argmax(self.probability))
         return float(self.lam[i]), float(self.b0[i]), float(self.sigma2[i])
 
 
 def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strengths:
-    """Marginal likelihood of each shrinkage strength (flat prior on its logarithm).
+    """Compute the marginal likelihood of each shrinkage strength (flat prior on its logarithm).
 
     The background is projected out; b0 by generalised least squares; lambda on a log grid through one decomposition.
     """
@@ -234,11 +242,11 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
     unit = background / np.sqrt(norm) if norm > 0 else background
     ap = a - np.outer(unit, unit @ a)
     tp = t - unit * float(unit @ t)
-    together = ap.sum(axis=1)
+    summed = ap.sum(axis=1)
     values, vectors = np.linalg.eigh(ap.T @ ap)
     values = np.maximum(values, 0.0)
-    vt, vu = vectors.T @ (ap.T @ tp), vectors.T @ (ap.T @ together)
-    tt, uu, tu = float(tp @ tp), float(together @ together), float(tp @ together)
+    vt, vu = vectors.T @ (ap.T @ tp), vectors.T @ (ap.T @ summed)
+    tt, uu, tu = float(tp @ tp), float(summed @ summed), float(tp @ summed)
     rows = max(len(t) - 1, 1)
     lam = np.maximum(values.max(), 1e-200) * np.exp(np.linspace(np.log(1e-12), np.log(1.0), 57))
     shrink = 1.0 / (values[None, :] + lam[:, None])
@@ -248,5 +256,5 @@ def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strength
     b0 = np.maximum(a_tu / np.maximum(a_uu, 1e-300), 0.0)
     sigma2 = np.maximum((a_tt - 2 * b0 * a_tu + b0**2 * a_uu) / rows, 1e-300)
     likelihood = -0.5 * rows * np.log(sigma2) - 0.5 * np.log1p(values[None, :] / lam[:, None]).sum(axis=1)
-    chance = np.exp(likelihood - likelihood.max())
-    return _Strengths(lam, b0, sigma2, chance / chance.sum())
+    relative = np.exp(likelihood - likelihood.max())
+    return _Strengths(lam, b0, sigma2, relative / relative.sum())

@@ -1,4 +1,4 @@
-"""How far an attribution can be trusted: a few plain measures and one word."""
+"""Measure how far the default attribution can be trusted, and grade it in one word."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from typing import Literal
 import numpy as np
 
 from engine.query_profile.estimators import design, estimate
-from engine.query_profile.estimators.design import Recipe
+from engine.query_profile.estimators.design import FitOptions
 
 Grade = Literal["good", "fair", "poor", "none"]
 
 
 @dataclass(frozen=True)
 class Trust:
-    """``correlation`` of summed time and y; ``blocked_mape``: mean relative error on blocks of intervals that were left
-    out of the fit; ``attributed``: share of y given to classes; ``disagreement``: share of y on which WLR and the default
-    put different classes; ``score`` 0-1 and its ``grade``; ``reasons``: what lowers it, worst first."""
+    """Measures of trust.
+
+    ``correlation`` of summed time and y; ``blocked_mape``: mean relative error on blocks of intervals that were left out of
+    the fit; ``attributed``: share of y given to classes; ``disagreement``: share of y that WLR and the default give to
+    different classes; ``score`` 0-1 and its ``grade``; ``reasons``: what lowers it, worst first.
+    """
 
     correlation: float
     blocked_mape: float
@@ -28,17 +31,19 @@ class Trust:
     reasons: tuple[str, ...]
 
 
-NO_TRUST = Trust(float("nan"), float("nan"), float("nan"), float("nan"), 0.0, "none", ("there is no CPU series",))
+_UNKNOWN = (float("nan"),) * 4
+NO_TRUST = Trust(*_UNKNOWN, 0.0, "none", ("there is no CPU series",))
+UNTESTED = Trust(*_UNKNOWN, 0.0, "none", ("too much data to test the fit",))
 
-UNTESTED = Trust(
-    float("nan"), float("nan"), float("nan"), float("nan"), 0.0, "none", ("too much data to test the fit",)
-)
+
+_QUICK = FitOptions(draws=12, rounds=4, sample=False)
 
 
 def blocked_error(
     x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray, blocks: int = 5
 ) -> float:
-    """Mean |(y - p)/y| over ``blocks`` consecutive parts, each predicted from the others (default estimate)."""
+    """Return the mean |(y - p)/y| over ``blocks`` consecutive parts, each predicted from the others by the default estimate;
+    NaN for too few intervals."""
     rows = len(y)
     if rows < 2 * blocks:
         return float("nan")
@@ -46,16 +51,11 @@ def blocked_error(
     length = design.lengths(seconds)
     for part in np.array_split(np.arange(rows), blocks):
         rest = np.setdiff1d(np.arange(rows), part)
-        costs = estimate.best(
-            x[rest],
-            calls[rest] if calls is not None else None,
-            y[rest],
-            seconds[rest],
-            Recipe(draws=12, rounds=4, sampled=False),
-        )
-        predicted = costs.predict(x[part], calls[part] if calls is not None else None, length[part])
-        fine = y[part] > 0
-        errors.append(np.abs((y[part] - predicted) / np.where(fine, y[part], 1.0))[fine])
+        rest_calls, part_calls = (None, None) if calls is None else (calls[rest], calls[part])
+        costs = estimate.fit(x[rest], rest_calls, y[rest], seconds[rest], _QUICK)
+        predicted = costs.predict(x[part], part_calls, length[part])
+        positive = y[part] > 0
+        errors.append(np.abs((y[part] - predicted) / np.where(positive, y[part], 1.0))[positive])
     joined = np.concatenate(errors)
     return float(joined.mean()) if len(joined) else float("nan")
 
@@ -68,10 +68,14 @@ def assess(
     blocked_mape: float,
     *,
     elbow: bool,
-    broken: bool,
+    changed: bool,
     doubtful: int,
 ) -> Trust:
-    """The gauge. ``s``, ``y``: (T,); ``by_wlr``, ``by_default``: (J,) CPU per class; ``doubtful``: intervals left out."""
+    """Grade the default attribution; the penalties stand in docs/models/query-profile.md, "Trust".
+
+    ``s``, ``y``: (T,) summed time and resource use; ``by_wlr``, ``by_default``: (J,) CPU per class; ``elbow``, ``changed``:
+    whether an elbow or a change of costs was found; ``doubtful``: how many intervals are left out.
+    """
     total = float(y.sum())
     if not len(y) or total <= 0:
         return NO_TRUST
@@ -93,7 +97,7 @@ def assess(
         mark(max(0.7 - correlation, 0) * 0.2, f"time and CPU hardly go together (correlation {correlation:.2f})")
     if elbow:
         mark(0.15, "past the queueing elbow time is mostly waiting")
-    if broken:
+    if changed:
         mark(0.05, "costs changed within the window: both sides are fitted alone")
     rows = len(y)
     mark(min(doubtful / max(rows + doubtful, 1), 1) * 0.2, f"{doubtful} doubtful intervals are left out")

@@ -1,4 +1,4 @@
-"""What if a class became faster or went away: CPU saved, new utilisation, and what that does to the latency of the rest."""
+"""Compute what a faster or dropped class saves: CPU, utilisation, and the latency of the other classes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Saving:
 def saving(
     total: float, low: float, high: float, *, faster: float, drop: bool, used_us: float, seconds: float, cores: float
 ) -> Saving:
-    """A class that takes ``total`` us of CPU (interval ``low``-``high``) made ``faster`` times faster, or dropped.
+    """Make a class that takes ``total`` us of CPU (interval ``low``-``high``) ``faster`` times faster, or drop it.
 
     ``used_us``: CPU of everything in the window of ``seconds``; ``cores``: CPUs of the host (NaN: unknown).
     """

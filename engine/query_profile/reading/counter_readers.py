@@ -1,6 +1,6 @@
-"""Readers of cumulative CPU counters: of the database process or its host, as /proc, node_exporter or a plain CSV give them.
+"""Read cumulative CPU counters of the database process or its host: /proc, node_exporter or a plain CSV.
 
-All of them fill the ``host`` table with microseconds. ``user_us`` includes nice time, ``system_us`` interrupts.
+All readers fill the ``host`` table with microseconds. ``user_us`` includes nice time, ``system_us`` interrupts.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import polars as pl
 from engine.formats.delimited import header_fields, records
 from engine.formats.prometheus import looks_like, parse
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.pgss import TIME_COLUMNS
 from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite
+from engine.query_profile.reading.snapshots import TIME_COLUMNS
 from engine.reading import Reading, Source
 from engine.text import decode
 
 TICK_US = 10_000
-"""Microseconds of one kernel tick as /proc shows it (USER_HZ is 100 on every supported Linux)."""
+"""Microseconds per kernel tick in /proc (USER_HZ is 100 on every supported Linux)."""
 
 _PID = re.compile(rb"^\d+ \(.*?\) [A-Za-z] -?\d+ -?\d+ ", re.DOTALL)
 
@@ -31,14 +31,14 @@ class CumulativeCsv(HostKind):
     title = "cumulative CPU over time (CSV: captured_at,user_us,system_us)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A time column first, and microsecond columns."""
+        """Recognise a time column first, and microsecond columns."""
         fields = header_fields(head)
         if not fields or fields[0] not in TIME_COLUMNS or "calls" in fields or "dealloc" in fields:
             return False
         return "user_us" in fields or any(field.endswith("_us") for field in fields[1:])
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Every numeric column but the time is a cumulative series."""
+        """Read every microsecond column as a cumulative series."""
         rows = HostRows(source, "process")
         last: int | None = None
         for line, row in records(source, data, rows.problems, final):
@@ -73,11 +73,11 @@ class ProcStat(HostKind):
     title = "copies of /proc/stat"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Begins with the line of all CPUs."""
+        """Recognise the line of all CPUs at the beginning."""
         return re.match(rb"cpu +\d+ \d+ \d+ \d+", head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Counters of all CPUs (guest time is inside user time already)."""
+        """Read the counters of all CPUs (user time includes guest time already)."""
         rows = HostRows(source, "procstat")
         lines = decode(data).split("\n")
         rows.cores = float(sum(1 for line in lines if re.match(r"cpu\d+ ", line))) or None
@@ -108,12 +108,12 @@ class PidStat(HostKind):
     version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A process number, a name in parentheses, a state letter and numbers."""
+        """Recognise a process number, a name in parentheses, a state letter and numbers."""
         return _PID.match(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Sum over the processes of the file. The number of a single process is no part of the series' name: a server is all
-        its processes, also where each has a file of its own."""
+        """Sum the processes of the file. The number of a single process is no part of the series' name: a server is all its
+        processes, also where each has a file of its own."""
         rows = HostRows(source, "pidstat")
         processes: list[str] = []
         user = system = 0.0
@@ -146,11 +146,11 @@ class NodeExporter(HostKind):
     title = "node_exporter text (node_cpu_seconds_total)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A text exposition of node_exporter (its CPU counters may come later than the head)."""
+        """Recognise a text exposition of node_exporter (its CPU counters may come after the head)."""
         return looks_like(head) and (b"node_cpu_" in head or b"node_" in head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Counters of all CPUs by mode."""
+        """Read the counters of all CPUs by mode."""
         rows = HostRows(source, "node_exporter")
         scrape = parse(source.path, data, labels=("cpu", "mode"), names="^node_cpu_seconds_total")
         rows.problems += scrape.problems

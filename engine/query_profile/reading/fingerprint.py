@@ -1,4 +1,4 @@
-"""Query text to class: literals become ``?``, lists collapse, blanks and case are levelled."""
+"""Turn query text into a class: literals become ``?``, lists collapse, blanks and case are normalised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import re
 
 MAX_QUERY = 1 << 16
-"""Only so many characters of a statement are looked at: a class is known by its beginning."""
+"""Characters of a statement that count: a class is identified by its beginning."""
 
 _TOKEN = re.compile(
     r"(?P<comment>/\*(?!!).*?(?:\*/|\Z)|--[ \t][^\n]*|\#[^\n]*)"
@@ -23,10 +23,10 @@ _VERB = re.compile(r"[a-z]+", re.IGNORECASE)
 
 
 def fingerprint(query: str) -> str:
-    """``query`` without what differs between two runs of the same statement. Idempotent on its own output."""
+    """Remove from ``query`` what differs between two runs of the same statement. Idempotent on its own output."""
     out: list[str] = []
-    for found in _TOKEN.finditer(query[:MAX_QUERY]):
-        kind, text = found.lastgroup, found.group()
+    for token in _TOKEN.finditer(query[:MAX_QUERY]):
+        kind, text = token.lastgroup, token.group()
         if kind == "comment":
             out.append(" ")
         elif kind == "text":
@@ -52,22 +52,23 @@ def fingerprint(query: str) -> str:
 
 
 def query_hash(text: str) -> str:
-    """16 hex digits that name a fingerprint."""
+    """Return 16 hex digits that identify a fingerprint."""
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
 
 
 _OPENS = re.compile(r"([(.]) +")
 _CLOSES = re.compile(r" +([),.;])")
 LABEL = 120
+"""Most characters of a label."""
 
 
 def readable(query: str) -> str:
-    """A statement on one line: what ``engine.text.clean`` made of line ends and tabs is blank, blanks are single."""
+    """Write a statement on one line with single blanks, also for what ``engine.text.clean`` made of line ends and tabs."""
     return " ".join(query.replace("·", " ").split())
 
 
 def label(query: str) -> str:
-    """A statement as people name it: one line without leading comments, digest backticks and blanks; at most ``LABEL``
+    """Label a statement: one line without leading comments, the backticks and blanks of digests; at most ``LABEL``
     characters. Empty where there is no text."""
     text = readable(query[: 8 * LABEL].replace("`", "")).lstrip(" (")
     while text.startswith("/*") and "*/" in text:
@@ -77,9 +78,9 @@ def label(query: str) -> str:
 
 
 def verb(query: str) -> str:
-    """The statement's first word in capitals (``SELECT``), ``?`` where there is none."""
+    """Return the statement's first word in capitals (``SELECT``), ``?`` where there is none."""
     text = query.lstrip(" (\t\r\n")
     while text.startswith("/*") and "*/" in text:
         text = text.split("*/", 1)[1].lstrip(" (\t\r\n")
-    found = _VERB.match(text)
-    return found.group().upper()[:16] if found else "?"
+    word = _VERB.match(text)
+    return word.group().upper()[:16] if word else "?"

@@ -1,4 +1,4 @@
-"""The file kinds that the query profile understands, in the order of recognition."""
+"""The file kinds of the query profile, in the order of recognition."""
 
 from __future__ import annotations
 

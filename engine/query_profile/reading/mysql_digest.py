@@ -1,4 +1,7 @@
-"""Reader of MySQL and MariaDB digest dumps (events_statements_summary_by_digest), tab-separated or CSV."""
+"""Read MySQL and MariaDB digest dumps (events_statements_summary_by_digest), tab-separated or CSV.
+
+Source: the MySQL documentation, "Statement Summary Tables" (columns, timers in picoseconds, the row of NULL).
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,17 @@ import math
 from typing import Any
 
 from engine.formats.delimited import header_fields, records
-from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.problems import Problem
-from engine.query_profile.reading.pgss import HOST_COLUMNS, TIME_COLUMNS
-from engine.query_profile.reading.snapshots import SnapshotRows, number
+from engine.formats.timestamps import instant_ms
+from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.tables import Table
 
 PICO = 1e-6
-"""Microseconds in a picosecond, the unit of every timer column."""
+"""Microseconds per picosecond, the unit of every timer column."""
 
 CATCH_ALL = "(digest table full)"
-"""Class of the row without a digest: all statements that found no room in the table."""
+"""Text of the row without a digest: all statements that found no room in the table."""
 
 COUNTERS = (
     "count_star", "sum_timer_wait", "sum_lock_time", "sum_errors", "sum_warnings", "sum_rows_affected",
@@ -27,6 +28,7 @@ COUNTERS = (
     "sum_select_scan", "sum_sort_merge_passes", "sum_sort_range", "sum_sort_rows", "sum_sort_scan",
     "sum_no_index_used", "sum_no_good_index_used", "sum_cpu_time", "count_secondary",
 )  # fmt: skip
+"""Columns that can only grow."""
 
 
 class MysqlDigest:
@@ -39,11 +41,11 @@ class MysqlDigest:
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its column names."""
+        """Recognise its column names."""
         return {"digest", "count_star", "sum_timer_wait"} <= set(header_fields(head))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Rows of cumulative counters; picoseconds become microseconds."""
+        """Read rows of cumulative counters; picoseconds become microseconds."""
         rows = SnapshotRows(source, "mysql")
         timed: str | None = None
         for line, row in records(source, data, rows.problems, final):
@@ -51,39 +53,17 @@ class MysqlDigest:
                 rows.next_part()
                 continue
             timed = timed or next((name for name in TIME_COLUMNS if name in row), None)
-            try:
-                counters = [number(row.get(name)) for name in COUNTERS]
-            except ValueError as error:
-                rows.problems.append(Problem.at(source.path, "bad-number", f"{error}; the row is left out", line=line))
-                continue
-            values = dict(zip(COUNTERS, counters, strict=True))
-            if math.isnan(values["count_star"]) or math.isnan(values["sum_timer_wait"]):
-                rows.problems.append(
-                    Problem.at(source.path, "bad-record", "a row without count or time; the row is left out", line=line)
-                )
-                continue
-            if any(value < 0 for value in counters):
-                rows.problems.append(
-                    Problem.at(source.path, "negative-value", "a negative counter; the row is left out", line=line)
-                )
-                continue
-            at_ms = instant_ms(row[timed]) if timed else None
-            if timed and at_ms is None:
-                rows.problems.append(
-                    Problem.at(
-                        source.path, "bad-time", f"{row[timed][:40]!r} is no time; the row is left out", line=line
-                    )
-                )
+            values = rows.counters(row, line, COUNTERS, "count_star", ("sum_timer_wait",))
+            if values is None:
                 continue
             digest = "" if row.get("digest", "") in ("NULL", "\\N", "") else row["digest"]
             schema = "" if row.get("schema_name") in (None, "NULL", "\\N") else row["schema_name"]
             query = row.get("digest_text", "")
-            sent, affected = values["sum_rows_sent"], values["sum_rows_affected"]
             rows.add(
+                row,
+                line,
+                timed,
                 key=f"{digest}\x1f{schema}",
-                series="/".join(row[name] for name in HOST_COLUMNS if row.get(name)),
-                at_ms=at_ms,
-                timed=timed is not None,
                 queryid=digest,
                 query=(CATCH_ALL if not digest else "") if query in ("NULL", "\\N", "") else query,
                 user="",
@@ -92,20 +72,14 @@ class MysqlDigest:
                 since_ms=instant_ms(row.get("first_seen", "")),
                 calls=values["count_star"],
                 time_us=values["sum_timer_wait"] * PICO,
-                rows=None if math.isnan(sent + affected) else sent + affected,
-                errors=None if math.isnan(values["sum_errors"]) else values["sum_errors"],
-                lock_us=None if math.isnan(values["sum_lock_time"]) else values["sum_lock_time"] * PICO,
-                cpu_us=None if math.isnan(values["sum_cpu_time"]) else values["sum_cpu_time"] * PICO,
-                counters=counters,
+                rows=_known(values["sum_rows_sent"] + values["sum_rows_affected"]),
+                errors=_known(values["sum_errors"]),
+                lock_us=_known(values["sum_lock_time"] * PICO),
+                cpu_us=_known(values["sum_cpu_time"] * PICO),
+                counters=list(values.values()),
             )
-        reading = rows.reading(name_instant_ms(source.name) or source.mtime_ms)
-        if rows.part > 0 and timed is None:
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "no-time",
-                    f"{rows.part + 1} snapshots one after another without a time column: their order is known, their "
-                    "times are not",
-                )
-            )
-        return reading
+        return rows.reading(timed=timed is not None)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

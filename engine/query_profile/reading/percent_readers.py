@@ -1,6 +1,6 @@
-"""Readers of CPU percentages: vmstat, sysstat (mpstat, sadf) and docker stats.
+"""Read CPU percentages: vmstat, sysstat (mpstat, sadf) and docker stats.
 
-All of them fill the ``host`` table with percent of all CPUs over a stretch of seconds. ``user_us`` includes nice time,
+All readers fill the ``host`` table with percent of all CPUs over a stretch of seconds. ``user_us`` includes nice time,
 ``system_us`` interrupts.
 """
 
@@ -22,6 +22,10 @@ from engine.text import decode
 _VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _DAY = 86_400_000
+"""Milliseconds of a day."""
+
+_MOST_CUTS = 200
+"""Places at which the end of a JSON document is tried before it is given up."""
 
 
 class Vmstat(HostKind):
@@ -31,11 +35,11 @@ class Vmstat(HostKind):
     title = "vmstat -t"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its two header lines, with a time column."""
+        """Recognise its two header lines, with a time column."""
         return head.startswith(b"procs ") and b" us sy id wa" in head and b"timestamp" in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Percent of all CPUs in the stretch before each row, and blocks in and out per second."""
+        """Read percent of all CPUs in the stretch before each row."""
         rows = HostRows(source, "vmstat")
         names: list[str] = []
         last: int | None = None
@@ -49,8 +53,8 @@ class Vmstat(HostKind):
                 zone = fields[-1]
                 offset = float(zone) / 100 if re.fullmatch(r"[+-]\d{4}", zone) else 0.0
                 continue
-            found = _VMSTAT_TIME.search(line)
-            at_ms = instant_ms(f"{found.group(1)} {found.group(2)}") if found else None
+            stamp = _VMSTAT_TIME.search(line)
+            at_ms = instant_ms(f"{stamp.group(1)} {stamp.group(2)}") if stamp else None
             if not names or at_ms is None or len(fields) < len(names):
                 rows.problem("bad-record", "no vmstat row with a time; it is left out", number)
                 continue
@@ -80,11 +84,11 @@ class Sysstat(HostKind):
     version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """JSON of sysstat with CPU load."""
+        """Recognise JSON of sysstat with CPU load."""
         return head.lstrip()[:1] == b"{" and b'"sysstat"' in head and b'"hosts"' in head
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Percent of all CPUs in the stretch before each sample."""
+        """Read percent of all CPUs in the stretch before each sample."""
         document, cut = _sysstat(data)
         rows = HostRows(source, "mpstat")
         if document is None:
@@ -105,6 +109,7 @@ class Sysstat(HostKind):
         return rows.reading()
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
+        """Add the samples of one host; ``date``: of those that have a time only."""
         moments: list[tuple[int, float | None, dict[str, Any]]] = []
         day = 0
         before: int | None = None
@@ -151,11 +156,7 @@ class Sysstat(HostKind):
             except (ValueError, TypeError) as error:
                 rows.problem("bad-number", f"{error}; the sample is left out")
                 continue
-            user = value.get("usr", value.get("user", 0.0)) + value.get("nice", 0.0)
-            user += value.get("guest", 0.0) + value.get("gnice", 0.0)  # sysstat takes guest time out of user time
-            system = value.get("sys", value.get("system", 0.0)) + value.get("irq", 0.0) + value.get("soft", 0.0)
-            rest = [value.get(name, 0.0) for name in ("iowait", "idle", "steal")]
-            rows.states(at_ms, [user, system, *rest], seconds)
+            rows.states(at_ms, _sysstat_states(value), seconds)
 
 
 class SadfCsv(HostKind):
@@ -166,12 +167,12 @@ class SadfCsv(HostKind):
     version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its header."""
+        """Recognise its header."""
         first = head.split(b"\n", 1)[0]
         return first.startswith(b"# hostname;interval;timestamp") and b"%user" in first.replace(b"%usr", b"%user")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Percent of all CPUs in the stretch before each line."""
+        """Read percent of all CPUs in the stretch before each line."""
         rows = HostRows(source, "sadf")
         names: list[str] = []
         last: dict[str, int] = {}
@@ -202,7 +203,7 @@ class SadfCsv(HostKind):
                 continue
             try:
                 seconds = finite(row["interval"])
-                value = {name: finite(text) for name, text in row.items() if name.startswith("%")}
+                value = {name[1:]: finite(text) for name, text in row.items() if name.startswith("%")}
             except (ValueError, KeyError) as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
@@ -210,28 +211,24 @@ class SadfCsv(HostKind):
                 continue
             last[host] = at_ms
             rows.host = host
-            user = value.get("%user", value.get("%usr", 0.0)) + value.get("%nice", 0.0)
-            user += value.get("%guest", 0.0) + value.get("%gnice", 0.0)
-            system = value.get("%system", value.get("%sys", 0.0)) + value.get("%irq", 0.0) + value.get("%soft", 0.0)
-            rest = [value.get(name, 0.0) for name in ("%iowait", "%idle", "%steal")]
-            rows.states(at_ms, [user, system, *rest], seconds)
-        # lines of single CPUs (-P ALL) tell how many there are
+            rows.states(at_ms, _sysstat_states(value), seconds)
+        # lines of single CPUs (-P ALL) show how many there are
         rows.columns["cores"] = [float(len(cpus[host])) if host in cpus else None for host in rows.columns["host"]]
         return rows.reading()
 
 
 class DockerStats(HostKind):
-    """``docker stats --no-stream --format '{{json .}}'``, a file each time: percent of one core in the last second or so."""
+    """``docker stats --no-stream --format '{{json .}}'``, a file per sample: percent of one core in the last second or so."""
 
     id = "docker-stats"
     title = "docker stats (JSON lines)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """JSON with a container and its CPU percentage."""
+        """Recognise JSON with a container and its CPU percentage."""
         return b'"CPUPerc"' in head and (b'"Container"' in head or b'"Name"' in head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """A sample per container, which holds since the sample before it."""
+        """Read a sample per container; it holds since the sample before it."""
         rows = HostRows(source, "docker")
         at_ms = name_instant_ms(source.name) or source.mtime_ms
         for number, line in enumerate(decode(data).split("\n"), 1):
@@ -239,9 +236,9 @@ class DockerStats(HostKind):
             if not text:
                 continue
             try:
-                found = msgspec.json.decode(text)
-                percent = finite(str(found["CPUPerc"]).removesuffix("%"))
-                rows.host = str(found.get("Name") or found.get("Container") or "")
+                container = msgspec.json.decode(text)
+                percent = finite(str(container["CPUPerc"]).removesuffix("%"))
+                rows.host = str(container.get("Name") or container.get("Container") or "")
             except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
                 rows.problem("bad-record", f"no line of docker stats: {error}", number)
                 continue
@@ -249,8 +246,16 @@ class DockerStats(HostKind):
         return rows.reading()
 
 
+def _sysstat_states(value: dict[str, float]) -> list[float]:
+    """Return the percentages of ``STATES`` from sysstat's columns; user time includes guest time, which sysstat takes out."""
+    user = value.get("usr", value.get("user", 0.0)) + value.get("nice", 0.0)
+    user += value.get("guest", 0.0) + value.get("gnice", 0.0)
+    system = value.get("sys", value.get("system", 0.0)) + value.get("irq", 0.0) + value.get("soft", 0.0)
+    return [user, system, *(value.get(name, 0.0) for name in ("iowait", "idle", "steal"))]
+
+
 def _sysstat_ms(date: str, time: str) -> int | None:
-    """A date and a time as sysstat writes them: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``)."""
+    """Parse a date and a time as sysstat writes them: ISO, or by the C locale (``11/20/26``, ``11:38:08 PM``)."""
     american = re.fullmatch(r"(\d\d)/(\d\d)/(\d\d)?(\d\d)", date)
     if american:
         month, day, century, year = american.groups()
@@ -262,7 +267,8 @@ def _sysstat_ms(date: str, time: str) -> int | None:
 
 
 def _sysstat(data: bytes) -> tuple[dict[str, Any] | None, bool]:
-    """The document and whether it was cut: then it ends after the last complete sample."""
+    """Decode a document, up to its last complete sample if it is cut off; returns it (None: no sysstat document) and whether
+    it was."""
 
     def sound(document: Any) -> bool:
         return isinstance(document, dict) and isinstance((document.get("sysstat") or {}).get("hosts"), list)
@@ -275,7 +281,7 @@ def _sysstat(data: bytes) -> tuple[dict[str, Any] | None, bool]:
         pass
     # a sample ends in "}" two or more levels inside its list: try from the end until the closed text parses
     end = len(text)
-    for _ in range(200):
+    for _ in range(_MOST_CUTS):
         end = text.rfind(b"}", 0, end)
         if end < 0:
             return None, False

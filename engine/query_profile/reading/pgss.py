@@ -1,4 +1,7 @@
-"""Readers of pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, and its info view."""
+"""Read pg_stat_statements snapshots: CSV of any extension version (1.1 to 1.12), JSON dumps, and its info view.
+
+Source: the PostgreSQL documentation, "pg_stat_statements" (columns and what they count).
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,10 @@ import msgspec
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms, name_instant_ms
 from engine.problems import Problem
-from engine.query_profile.reading.snapshots import SnapshotRows, number, text_key
+from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, number, text_key
 from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.tables import Table
-
-TIME_COLUMNS = (
-    "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
-    "snapshot", "now", "ts", "timestamp", "time",
-)  # fmt: skip
-HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
 
 COUNTERS = (
     "plans", "total_plan_time", "calls", "total_time", "total_exec_time", "rows",
@@ -33,6 +30,8 @@ COUNTERS = (
     "jit_emission_count", "jit_emission_time", "jit_deform_count", "jit_deform_time",
     "parallel_workers_to_launch", "parallel_workers_launched",
 )  # fmt: skip
+"""Columns that can only grow, of all versions; times in milliseconds."""
+
 _IO = (
     "blk_read_time", "blk_write_time", "shared_blk_read_time", "shared_blk_write_time", "local_blk_read_time",
     "local_blk_write_time", "temp_blk_read_time", "temp_blk_write_time",
@@ -41,7 +40,7 @@ _ROUNDED_TEXT = re.compile(r"-?\d+(?:\.\d+)?[eE]\+?\d+|-?\d+\.0*")
 
 
 def is_pgss(fields: set[str]) -> bool:
-    """Whether these column names are those of a pg_stat_statements dump."""
+    """Tell whether these column names are those of a pg_stat_statements dump."""
     return (
         "calls" in fields and bool(fields & {"total_time", "total_exec_time"}) and bool(fields & {"queryid", "query"})
     )
@@ -53,62 +52,37 @@ class _Pgss:
     tables: tuple[Table, ...] = (SNAPSHOTS,)
 
     def _add(self, rows: SnapshotRows, line: int | None, row: dict[str, Any], rounded: bool, timed: str | None) -> None:
-        path = rows.source.path
-        try:
-            counters = [number(row.get(name)) for name in COUNTERS]
-        except (ValueError, TypeError) as error:
-            rows.problems.append(Problem.at(path, "bad-number", f"{error}; the row is left out", line=line))
+        """Add a row of the view. ``rounded``: its query ids do not identify classes."""
+        values = rows.counters(row, line, COUNTERS, "calls", ("total_exec_time", "total_time"))
+        if values is None:
             return
-        values = dict(zip(COUNTERS, counters, strict=True))
-        calls = values["calls"]
         time_ms = values["total_exec_time"] if not math.isnan(values["total_exec_time"]) else values["total_time"]
-        if math.isnan(calls) or math.isnan(time_ms):
-            rows.problems.append(
-                Problem.at(path, "bad-record", "a row without calls or time; the row is left out", line=line)
-            )
-            return
-        if any(value < 0 for value in counters):
-            rows.problems.append(
-                Problem.at(path, "negative-value", "a negative counter; the row is left out", line=line)
-            )
-            return
-        at_ms = None
-        if timed is not None:
-            at_ms = instant_ms(str(row.get(timed, "")))
-            if at_ms is None:
-                rows.problems.append(
-                    Problem.at(
-                        path, "bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line=line
-                    )
-                )
-                return
-        query = str(row.get("query") or "")
-        queryid = str(row.get("queryid") or "")
+        io_ms = [values[name] for name in _IO if not math.isnan(values[name])]
+        query, queryid = str(row.get("query") or ""), str(row.get("queryid") or "")
         identity = queryid
         if rounded or queryid in ("", "0", "NULL"):
             identity = str(row.get("md5") or "") or text_key(query)
         user = str(row.get("usename") or row.get("rolname") or row.get("user") or row.get("userid") or "")
         database = str(row.get("datname") or row.get("database") or row.get("dbid") or "")
         nested = str(row.get("toplevel", "t")).lower() in ("f", "false", "0")
-        io_ms = [values[name] for name in _IO if not math.isnan(values[name])]
+        owner = (str(row.get("userid", user)), str(row.get("dbid", database)))
         rows.add(
-            key="\x1f".join((identity, str(row.get("userid", user)), str(row.get("dbid", database)), "n" if nested else "t")),
-            series="/".join(str(row[name]) for name in HOST_COLUMNS if row.get(name)),
-            at_ms=at_ms,
-            timed=timed is not None,
+            row,
+            line,
+            timed,
+            key="\x1f".join((identity, *owner, "n" if nested else "t")),
             queryid=queryid,
             query=query,
             user=user,
             database=database,
             nested=nested,
             since_ms=instant_ms(str(row["stats_since"])) if row.get("stats_since") else None,
-            calls=calls,
+            calls=values["calls"],
             time_us=time_ms * 1000,
             rows=values["rows"],
-            errors=None,
             io_us=sum(io_ms) * 1000 if io_ms else None,
-            counters=counters,
-        )  # fmt: skip
+            counters=list(values.values()),
+        )
 
 
 class PgssCsv(_Pgss):
@@ -118,33 +92,22 @@ class PgssCsv(_Pgss):
     title = "pg_stat_statements snapshots (CSV)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By the column names of any extension version."""
+        """Recognise the column names of any extension version."""
         return is_pgss(set(header_fields(head)))
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Rows of cumulative counters."""
+        """Read rows of cumulative counters."""
         rows = SnapshotRows(source, "postgresql")
-        listed = list(records(source, data, rows.problems, final))
-        rounded = _rounded(rows, [row.get("queryid", "") for _, row in listed if row is not None])
-        first = next((row for _, row in listed if row is not None), {})
+        parsed = list(records(source, data, rows.problems, final))
+        rounded = _rounded(rows, [row.get("queryid", "") for _, row in parsed if row is not None])
+        first = next((row for _, row in parsed if row is not None), {})
         timed = next((name for name in TIME_COLUMNS if name in first), None)
-        for line, row in listed:
+        for line, row in parsed:
             if row is None:
                 rows.next_part()
             else:
                 self._add(rows, line, row, rounded, timed)
-        moment = name_instant_ms(source.name)
-        reading = rows.reading(moment if moment is not None else source.mtime_ms)
-        if rows.part > 0 and timed is None:
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "no-time",
-                    f"{rows.part + 1} snapshots one after another without a time column: their order is known, "
-                    "their times are not",
-                )
-            )
-        return reading
+        return rows.reading(timed=timed is not None)
 
 
 class PgssJson(_Pgss):
@@ -154,7 +117,7 @@ class PgssJson(_Pgss):
     title = "pg_stat_statements snapshots (JSON)"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """JSON whose beginning shows the view's columns."""
+        """Recognise JSON whose beginning has the view's columns."""
         start = head.lstrip()[:1]
         return (
             start in (b"{", b"[")
@@ -164,45 +127,49 @@ class PgssJson(_Pgss):
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Rows of cumulative counters; ids that a JSON tool rounded are not used to join."""
+        """Read rows of cumulative counters; ids that a JSON tool rounded do not identify classes."""
         rows = SnapshotRows(source, "postgresql")
-        moment: int | None = None
-        found: list[dict[str, Any]] = []
         try:
-            document = msgspec.json.decode(data)
+            items, moment = _items(msgspec.json.decode(data))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            document = None
-            for line, raw in enumerate(data.split(b"\n"), 1):
-                if not raw.strip():
-                    continue
-                try:
-                    item = msgspec.json.decode(raw)
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    rows.problems.append(Problem.at(source.path, "bad-record", "no JSON object", line=line))
-                    continue
-                if isinstance(item, dict):
-                    found.append(item)
-            if not found:
+            items, moment = _json_lines(rows, data), None
+            if not items:
                 problem = Problem.at(source.path, "bad-json", f"not JSON (yet): {error}")
                 return Reading(problems=[problem], complete=False)
-        if isinstance(document, dict):
-            for name in ("snapshot_timestamptz", *TIME_COLUMNS):
-                if isinstance(document.get(name), str):
-                    moment = instant_ms(document[name])
-                    break
-            inner = document.get("queries", document.get("rows", document))
-            document = list(inner.values()) if isinstance(inner, dict) else inner
-        if isinstance(document, list):
-            found = [item for item in document if isinstance(item, dict)]
-        found = [{str(k).lower(): v for k, v in item.items()} for item in found]
-        rounded = _rounded(rows, [str(item.get("queryid", "")) for item in found])
-        timed = next((n for n in TIME_COLUMNS if found and n in found[0]), None)
-        for item in found:
+        items = [{str(k).lower(): v for k, v in item.items()} for item in items]
+        rounded = _rounded(rows, [str(item.get("queryid", "")) for item in items])
+        timed = next((name for name in TIME_COLUMNS if items and name in items[0]), None)
+        for item in items:
             self._add(rows, None, item, rounded, timed)
-        if moment is None:
-            moment = name_instant_ms(source.name)
-        reading = rows.reading(moment if moment is not None else source.mtime_ms)
-        return reading
+        return rows.reading(moment)
+
+
+def _items(document: Any) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the row objects of a JSON document and its own moment, where it has one."""
+    moment: int | None = None
+    if isinstance(document, dict):
+        times = ("snapshot_timestamptz", *TIME_COLUMNS)
+        stamp = next((document[name] for name in times if isinstance(document.get(name), str)), None)
+        moment = instant_ms(stamp) if stamp is not None else None
+        rows = document.get("queries", document.get("rows", document))
+        document = list(rows.values()) if isinstance(rows, dict) else rows
+    return [item for item in document if isinstance(item, dict)] if isinstance(document, list) else [], moment
+
+
+def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
+    """Return the row objects of a file with one on each line; other lines become problems."""
+    items = []
+    for line, raw in enumerate(data.split(b"\n"), 1):
+        if not raw.strip():
+            continue
+        try:
+            item = msgspec.json.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            rows.problem("bad-record", "no JSON object", line)
+            continue
+        if isinstance(item, dict):
+            items.append(item)
+    return items
 
 
 class PgssInfo:
@@ -215,12 +182,12 @@ class PgssInfo:
     tables: tuple[Table, ...] = (SNAPSHOT_INFO,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its two columns."""
+        """Recognise its two columns."""
         fields = set(header_fields(head))
         return {"dealloc", "stats_reset"} <= fields and "calls" not in fields
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One row per time it was asked."""
+        """Read one row per query of the view."""
         reading = Reading()
         columns: dict[str, list[Any]] = {"at_ms": [], "dealloc": [], "reset_ms": []}
         for line, row in records(source, data, reading.problems, final):
@@ -244,19 +211,15 @@ class PgssInfo:
 
 
 def _rounded(rows: SnapshotRows, ids: list[str]) -> bool:
-    """Whether the 64-bit ids went through a double on their way (then they must not be used to join)."""
+    """Tell whether the 64-bit ids went through a double (then they do not identify classes), and report it."""
     large = [text for text in ids if len(text.lstrip("-")) > 16 or "e" in text.lower()]
     if not large:
         return False
     odd = [text for text in large if _ROUNDED_TEXT.fullmatch(text) or text.endswith("00")]
     if len(odd) * 2 <= len(large) or (len(large) < 3 and not any("e" in t.lower() or "." in t for t in large)):
         return False
-    rows.problems.append(
-        Problem.at(
-            rows.source.path,
-            "rounded-queryid",
-            f"query ids such as {odd[0]} were rounded to a double by some tool: classes are joined by query text instead",
-            count=len(odd),
-        )
+    reason = (
+        f"query ids such as {odd[0]} were rounded to a double by some tool: classes are joined by query text instead"
     )
+    rows.problem("rounded-queryid", reason, count=len(odd))
     return True

@@ -1,4 +1,4 @@
-"""Reader of ``pt-query-digest --output json``: one file is one stretch of time."""
+"""Read ``pt-query-digest --output json``: one file is one stretch of time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.text import clean
 
 
 class PtQueryDigest:
-    """Classes with sums (all numbers are texts, times in seconds)."""
+    """Classes with sums of one stretch of time (all numbers are texts, times in seconds)."""
 
     id = "pt-query-digest"
     title = "pt-query-digest --output json"
@@ -25,14 +25,14 @@ class PtQueryDigest:
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """JSON with classes that have fingerprints and checksums."""
+        """Recognise JSON with classes that have fingerprints and checksums."""
         return head.lstrip()[:1] == b"{" and (
             (b'"classes"' in head and (b'"checksum"' in head or b'"fingerprint"' in head))
             or (b'"global"' in head and b'"query_count"' in head and b'"unique_query_count"' in head)
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One row per class."""
+        """Read one row per class."""
         reading = Reading()
         try:
             document = msgspec.json.decode(data)
@@ -44,7 +44,7 @@ class PtQueryDigest:
             return Reading(problems=[problem], complete=False)
         rows: dict[str, list[Any]] = {name: [] for name in INTERVALS_IN.schema}
         stamps: list[int] = []
-        for index, item in enumerate(classes):
+        for number, item in enumerate(classes, 1):
             try:
                 metrics = item["metrics"]
                 time_us = _sum(metrics, "Query_time") * 1e6
@@ -63,7 +63,7 @@ class PtQueryDigest:
                 query = str(item.get("fingerprint", ""))
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 reading.problems.append(
-                    Problem.at(source.path, "bad-record", f"class {index + 1}: {error}; it is left out")
+                    Problem.at(source.path, "bad-record", f"class {number}: {error}; it is left out")
                 )
                 continue
             row = {
@@ -90,14 +90,15 @@ class PtQueryDigest:
 
 
 def _sum(metrics: dict[str, Any], name: str, default: float | None = None) -> float:
-    found = metrics.get(name)
-    if not isinstance(found, dict) or "sum" not in found:
+    """Return the sum of a metric, or ``default``. Raises ValueError without either."""
+    metric = metrics.get(name)
+    if not isinstance(metric, dict) or "sum" not in metric:
         if default is None:
             raise ValueError(f"no {name} sum")
         return default
-    return float(found["sum"])
+    return float(metric["sum"])
 
 
 def _stamp(text: str) -> int | None:
-    found = instant_ms(text)
-    return found if found is not None else old_mysql_ms(text)
+    at_ms = instant_ms(text)
+    return at_ms if at_ms is not None else old_mysql_ms(text)

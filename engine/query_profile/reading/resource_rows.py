@@ -1,4 +1,4 @@
-"""What all readers of resource series share: rows of the ``host`` table, collected column by column."""
+"""Collect rows of the ``host`` table: what all readers of resource series share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from engine.tables import Table
 from engine.text import clean
 
 STATES = ("user_us", "system_us", "iowait_us", "idle_us", "steal_us")
-"""What a CPU may be doing. User time includes nice time, system time interrupts."""
+"""States of a CPU. User time includes nice time, system time interrupts."""
+
+LARGEST = 1e21
+"""Value beyond which a number is no counter (2^64 microseconds are 1.8e19)."""
 
 
 class HostRows:
-    """Collects rows of the ``host`` table. ``host``, ``cores`` and ``series`` (the file's name without its moment, unless
-    the reader knows better) are those of the rows that are added next."""
+    """Rows of the ``host`` table, collected column by column. ``host``, ``cores`` and ``series`` (the file's name without its
+    moment, unless the reader knows better) hold for the rows that are added next."""
 
     def __init__(self, source: Source, kind: str, *, cores: float | None = None) -> None:
         self.source = source
@@ -31,7 +34,7 @@ class HostRows:
         self.problems: list[Problem] = []
 
     def add(self, at_ms: int, name: str, value: float, seconds: float | None = None) -> None:
-        """A cumulative ``value`` in microseconds, or percent over the ``seconds`` before ``at_ms``."""
+        """Add a cumulative ``value`` in microseconds, or percent over the ``seconds`` before ``at_ms``."""
         row = (
             self.kind,
             clean(self.host),
@@ -46,22 +49,22 @@ class HostRows:
             column.append(item)
 
     def states(self, at_ms: int, values: Sequence[float | None], seconds: float | None = None) -> None:
-        """``add`` for each of ``STATES``; None where a state is not known."""
+        """Add a value for each of ``STATES``; None where a state is unknown."""
         for name, value in zip(STATES, values, strict=True):
             if value is not None:
                 self.add(at_ms, name, value, seconds)
 
     def problem(self, kind: str, reason: str, line: int | None = None) -> None:
-        """What is wrong with the file."""
+        """Report what is wrong with the file."""
         self.problems.append(Problem.at(self.source.path, kind, reason, line=line))
 
     def reading(self) -> Reading:
-        """The rows as a reading of a whole file."""
+        """Return the rows as a reading of a whole file."""
         return Reading(rows={"host": self.columns}, problems=self.problems)
 
 
 class HostKind:
-    """What all these file kinds have in common."""
+    """Base of the file kinds that give rows of the ``host`` table."""
 
     append = False
     version = 1
@@ -69,8 +72,8 @@ class HostKind:
 
 
 def finite(text: Any) -> float:
-    """``text`` as a number that can be a counter or a percentage. Raises ValueError (TypeError) for any other."""
+    """Parse a number that can be a counter or a percentage. Raises ValueError (TypeError) for any other."""
     value = float(text)
-    if not math.isfinite(value) or abs(value) > 1e21:
+    if not math.isfinite(value) or abs(value) > LARGEST:
         raise ValueError(f"{str(text)[:40]!r} is no counter")
     return value

@@ -1,4 +1,4 @@
-"""Reader of MySQL, Percona and MariaDB slow query logs: events to seconds by query class."""
+"""Read MySQL, Percona and MariaDB slow query logs: sums per second and query class."""
 
 from __future__ import annotations
 
@@ -20,13 +20,22 @@ _FIELD = re.compile(r"([A-Za-z_]+):\s*(\S*)")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
 _BANNER = re.compile(r"^(?:Tcp port:|Time\s+Id\s+Command|\S.*, Version: .*started with:)")
+
 SECOND = 1000
+"""Milliseconds of the stretches that statements are summed over."""
+
 LONGEST = 1e9
 """Seconds beyond which a query time is a damaged number."""
 
+MOST_LINES = 2000
+"""Lines of one statement that are looked at."""
+
+ZONE_MS = 900_000
+"""Unit of time zones: a quarter of an hour."""
+
 
 class _Event:
-    """One statement while its lines are collected."""
+    """One statement whose lines are being collected."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -40,7 +49,7 @@ class _Event:
 
 
 class SlowLog:
-    """Slow query log; grows by whole statements. Counts are kept per second and class, scaled by the log's rate limit."""
+    """Slow query log; grows by whole statements. Sums are per second and class, scaled by the log's rate limit."""
 
     id = "slow-log"
     title = "MySQL, Percona or MariaDB slow query log"
@@ -49,14 +58,14 @@ class SlowLog:
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By its ``# Query_time:`` and ``# User@Host:`` lines or the server's banner."""
+        """Recognise its ``# Query_time:`` and ``# User@Host:`` lines or the server's banner."""
         return re.search(rb"^# Query_time: ", head, re.MULTILINE) is not None or (
             re.search(rb"^# User@Host: ", head, re.MULTILINE) is not None
             or (b"Version:" in head and b"started with:" in head and b"Time" in head and b"Command" in head)
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """New complete statements, summed per second and class."""
+        """Read new complete statements, summed per second and class."""
         reading = Reading()
         state = dict(state or {"line": 1, "time_ms": None, "zone_ms": None, "user": "", "host": "", "db": ""})
         lines = data.split(b"\n")
@@ -66,7 +75,7 @@ class SlowLog:
         start = position = 0
         event: _Event | None = None
         groups: dict[tuple[Any, ...], list[Any]] = {}
-        begun: dict[str, Any] = dict(state)  # as it was before the statement that is still open
+        begun: dict[str, Any] = dict(state)  # before the statement that is still open
         number = begun_line = state["line"]
         for raw in lines:
             text = decode(raw.rstrip(b"\r"))
@@ -107,35 +116,36 @@ class SlowLog:
 
     @staticmethod
     def _line(text: str, event: _Event, state: dict[str, Any]) -> None:
+        """Add a line to the open statement; user, database and time hold for later statements too."""
         if text.startswith("# administrator command:"):
             event.command = text[2:].rstrip(";")
             return
         if text.startswith("#") and not event.sql:
-            found = _TIME.match(text)
-            if found:
-                iso = instant_ms(found.group(1))
-                old = None if iso is not None else old_mysql_ms(found.group(1))
+            time = _TIME.match(text)
+            if time:
+                iso = instant_ms(time.group(1))
+                old = None if iso is not None else old_mysql_ms(time.group(1))
                 state["time_ms"], state["local"] = (iso, False) if iso is not None else (old, True)
-                text = text[found.end() :].strip()
+                text = text[time.end() :].strip()
                 if not text:
                     return
-            found = _USER.match(text)
-            if found:
-                state["user"] = (found.group(2) or found.group(1) or "").strip()
-                state["host"] = (found.group(3) or found.group(4) or "").strip()
+            user = _USER.match(text)
+            if user:
+                state["user"] = (user.group(2) or user.group(1) or "").strip()
+                state["host"] = (user.group(3) or user.group(4) or "").strip()
                 return
             for key, value in _FIELD.findall(text):
                 event.fields.setdefault(key, value)
             return
-        found = _STAMP.match(text)
-        if found and not event.sql:
-            event.stamp_ms = int(found.group(1)) * 1000
+        stamp = _STAMP.match(text)
+        if stamp and not event.sql:
+            event.stamp_ms = int(stamp.group(1)) * 1000
             return
-        found = _USE.match(text)
-        if found and not event.sql:
-            state["db"] = found.group(1).strip()
+        use = _USE.match(text)
+        if use and not event.sql:
+            state["db"] = use.group(1).strip()
             return
-        if text.strip() and len(event.sql) < 2000:
+        if text.strip() and len(event.sql) < MOST_LINES:
             event.sql.append(text)
 
     @staticmethod
@@ -146,6 +156,7 @@ class SlowLog:
         groups: dict[tuple[Any, ...], list[Any]],
         problems: list[Problem],
     ) -> None:
+        """Add a complete statement to ``groups``: sums of count, time, rows, errors and locks by second and class."""
         fields = event.fields
         if "Query_time" not in fields:
             if event.sql or len(fields) > 1:
@@ -167,9 +178,9 @@ class SlowLog:
             return
         end_ms: int | None = state.get("time_ms")
         if end_ms is not None and state.get("local"):
-            # the old format writes the server's local time; SET timestamp tells its distance from UTC
+            # the old format has the server's local time; SET timestamp shows its distance from UTC
             if state.get("zone_ms") is None and event.stamp_ms is not None:
-                state["zone_ms"] = round((end_ms - event.stamp_ms) / 900_000) * 900_000
+                state["zone_ms"] = round((end_ms - event.stamp_ms) / ZONE_MS) * ZONE_MS
             end_ms -= state.get("zone_ms") or 0
         if end_ms is None and event.stamp_ms is not None:
             end_ms = event.stamp_ms + round(seconds * 1000)
@@ -184,6 +195,7 @@ class SlowLog:
 
     @staticmethod
     def _rows(source: Source, groups: dict[tuple[Any, ...], list[Any]], reading: Reading) -> None:
+        """Put the sums into the ``interval_classes`` rows of ``reading``."""
         if not groups:
             return
         keys = list(groups)

@@ -1,33 +1,43 @@
-"""What all snapshot readers share: rows of cumulative counters, collected column by column."""
+"""Collect rows of the ``snapshots`` table: what all snapshot readers share."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from engine.formats.timestamps import name_stem
+from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
 from engine.problems import Problem
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.text import clean
 
 STEM = "~"
-"""Begins a series that is only the file's name without its moment: no host is named in the file."""
+"""Begin of a series that is only the file's name without its moment: the file names no host."""
+
+TIME_COLUMNS = (
+    "captured_at", "snapshot_time", "snapshot_at", "snapshot_timestamptz", "sampled_at", "collected_at",
+    "snapshot", "now", "ts", "timestamp", "time",
+)  # fmt: skip
+"""Names of the column that says when a snapshot was taken, preferred ones first."""
+
+HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
+"""Names of columns that say which server a row is of."""
 
 LARGEST_COUNTER = 1e21
-"""A counter beyond this is no counter (2^64 microseconds are 1.8e19)."""
+"""Value beyond which a number is no counter (2^64 microseconds are 1.8e19)."""
 
 
 def text_key(query: str) -> str:
-    """A stable id for a query that has none: hash of its text."""
+    """Return a stable id for a query that has none: a hash of its text."""
     return "md5:" + hashlib.md5(query.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
 def number(text: str | float | int | None) -> float:
-    """A counter as a float: NaN for absent or NULL. Raises ValueError for what is no finite number."""
+    """Parse a counter: NaN for absent or NULL. Raises ValueError for what is no finite number."""
     if text is None or text in ("", "NULL", "\\N"):
         return math.nan
     value = float(text)
@@ -37,7 +47,7 @@ def number(text: str | float | int | None) -> float:
 
 
 class SnapshotRows:
-    """Collects rows of the ``snapshots`` table; a key seen again in the same part starts the next one."""
+    """Rows of the ``snapshots`` table, collected column by column; a key met again in the same part starts the next one."""
 
     def __init__(self, source: Source, system: str) -> None:
         self.source = source
@@ -48,31 +58,68 @@ class SnapshotRows:
         self.problems: list[Problem] = []
         self.moment: int | None = None
 
+    def problem(self, kind: str, reason: str, line: int | None = None, count: int = 1) -> None:
+        """Report what is wrong with the file."""
+        self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))
+
+    def counters(
+        self, row: Mapping[str, Any], line: int | None, names: Sequence[str], calls: str, times: Sequence[str]
+    ) -> dict[str, float] | None:
+        """Parse the counters ``names`` of a row, of which ``calls`` and one of ``times`` must be there; None and a problem if
+        they are not, or one is no counter."""
+        try:
+            values = {name: number(row.get(name)) for name in names}
+        except (ValueError, TypeError) as error:
+            self.problem("bad-number", f"{error}; the row is left out", line)
+            return None
+        if math.isnan(values[calls]) or all(math.isnan(values[name]) for name in times):
+            self.problem("bad-record", "a row without calls or time; the row is left out", line)
+        elif any(value < 0 for value in values.values()):
+            self.problem("negative-value", "a negative counter; the row is left out", line)
+        else:
+            return values
+        return None
+
     def next_part(self) -> None:
-        """The rows that follow belong to the next snapshot of the file."""
+        """Start the next snapshot of the file."""
         if self.seen:
             self.part += 1
             self.seen.clear()
 
-    def add(self, *, key: str, series: str, at_ms: int | None, timed: bool, **values: Any) -> None:
-        """One row. ``timed``: the file has a time column, and a new time starts the next snapshot."""
+    def add(self, row: Mapping[str, Any], line: int | None, timed: str | None, *, key: str, **values: Any) -> None:
+        """Add a row of the file with its ``values`` of the table's columns. ``timed``: name of the time column, where there
+        is one; a new time starts the next snapshot."""
+        at_ms = instant_ms(str(row.get(timed, ""))) if timed else None
+        if timed and at_ms is None:
+            self.problem("bad-time", f"{str(row.get(timed))[:40]!r} is no time; the row is left out", line)
+            return
+        series = "/".join(str(row[name]) for name in HOST_COLUMNS if row.get(name))
         if (series, key) in self.seen or (timed and self.seen and at_ms != self.moment):
             self.next_part()
         self.moment = at_ms
         self.seen.add((series, key))
-        row = {"key": key, "series": series, "at_ms": at_ms, "system": self.system, "part": self.part, **values}
+        values |= {"key": key, "series": series, "at_ms": at_ms, "system": self.system, "part": self.part}
         for name, column in self.columns.items():
-            column.append(row.get(name))
+            column.append(values.get(name))
 
-    def reading(self, fallback_ms: int | None) -> Reading:
-        """The rows as a reading. One snapshot without a time of its own gets ``fallback_ms``."""
-        reading = Reading(problems=self.problems)
+    def reading(self, moment: int | None = None, *, timed: bool = True) -> Reading:
+        """Return the rows as a reading. A single snapshot without times gets ``moment``, or that of the file."""
+        if self.part > 0 and not timed:
+            reason = (
+                f"{self.part + 1} snapshots one after another without a time column: their order is known, their times are "
+                "not"
+            )
+            self.problem("no-time", reason)
+        if moment is None:
+            moment = name_instant_ms(self.source.name)
+        if moment is None:
+            moment = self.source.mtime_ms
         columns = self.columns
         for name in ("query", "user", "database", "queryid", "series"):
             columns[name] = [clean(text or "") for text in columns[name]]
-        if self.part == 0 and fallback_ms is not None:
-            columns["at_ms"] = [fallback_ms if at is None else at for at in columns["at_ms"]]
+        if self.part == 0:
+            columns["at_ms"] = [moment if at is None else at for at in columns["at_ms"]]
         stem = clean(name_stem(self.source.name))
         columns["series"] = [series or STEM + stem for series in columns["series"]]
-        reading.rows["snapshots"] = pl.DataFrame(columns, schema=SNAPSHOTS.schema, strict=False)
-        return reading
+        frame = pl.DataFrame(columns, schema=SNAPSHOTS.schema, strict=False)
+        return Reading(rows={"snapshots": frame}, problems=self.problems)

@@ -1,7 +1,8 @@
-"""Reader of the table that VividCortex' regression takes: one row per interval, one column per query class.
+"""Read the table that VividCortex' regression takes (WLR CSV): one row per interval, one column per query class.
 
-The rules are upstream's (comma, RFC 4180 quotes, header first, every column but the target a class, Go's number syntax,
-of two columns of one name the last counts). Where upstream gives up on the whole file, the bad row is left out and said.
+The rules are those of VividCortex' program (comma, RFC 4180 quotes, header first, every column but the target a class, Go's
+number syntax, of two columns of one name the last counts). Where the program gives up on the whole file, the bad row is left
+out and reported.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ _LONE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
 _CLASS = re.compile(r"[a-z]\.[0-9a-f]{1,20}")
 _TIME = re.compile(r"(?:^|[^a-z])(?:time|date|captured|snapshot)(?:$|[^a-z])|(?:time|stamp)$")
 """Names of columns that say when: whole words, since a class may be called ``update`` or ``timeline``."""
+
 DEFAULT_TARGET = "user_us"
+"""Name of the column of y."""
+
 MAX_COLUMNS = 100_000
-"""More columns than this are not a table of query classes (a hostile header must not cost gigabytes)."""
+"""Number of columns above which a file is no table of query classes (a hostile header must not cost gigabytes)."""
 
 
 def go_number(text: str) -> float | None:
-    """``text`` as Go's ``strconv.ParseFloat`` reads it, None where it refuses (blanks, empty, overflow)."""
+    """Parse ``text`` like Go's ``strconv.ParseFloat``; None where that refuses (blanks, empty, overflow)."""
     lowered = text.lower()
     if lowered == "nan":
         return math.nan
@@ -67,8 +71,8 @@ class WlrCsv:
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A comma-separated header with ``user_us`` and no time column, or class-like names, or numbers all through.
-        Blank lines before it do not matter, as for upstream."""
+        """Recognise a comma-separated header with ``user_us`` and no time column, or class-like names, or numbers throughout.
+        Blank lines before it do not matter, as for VividCortex' program."""
         lines = head.removeprefix(_BOM).lstrip(b"\r\n").split(b"\n")
         if b"," not in lines[0]:
             return False
@@ -98,7 +102,7 @@ class WlrCsv:
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """New complete lines as one chunk of the matrix: names, and the numbers row by row."""
+        """Read new complete lines as one block of the matrix: names, and the numbers row by row."""
         reading = Reading(state=state)
         end = len(data) if final else data.rfind(b"\n") + 1
         body = data[:end]
@@ -119,7 +123,7 @@ class WlrCsv:
         return reading
 
     def _rows(self, source: Source, body: bytes, ends: int, state: dict[str, Any], reading: Reading) -> None:
-        """The rows of ``body``, which has ``ends`` line ends."""
+        """Read the rows of ``body``, which has ``ends`` line ends."""
         width, keep = state["width"], state["keep"]
         values, lines = _numbers(source, body, ends, width, state["line"], reading.problems)
         if len(keep) != width:
@@ -129,29 +133,19 @@ class WlrCsv:
         odd = np.zeros((1, 1), bool) if clear else ~np.isfinite(values)
         if odd.any():
             rows, columns = np.nonzero(odd)
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "not-finite",
-                    f"{values[rows[0], columns[0]]} in column {state['names'][columns[0]]!r}: the row is left out "
-                    "(rules=upstream takes it, and it poisons every sum it touches)",
-                    line=int(lines[rows[0]]),
-                    count=len(np.unique(rows)),
-                )
+            reason = (
+                f"{values[rows[0], columns[0]]} in column {state['names'][columns[0]]!r}: the row is left out "
+                "(rules=upstream takes it, and it poisons every sum it touches)"
             )
+            line, count = int(lines[rows[0]]), len(np.unique(rows))
+            reading.problems.append(Problem.at(source.path, "not-finite", reason, line=line, count=count))
         negative = odd if clear else (values < 0) & ~odd
         if negative.any():
             rows, columns = np.nonzero(negative)
-            reading.problems.append(
-                Problem.at(
-                    source.path,
-                    "negative-value",
-                    f"negative number in column {state['names'][columns[0]]!r}: counted in the row's sum, never fitted",
-                    line=int(lines[rows[0]]),
-                    count=len(rows),
-                )
-            )
-        first = not state.get("told")
+            name, line = state["names"][columns[0]], int(lines[rows[0]])
+            reason = f"negative number in column {name!r}: counted in the row's sum, never fitted"
+            reading.problems.append(Problem.at(source.path, "negative-value", reason, line=line, count=len(rows)))
+        first = not state.get("named")
         if len(values) or first:
             reading.rows["matrix"] = pl.DataFrame(
                 {
@@ -160,11 +154,11 @@ class WlrCsv:
                 },
                 schema=MATRIX.schema,
             )
-            state["told"] = True
+            state["named"] = True
 
 
 def _header_end(body: bytes) -> int | None:
-    """Offset after the header line (quotes may span lines), or None while it is not complete. Skips blank lines."""
+    """Return the offset after the header line (quotes may span lines), None while it is not complete. Skips blank lines."""
     position = 0
     while True:
         end = body.find(b"\n", position)
@@ -179,17 +173,15 @@ def _header_end(body: bytes) -> int | None:
 
 
 def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, Any]:
+    """Parse the header into the state of a reading: unique names, width, columns to keep, and the next line."""
     lines = head.count(b"\n")
     if head.startswith(_BOM):
         head = head.removeprefix(_BOM)
-        problems.append(
-            Problem.at(
-                source.path,
-                "byte-order-mark",
-                "the file begins with a byte order mark, which upstream takes for part of the first name; it is ignored",
-                line=1,
-            )
+        reason = (
+            "the file begins with a byte order mark, which VividCortex' program takes for part of the first name; it is "
+            "ignored"
         )
+        problems.append(Problem.at(source.path, "byte-order-mark", reason, line=1))
     try:
         names = next(csv.reader(io.StringIO(decode(head).lstrip("\r\n"), newline=""), strict=False), [])
     except csv.Error as error:
@@ -200,23 +192,14 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
         names = []
     names = [name.rstrip("\r\n") if i == len(names) - 1 else name for i, name in enumerate(names)]
     last = {name: i for i, name in enumerate(names)}
-    if len(last) < len(names):
-        counts = Counter(names)
-        problems.extend(
-            Problem.at(
-                source.path,
-                "duplicate-column",
-                f"column {name!r} appears {count} times: the last one counts, as upstream does it",
-                line=1,
-            )
-            for name, count in counts.items()
-            if count > 1
-        )
-    problems.extend(
-        Problem.at(source.path, "missing-target", f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)", line=1)
-        for name in last
-        if name != name.strip() and name.strip() == DEFAULT_TARGET
-    )
+    for name, count in Counter(names).items():
+        if count > 1:
+            reason = f"column {name!r} appears {count} times: the last one counts, as in VividCortex' program"
+            problems.append(Problem.at(source.path, "duplicate-column", reason, line=1))
+    for name in last:
+        if name != name.strip() and name.strip() == DEFAULT_TARGET:
+            reason = f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)"
+            problems.append(Problem.at(source.path, "missing-target", reason, line=1))
     keep = sorted(last.values())
     return {
         "names": [clean(names[i]) for i in keep],
@@ -227,7 +210,7 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
 
 
 def _polars(body: bytes, width: int) -> np.ndarray | None:
-    """The numbers of ``body`` as (rows, width), None where a line has another number of fields or is no number."""
+    """Parse the numbers of ``body`` (rows, width); None where a line has another number of fields."""
     schema = {f"c{i}": pl.Float64 for i in range(width)}
     try:
         frame = pl.read_csv(body, has_header=False, schema=schema, ignore_errors=True, quote_char=None)
@@ -242,80 +225,95 @@ def _polars(body: bytes, width: int) -> np.ndarray | None:
 def _numbers(
     source: Source, body: bytes, ends: int, width: int, line: int, problems: list[Problem]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All good rows of ``body`` (rows, width), which has ``ends`` line ends, and their line numbers; ``line`` is that of
-    the first byte."""
+    """Parse all good rows of ``body`` (rows, width) and return them with their line numbers. ``ends``: line ends in it;
+    ``line``: number of its first."""
     plain = body.rstrip(b"\r\n")
     if not plain:
         return np.empty((0, width)), np.empty(0, np.int64)
     if not any(odd in plain for odd in (b" ", b"\t", b'"')):
         values = _polars(plain, width)
         # Polars gives NaN for null: any bad, missing or not finite field (a blank line is a row of them) sends the block
-        # the careful way.
+        # to the parser of single lines.
         if values is not None and len(values) == ends - body.count(b"\n", len(plain)) + 1 and np.isfinite(values).all():
             return values, np.arange(line, line + len(values), dtype=np.int64)
-    return _careful(source, plain, width, line, problems)
+    return _by_line(source, plain, width, line, problems)
 
 
-def _careful(
+def _by_line(
     source: Source, body: bytes, width: int, line: int, problems: list[Problem]
 ) -> tuple[np.ndarray, np.ndarray]:
-    good: list[bytes] = []
-    good_lines: list[int] = []
-    odd: list[tuple[int, list[str]]] = []
+    """Parse line by line what Polars refuses as a whole; returns good rows and line numbers like ``_numbers``."""
     if b'"' in body:
-        reader = csv.reader(io.StringIO(decode(body), newline=""))
-        while True:
-            before = reader.line_num
-            try:
-                fields = next(reader)
-            except StopIteration:
-                break
-            except csv.Error as error:
-                problems.append(Problem.at(source.path, "bad-record", f"no CSV: {error}", line=line + before))
-                continue
-            if fields:
-                odd.append((line + before, fields))
+        good, good_lines = list[bytes](), list[int]()
+        odd = _quoted(source, body, line, problems)
     else:
-        for number, raw in enumerate(body.split(b"\n"), line):
-            text = raw.rstrip(b"\r")
-            if not text:
-                continue
-            if text.count(b",") != width - 1 or b" " in text or b"\t" in text:
-                odd.append((number, decode(text).split(",")))
-            else:
-                good.append(text)
-                good_lines.append(number)
+        good, good_lines, odd = _unquoted(body, width, line)
     values = _polars(b"\n".join(good), width) if good else np.empty((0, width))
     if values is None or len(values) != len(good):
         odd += [(number, decode(text).split(",")) for number, text in zip(good_lines, good, strict=True)]
         values, good_lines = np.empty((0, width)), []
     else:
-        clear = np.isfinite(values).all(axis=1)
-        odd += [(good_lines[i], decode(good[i]).split(",")) for i in np.flatnonzero(~clear)]
-        values, good_lines = values[clear], [good_lines[i] for i in np.flatnonzero(clear)]
-    rows: list[list[float]] = []
-    row_lines: list[int] = []
+        finite = np.isfinite(values).all(axis=1)
+        odd += [(good_lines[i], decode(good[i]).split(",")) for i in np.flatnonzero(~finite)]
+        values, good_lines = values[finite], [good_lines[i] for i in np.flatnonzero(finite)]
+    rows = []
     for number, fields in sorted(odd):
-        if len(fields) != width:
-            problems.append(
-                Problem.at(
-                    source.path,
-                    "ragged-row",
-                    f"{len(fields)} fields where the header has {width}; the row is left out",
-                    line=number,
-                )
-            )
-            continue
-        numbers = [go_number(field) for field in fields]
-        if None in numbers:
-            field = fields[numbers.index(None)]
-            what = "an empty cell" if field == "" else f"{field[:40]!r} is no number"
-            problems.append(Problem.at(source.path, "bad-number", f"{what}; the row is left out", line=number))
-            continue
-        rows.append([number for number in numbers if number is not None])
-        row_lines.append(number)
+        row = _row(source, fields, width, number, problems)
+        if row is not None:
+            rows.append(row)
+            good_lines.append(number)
     if rows:
         values = np.vstack([values, np.array(rows, float)])
-        good_lines = good_lines + row_lines
     order = np.argsort(np.array(good_lines, np.int64), kind="stable")
     return np.ascontiguousarray(values[order]), np.array(good_lines, np.int64)[order]
+
+
+def _quoted(source: Source, body: bytes, line: int, problems: list[Problem]) -> list[tuple[int, list[str]]]:
+    """Split text with quotes into line numbers and fields."""
+    rows: list[tuple[int, list[str]]] = []
+    reader = csv.reader(io.StringIO(decode(body), newline=""))
+    while True:
+        before = reader.line_num
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return rows
+        except csv.Error as error:
+            problems.append(Problem.at(source.path, "bad-record", f"no CSV: {error}", line=line + before))
+            continue
+        if fields:
+            rows.append((line + before, fields))
+
+
+def _unquoted(body: bytes, width: int, line: int) -> tuple[list[bytes], list[int], list[tuple[int, list[str]]]]:
+    """Split text into lines for Polars with their numbers, and odd ones (number and fields): ragged, or with blanks."""
+    good: list[bytes] = []
+    good_lines: list[int] = []
+    odd: list[tuple[int, list[str]]] = []
+    for number, raw in enumerate(body.split(b"\n"), line):
+        text = raw.rstrip(b"\r")
+        if not text:
+            continue
+        if text.count(b",") != width - 1 or b" " in text or b"\t" in text:
+            odd.append((number, decode(text).split(",")))
+        else:
+            good.append(text)
+            good_lines.append(number)
+    return good, good_lines, odd
+
+
+def _row(source: Source, fields: list[str], width: int, line: int, problems: list[Problem]) -> list[float] | None:
+    """Parse the numbers of one row; None and a problem if it is not ``width`` numbers."""
+    if len(fields) != width:
+        reason = f"{len(fields)} fields where the header has {width}; the row is left out"
+        problems.append(Problem.at(source.path, "ragged-row", reason, line=line))
+        return None
+    numbers = []
+    for field in fields:
+        number = go_number(field)
+        if number is None:
+            what = "an empty cell" if field == "" else f"{field[:40]!r} is no number"
+            problems.append(Problem.at(source.path, "bad-number", f"{what}; the row is left out", line=line))
+            return None
+        numbers.append(number)
+    return numbers

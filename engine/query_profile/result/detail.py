@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,16 @@ import polars as pl
 
 from engine.query_profile.insight import whatif
 from engine.query_profile.insight.prediction import Exact
+from engine.query_profile.insight.profile import Profile
 from engine.query_profile.reading import fingerprint
-from engine.query_profile.workloads.workload import Workload
+from engine.query_profile.tables import METHODS
 
 
 @dataclass(frozen=True)
 class Drill:
     """One class in full. Series are over the intervals of the window: ``at`` their ends (epoch ms, or numbers from 1),
     ``time_ms`` and ``cpu_ms`` of the class (CPU by the chosen method). ``scatter_x``, ``scatter_z``: WLR's points (ms),
-    ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, unit kind."""
+    ``slope`` and ``intercept_ms`` its line. ``facts``: label, value, kind of unit; ``by_method``: CPU in seconds."""
 
     label: str
     query: str
@@ -51,46 +52,39 @@ class Fit:
 
 @dataclass(frozen=True)
 class Detail:
-    """The workload in the window, by class and interval."""
+    """The profile behind a result.
 
-    work: Workload
-    used: np.ndarray
-    """(T,) intervals that fits use."""
-    by_class: np.ndarray
-    """(T, J) CPU of the chosen method, NaN-free; zeros without y."""
-    fitted: np.ndarray
-    """(T,) CPU of the chosen method, NaN where not used."""
+    ``exact``: what VividCortex' program makes of the same rows, computed on demand; ``listing``: the classes as the screen
+    lists them (``listing.LISTING``); ``names``: what the screen calls each class (``listing.labels``); ``token``: equal for
+    results of the same inputs and parameters.
+    """
+
+    profile: Profile
     exact: Exact | None
-    """Upstream's lines, actuals, predictions and final line; made when asked for."""
-    measured: float
-    """Use of the resource in all used intervals, us."""
-    seconds: float
-    """Length of the window."""
     listing: pl.DataFrame
-    """The classes as the screen lists them (``listing.LISTING``)."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """What the screen calls each class (``listing.labels``)."""
-    token: object = None
-    """Equal for results of the same inputs and choices."""
+    names: Mapping[str, str]
+    token: object
 
     def _axis(self) -> tuple[np.ndarray, bool]:
-        """Ends of the intervals (T,) as epoch ms where known, else their numbers."""
-        timed = bool(len(self.work.end_ms)) and bool((self.work.end_ms >= 0).all())
-        return (self.work.end_ms.astype(float) if timed else np.arange(1.0, len(self.work.y) + 1)), timed
+        """Return the ends of the intervals (T,) as epoch ms and True, or where any is unknown their numbers and False."""
+        end_ms = self.profile.work.end_ms
+        timed = bool(len(end_ms)) and bool((end_ms >= 0).all())
+        return (end_ms.astype(float) if timed else np.arange(1.0, len(end_ms) + 1)), timed
 
     def drill(self, classes: pl.DataFrame, name: str) -> Drill | None:
-        """Everything about the class called ``name``, None if it is gone (or is a group); ``classes`` is the result's table."""
-        found = [j for j, info in enumerate(self.work.classes) if info.name == name]
+        """Return everything about the class called ``name``, None if it is gone (or is a group); ``classes`` is the result's
+        table."""
+        work = self.profile.work
+        j = next((j for j, info in enumerate(work.classes) if info.name == name), None)
         row = classes.filter(pl.col("class") == name)
-        if not found or not row.height:
+        if j is None or not row.height:
             return None
-        j, values = found[0], row.row(0, named=True)
-        work = self.work
+        values = row.row(0, named=True)
         at, timed = self._axis()
         x = np.maximum(np.nan_to_num(work.x[:, j]), 0)
         with np.errstate(all="ignore"):
             ratio = np.nan_to_num(work.y / work.x.sum(axis=1), posinf=0.0, neginf=0.0)
-        point = self.used & (x > 0)
+        point = self.profile.used & (x > 0)
         us, ms = 1e-6, 1e-3
         facts: list[tuple[str, Any, str]] = [
             ("CPU", _scaled(values["y_total"], us), "s"),
@@ -119,9 +113,7 @@ class Detail:
             ("flag", values["flag"], "text"),
         ]
         methods = tuple(
-            (method, float(values[f"y_{method}"]) * us)
-            for method in ("default", "wlr", "ols", "nnls", "ratio")
-            if values[f"y_{method}"] is not None
+            (method, float(values[f"y_{method}"]) * us) for method in METHODS if values[f"y_{method}"] is not None
         )
         return Drill(
             label=self.names.get(name, name),
@@ -130,7 +122,7 @@ class Detail:
             at=at.tolist(),
             timed=timed,
             time_ms=(x * ms).tolist(),
-            cpu_ms=(self.by_class[:, j] * ms).tolist(),
+            cpu_ms=(self.profile.by_class[:, j] * ms).tolist(),
             scatter_x=(x[point] * ms).tolist(),
             scatter_z=((ratio * x)[point] * ms).tolist(),
             slope=float(values["slope"]) if values["slope"] is not None else math.nan,
@@ -139,16 +131,16 @@ class Detail:
         )
 
     def fit(self) -> Fit:
-        """Actual, predicted and residuals of the chosen method."""
+        """Return actual, predicted and residuals of the chosen method."""
         at, timed = self._axis()
-        use = self.used & np.isfinite(self.fitted)
-        actual, predicted = self.work.y[use], self.fitted[use]
+        use = self.profile.used & np.isfinite(self.profile.fitted)
+        actual, predicted = self.profile.work.y[use], self.profile.fitted[use]
         with np.errstate(all="ignore"):
             residual = np.where(actual > 0, (predicted - actual) / actual * 100, np.nan)
-        fine = residual[np.isfinite(residual)]
-        if len(fine):
-            reach = max(float(np.quantile(np.abs(fine), 0.99)), 1e-6)
-            counts, edges = np.histogram(np.clip(fine, -reach, reach), bins=31, range=(-reach, reach))
+        finite = residual[np.isfinite(residual)]
+        if len(finite):
+            reach = max(float(np.quantile(np.abs(finite), 0.99)), 1e-6)
+            counts, edges = np.histogram(np.clip(finite, -reach, reach), bins=31, range=(-reach, reach))
         else:
             counts, edges = np.zeros(1), np.array([0.0, 1.0])
         return Fit(
@@ -162,7 +154,7 @@ class Detail:
         )
 
     def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
-        """What a faster or dropped class would save; None where nothing is attributed."""
+        """Compute what a faster or dropped class would save; None where nothing is attributed."""
         row = classes.filter(pl.col("class") == name)
         if not row.height or row["y_total"][0] is None:
             return None
@@ -173,9 +165,9 @@ class Detail:
             math.nan if high is None else float(high),
             faster=faster,
             drop=drop,
-            used_us=self.measured,
-            seconds=self.seconds,
-            cores=self.work.cores,
+            used_us=self.profile.measured,
+            seconds=self.profile.seconds,
+            cores=self.profile.work.cores,
         )
 
     def __eq__(self, other: object) -> bool:

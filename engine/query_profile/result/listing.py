@@ -1,23 +1,22 @@
-"""How the screen lists a result: its tables in units that people read, classes by their statements, sparklines."""
+"""List a result on screen: its tables in readable units, classes by their statements, sparklines."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from engine.query_profile.insight.profile import Profile
+from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading import fingerprint
-from engine.query_profile.workloads import profile
+from engine.query_profile.result import grouping
+from engine.query_profile.workloads.workload import ClassInfo
 from engine.tables import Column, Table
 
-if TYPE_CHECKING:
-    from engine.query_profile.workloads.workload import ClassInfo
-
 SPARK_POINTS = 40
-"""A sparkline has at most so many points."""
+"""Most points of a sparkline."""
 
 LISTING = Table(
     "listing",
@@ -59,7 +58,7 @@ LISTING = Table(
 
 METHODS = Table(
     "methods_listing",
-    "The methods side by side, in units that people read.",
+    "The methods side by side, in readable units.",
     (
         Column("method", pl.String, "Method; Enter chooses it.", priority=0, width=9),
         Column("mape", pl.Float64, "Mean error on the intervals it was fitted on.", "%", "percent", "error", width=8,
@@ -116,98 +115,85 @@ INTERVALS = Table(
 
 
 def labels(infos: Sequence[ClassInfo]) -> dict[str, str]:
-    """Class name -> what the screen calls the class: its statement, told apart by user, database or id where equal."""
+    """Return what the screen calls each class, by name: its statement, with user, database or id where that is not unique."""
     texts = [fingerprint.label(info.query) for info in infos]
-    times = Counter(texts)
-    found = {}
+    counts = Counter(texts)
+    by_name = {}
     for info, text in zip(infos, texts, strict=True):
-        if text and times[text] > 1:
-            _, told, inside = info.name.partition(" (")
-            text = f"[{inside.rstrip(')') if told else info.name[-6:]}] {text}"
-        found[info.name] = text or info.name
-    return found
+        if text and counts[text] > 1:
+            _, parenthesis, inside = info.name.partition(" (")
+            text = f"[{inside.rstrip(')') if parenthesis else info.name[-6:]}] {text}"
+        by_name[info.name] = text or info.name
+    return by_name
 
 
-def named(frame: pl.DataFrame, names: Mapping[str, str], column: str = "class") -> pl.Series:
-    """Labels of the classes in ``column``; groups and Others keep their name."""
+def labelled(frame: pl.DataFrame, names: Mapping[str, str], column: str = "class") -> pl.Series:
+    """Return the labels of the classes in ``column``; groups and Others keep their name."""
     return pl.Series("name", [names.get(name, name) for name in frame[column].to_list()], dtype=pl.String)
+
+
+US, MS, PERCENT = 1e-6, 1e-3, 100.0
+"""Factors from microseconds to seconds and to milliseconds, and from shares to percent."""
 
 
 def tables(
     result_tables: Mapping[str, pl.DataFrame], names: Mapping[str, str]
 ) -> dict[str, tuple[Table, pl.DataFrame]]:
-    """The other result tables as the screen lists them, by the name of the result table; absent ones empty."""
-    us, ms, percent = 1e-6, 1e-3, 100.0
-    found: dict[str, tuple[Table, pl.DataFrame]] = {
-        "methods": (METHODS, METHODS.empty()),
-        "comparison": (COMPARED, COMPARED.empty()),
-        "intervals": (INTERVALS, INTERVALS.empty()),
-    }
+    """Return the other result tables as the screen lists them, by the name of the result table; absent ones are empty."""
+    listed = {"methods": METHODS.empty(), "comparison": COMPARED.empty(), "intervals": INTERVALS.empty()}
     if "methods" in result_tables:
-        frame = result_tables["methods"].select(
+        methods = result_tables["methods"]
+        listed["methods"] = methods.select(
             "method",
-            (pl.col("mape") * percent),
-            *((pl.col(name) * us).alias(f"{name}_s") for name in ("attributed", "background", "unattributed")),
-            (pl.col("moved_share") * percent).alias("moved"),
-            (pl.col("top_share") * percent),
-            named(result_tables["methods"], names, "top_class").alias("top_class"),
+            pl.col("mape") * PERCENT,
+            *((pl.col(name) * US).alias(f"{name}_s") for name in ("attributed", "background", "unattributed")),
+            (pl.col("moved_share") * PERCENT).alias("moved"),
+            pl.col("top_share") * PERCENT,
+            labelled(methods, names, "top_class").alias("top_class"),
         )
-        found["methods"] = (METHODS, METHODS.frame(frame))
     if "comparison" in result_tables:
-        frame = result_tables["comparison"].select(
+        comparison = result_tables["comparison"]
+        listed["comparison"] = comparison.select(
             "class",
-            named(result_tables["comparison"], names),
+            labelled(comparison, names),
             "status",
-            *((pl.col(name) * ms).alias(f"{name}_ms") for name in ("x_before", "x_now", "y_before", "y_now")),
+            *((pl.col(name) * MS).alias(f"{name}_ms") for name in ("x_before", "x_now", "y_before", "y_now")),
             "x_factor",
             "calls_before",
             "calls_now",
-            (pl.col("latency_before_us") * ms).alias("latency_before_ms"),
-            (pl.col("latency_now_us") * ms).alias("latency_now_ms"),
+            *((pl.col(f"{name}_us") * MS).alias(f"{name}_ms") for name in ("latency_before", "latency_now")),
         )
-        found["comparison"] = (COMPARED, COMPARED.frame(frame))
     if "intervals" in result_tables:
-        frame = result_tables["intervals"].select(
+        listed["intervals"] = result_tables["intervals"].select(
             "row",
             "end_ms",
             "seconds",
             "used",
-            (pl.col("x") * us).alias("x_s"),
-            (pl.col("y") * us).alias("y_s"),
+            *((pl.col(name) * US).alias(f"{name}_s") for name in ("x", "y")),
             "reason",
         )
-        found["intervals"] = (INTERVALS, INTERVALS.frame(frame))
-    return found
+    specs = {"methods": METHODS, "comparison": COMPARED, "intervals": INTERVALS}
+    return {name: (specs[name], specs[name].frame(frame)) for name, frame in listed.items()}
 
 
-def rows(classes: pl.DataFrame, sparks: dict[str, list[float]], names: Mapping[str, str]) -> pl.DataFrame:
-    """The ``classes`` table as the screen lists it; ``sparks`` and ``names`` (``labels``) by class name."""
-    us, percent = 1e-6, 100.0
-    low, high = pl.col("y_low") * us, pl.col("y_high") * us
+def rows(classes: pl.DataFrame, sparks: Mapping[str, list[float]], names: Mapping[str, str]) -> pl.DataFrame:
+    """Return the ``classes`` table as the screen lists it; ``sparks`` and ``names`` (``labels``) by class name."""
+    low, high = pl.col("y_low") * US, pl.col("y_high") * US
     frame = classes.select(
         "class",
-        named(classes, names),
-        (pl.col("y_share") * percent).alias("cpu_share"),
-        (pl.col("y_total") * us).alias("cpu_s"),
-        (pl.col("x_total") * us).alias("time_s"),
-        (pl.col("x_share") * percent).alias("time_share"),
-        "calls",
-        (pl.col("latency_us") * 1e-3).alias("latency_ms"),
-        (pl.col("disagreement") * percent).alias("disagreement"),
+        labelled(classes, names),
+        (pl.col("y_share") * PERCENT).alias("cpu_share"),
+        (pl.col("y_total") * US).alias("cpu_s"),
+        (pl.col("x_total") * US).alias("time_s"),
+        (pl.col("x_share") * PERCENT).alias("time_share"),
+        (pl.col("latency_us") * MS).alias("latency_ms"),
+        (pl.col("disagreement") * PERCENT).alias("disagreement"),
         pl.when(low.is_not_null()).then(pl.concat_str(_short(low), pl.lit(" - "), _short(high))).alias("range_s"),
-        "rows",
-        (pl.col("io_us") * us).alias("io_s"),
-        "errors",
-        "flag",
-        "cost_per_time",
-        (pl.col("cost_per_call") * 1e-3).alias("cost_per_call_ms"),
-        (pl.col("lock_us") * us).alias("lock_s"),
-        "verb",
-        "user",
-        "database",
-        "queryid",
-        "query",
-    )
+        (pl.col("io_us") * US).alias("io_s"),
+        (pl.col("cost_per_call") * MS).alias("cost_per_call_ms"),
+        (pl.col("lock_us") * US).alias("lock_s"),
+        "calls", "rows", "errors", "flag", "cost_per_time", "verb", "user", "database", "queryid", "query",
+    )  # fmt: skip
     trends = [sparks.get(name, []) for name in frame["class"].to_list()]
     frame = LISTING.frame(frame.with_columns(pl.Series("trend", trends, dtype=pl.List(pl.Float64))))
     # columns that this source does not fill would only take room
@@ -224,7 +210,7 @@ def rows(classes: pl.DataFrame, sparks: dict[str, list[float]], names: Mapping[s
 
 
 def _short(value: pl.Expr) -> pl.Expr:
-    """Seconds with three digits or none."""
+    """Format seconds with three digits or none."""
     return (
         pl.when(value >= 100)
         .then(value.round(0).cast(pl.Int64, strict=False).cast(pl.String))
@@ -234,10 +220,18 @@ def _short(value: pl.Expr) -> pl.Expr:
     )
 
 
-def trends(table: np.ndarray, place: np.ndarray, keep: np.ndarray, names: list[str]) -> dict[str, list[float]]:
-    """Sums over the window in a few points of each of ``names``; column j of ``table`` (T, J) belongs to
-    ``names[place[j]]``, those that ``keep`` (J,) has not count nowhere."""
-    points = profile.sparks(table, SPARK_POINTS)
-    rows = np.zeros((len(names), points.shape[1]))
-    np.add.at(rows, place[keep], points[keep])
-    return {name: row.tolist() for name, row in zip(names, rows, strict=True)}
+def trends(profile: Profile, parameters: QueryProfileParameters, listed: list[str]) -> dict[str, list[float]]:
+    """Return the sparklines of the rows ``listed``: of classes, of groups, and of what is joined into Others."""
+    if profile.fits.large:
+        return {}
+    work = profile.work
+    group, names = grouping.group(work, parameters.group)
+    keep = grouping.matching(work, parameters.filter)
+    others = next((name for name in listed if name.startswith(grouping.OTHERS) and name not in names), "")
+    separate = set(listed)
+    row = np.array([i if name in separate or not others else len(names) for i, name in enumerate(names)], np.int64)
+    table = profile.by_class if profile.by_class.any() else np.maximum(np.nan_to_num(work.x), 0)
+    points = grouping.sparks(table, SPARK_POINTS)
+    sums = np.zeros((len(names) + 1, points.shape[1]))
+    np.add.at(sums, row[group[keep]], points[keep])
+    return {name: line.tolist() for name, line in zip([*names, others], sums, strict=True)}

@@ -1,1 +1,1 @@
-"""VividCortex's weighted linear regression, number for number."""
+"""VividCortex' weighted linear regression, number for number."""

@@ -1,4 +1,7 @@
-"""What upstream's program prints, in a fixed order: predictions, the table of classes, the final line."""
+"""Print what VividCortex' program prints: predictions, the table of classes, the final line.
+
+See docs/models/query-profile.md, "The printout".
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from engine.query_profile.wlr.regression import Lines, Quality
 
 
 def go_float(value: float, width: int, digits: int) -> str:
-    """``value`` as Go's ``%{width}.{digits}g`` prints it."""
+    """Format ``value`` like Go's ``%{width}.{digits}g``."""
     if math.isnan(value):
         text = "NaN"
     elif math.isinf(value):
@@ -21,18 +24,23 @@ def go_float(value: float, width: int, digits: int) -> str:
 
 
 def _fixed(value: float, width: int, digits: int) -> str:
+    """Format ``value`` like Go's ``%{width}.{digits}f``."""
     if math.isfinite(value):
         return f"{value:{width}.{digits}f}"
     return go_float(value, width, digits)
 
 
 def _ratio(stderr: float, estimate: float) -> float:
+    """Return the program's "t-stat": the error over the estimate, the inverse of Student's t."""
     with np.errstate(all="ignore"):
         return float(abs(np.float64(stderr) / np.float64(estimate)))
 
 
-def text(names: list[str], lines: Lines, actual: np.ndarray, predicted: np.ndarray, found: Quality) -> str:
-    """All result tables; classes sorted by name (upstream's own order is random)."""
+def text(names: list[str], lines: Lines, actual: np.ndarray, predicted: np.ndarray, score: Quality) -> str:
+    """Print all tables, classes sorted by name (the program's own order is random).
+
+    ``lines``: of the classes ``names``; ``actual``, ``predicted``: (rows,); ``score``: the final line.
+    """
     out = ["PREDICT actual predicted"]
     use = actual != 0
     out += [
@@ -50,9 +58,9 @@ def text(names: list[str], lines: Lines, actual: np.ndarray, predicted: np.ndarr
         )
     out += ["", "================= RESULTS: ACTUAL-VS-PRED ==================="]
     out.append(
-        f"Slope: {go_float(found.slope, 0, 2)} T-stat: {go_float(_ratio(found.slope_stderr, found.slope), 0, 2)} "
-        f"Intercept: {go_float(found.intercept, 0, 2)} "
-        f"T-stat: {go_float(_ratio(found.intercept_stderr, found.intercept), 0, 2)} "
-        f"R^2 {go_float(found.r2, 0, 2)} MAPE: {go_float(found.mape, 0, 2)}"
+        f"Slope: {go_float(score.slope, 0, 2)} T-stat: {go_float(_ratio(score.slope_stderr, score.slope), 0, 2)} "
+        f"Intercept: {go_float(score.intercept, 0, 2)} "
+        f"T-stat: {go_float(_ratio(score.intercept_stderr, score.intercept), 0, 2)} "
+        f"R^2 {go_float(score.r2, 0, 2)} MAPE: {go_float(score.mape, 0, 2)}"
     )
     return "\n".join(out) + "\n"

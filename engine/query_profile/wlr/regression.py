@@ -1,12 +1,13 @@
-"""Weighted linear regression: CPU per query class from two plain series, as VividCortex computes it.
+"""Compute VividCortex' weighted linear regression (WLR): CPU per query class from two plain series.
 
-Each interval's CPU is shared among its classes by their time; then every class gets its own simple regression of its
-shares (z) on its times (x). Six sums per class are all that is kept, so partial sums of files and live batches add.
+The CPU of each interval is shared among its classes by their time; then each class gets its own simple regression of its
+shares (z) on its times (x). Six sums per class are enough, so sums of batches of intervals add.
 
-Two forms, one method. ``Sums`` are upstream's: plain sums in row order, so that also what rounding makes of a class whose
-times are all equal comes out as upstream prints it. ``Moments`` are the safe form: centred, with the extremes of x, so
-that a class without spread is seen as such.
-Source: Schwartz and others, "Estimating CPU Per Query With Weighted Linear Regression", CMG 2014, and measurements.
+Two forms, one method. ``Sums`` are those of VividCortex' program: plain sums in row order, so that also what rounding makes
+of a class whose times are all equal comes out as the program prints it. ``Moments`` are the safe form: centred, with the
+extremes of x, so that a class without spread is recognised.
+See docs/models/query-profile.md, "Weighted linear regression". Source: Schwartz, "Estimating CPU Per Query With Weighted
+Linear Regression", CMG 2014; the program ``regress.go``.
 """
 
 from __future__ import annotations
@@ -16,23 +17,22 @@ from dataclasses import dataclass
 import numpy as np
 
 BLOCK = 64
-"""Rows taken at once: temporaries of this height stay in the cache."""
+"""Rows of a batch: temporaries of this height stay in the cache."""
 
 NO_SPREAD = 1e-9
 """Relative spread of x at or below which a class has one point only, and so no line."""
 
 CLEAR_SPREAD = 1e-6
-"""Relative standard deviation of x in a block above which there is no need to look for its extremes."""
-
+"""Relative standard deviation of x in a batch above which its extremes do not matter."""
 
 HUGE = 1e100
-"""No time is this long; squares of it are still finite. The safe form leaves such rows out."""
+"""Microseconds that no time reaches, with finite squares. The safe form leaves rows with larger numbers out."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """One fitted line per class; all arrays of shape (classes,). ``intercept_stderr`` is upstream's formula,
-    ``intercept_stderr_correct`` the right one; ``no_spread`` marks classes whose times are all equal;
+    """One fitted line per class; all arrays of shape (classes,). ``intercept_stderr`` is by the program's
+    formula, ``intercept_stderr_correct`` by the right one; ``no_spread`` marks classes whose times are all equal;
     ``sx`` is the sum of their times."""
 
     n: np.ndarray
@@ -46,22 +46,23 @@ class Lines:
     sx: np.ndarray
 
     def usable(self) -> np.ndarray:
-        """Classes that predict at all: known, with a slope above 0."""
+        """Mark the classes that predict at all: known, with a slope above 0."""
         with np.errstate(invalid="ignore"):
             return (self.n > 0) & (self.slope > 0)
 
     def contributions(self) -> np.ndarray:
-        """CPU of each class (classes,) over all rows that made the line, with upstream's clamps."""
+        """Return the CPU of each class (classes,) over the rows that its line was fitted on, with the clamps of ``predict``."""
         use = self.usable()
         with np.errstate(invalid="ignore"):
             total = self.sx * self.slope + self.n * np.where(self.intercept > 0, self.intercept, 0.0)
         return np.where(use, total, 0.0)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """CPU of each row of ``x`` (rows, classes): sum of max(intercept, 0) + slope * x over usable present classes.
+        """Predict the CPU of each row of ``x`` (rows, classes): the sum of max(intercept, 0) + slope * x over usable present
+        classes.
 
-        A negative intercept is set to 0 without refitting, a slope of 0 or less (or NaN) drops the class, and an
-        infinite slope makes every row with that class infinite, as upstream does it.
+        A negative intercept is set to 0 without refitting, a slope of 0 or less (or NaN) drops the class, and an infinite
+        slope makes every row with that class infinite, as in VividCortex' program.
         """
         use = self.usable()
         slope = np.where(use & np.isfinite(self.slope), self.slope, 0.0)
@@ -75,9 +76,9 @@ class Lines:
                 present = block > 0
                 plain = block.min(initial=0.0) >= 0 and block.max(initial=0.0) < np.inf
             # an infinite time of a dropped class is no 0 * inf
-            held = block if plain else np.where(present & use, block, 0.0)
+            times = block if plain else np.where(present & use, block, 0.0)
             with np.errstate(invalid="ignore", over="ignore"):
-                row = held @ slope + present @ intercept
+                row = times @ slope + present @ intercept
             if endless.any():
                 row[(present & endless).any(axis=1)] = np.inf
             predicted[start : start + BLOCK] = row
@@ -86,7 +87,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Sums:
-    """Upstream's six plain sums per class, shape (classes,) each. ``rows`` counts the intervals that took part."""
+    """The program's six plain sums per class, shape (classes,) each. ``rows``: number of intervals in them."""
 
     n: np.ndarray
     sx: np.ndarray
@@ -98,50 +99,38 @@ class Sums:
 
     @classmethod
     def zero(cls, classes: int) -> Sums:
-        """No interval yet."""
+        """Return the sums of no interval."""
         n, sx, sz, sxx, sxz, szz = np.zeros((6, classes))
         return cls(n, sx, sz, sxx, sxz, szz)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Sums:
-        """With the intervals ``x`` (rows, classes) and ``y`` (rows,) added one after the other: O(cells)."""
-        kept = [getattr(self, name).copy() for name in ("n", "sx", "sz", "sxx", "sxz", "szz")]
+        """Add the intervals ``x`` (rows, classes) and ``y`` (rows,) one after the other: O(cells)."""
+        sums = [getattr(self, name).copy() for name in ("n", "sx", "sz", "sxx", "sxz", "szz")]
         rows = self.rows
         classes = x.shape[1]
         # Row by row on top of what is there: axis-0 reduction of a C-ordered array adds in row order, as a program
-        # that reads line by line does, so the rounding is upstream's. (A single column would be added pairwise: it
-        # gets an empty neighbour.)
+        # that reads line by line does, so the rounding is that of VividCortex' program. (A single column would be added
+        # pairwise: it gets an empty neighbour.)
         stack = np.zeros((min(BLOCK, len(x)) + 1, max(classes, 2)))
         for start in range(0, len(x), BLOCK):
-            held, present, shares, taken = _shares(x[start : start + BLOCK], y[start : start + BLOCK])
-            rows += taken
-            end = len(held) + 1
-            kept[0] += _count(present)
-            pairs = ((held, None), (shares, None), (held, held), (held, shares), (shares, shares))
+            times, present, shares = _shares(x[start : start + BLOCK], y[start : start + BLOCK])
+            rows += len(times)
+            end = len(times) + 1
+            sums[0] += _count(present)
+            pairs = ((times, None), (shares, None), (times, times), (times, shares), (shares, shares))
             with np.errstate(invalid="ignore", over="ignore"):
                 for i, (one, other) in enumerate(pairs, 1):
-                    stack[0, :classes] = kept[i]
+                    stack[0, :classes] = sums[i]
                     if other is None:
                         stack[1:end, :classes] = one
                     else:
                         np.multiply(one, other, out=stack[1:end, :classes])
-                    kept[i] = np.add.reduce(stack[:end], axis=0)[:classes]
-        n, sx, sz, sxx, sxz, szz = kept
+                    sums[i] = np.add.reduce(stack[:end], axis=0)[:classes]
+        n, sx, sz, sxx, sxz, szz = sums
         return Sums(n, sx, sz, sxx, sxz, szz, rows)
 
-    def merge(self, other: Sums) -> Sums:
-        """Sums of both batches."""
-        return Sums(
-            self.n + other.n,
-            self.sx + other.sx,
-            self.sz + other.sz,
-            self.sxx + other.sxx,
-            self.sxz + other.sxz,
-            self.szz + other.szz,
-            self.rows + other.rows,
-        )
-
     def lines(self) -> Lines:
-        """The lines by upstream's formulas, rounding traps included."""
+        """Fit the lines by the program's formulas, rounding traps included."""
         n, sx, sz = self.n, self.sx, self.sz
         with np.errstate(all="ignore"):
             a = n * self.sxx - sx * sx
@@ -164,9 +153,9 @@ class Sums:
 
 @dataclass(frozen=True)
 class Moments:
-    """The safe six: count, means and centred products per class, and the extremes of x. Mergeable (Chan and others).
+    """The safe form: count, means and centred products per class, and the extremes of x. Mergeable (Chan and others 1983).
 
-    ``low`` is 0 for a class that clearly has spread: what its smallest x is makes no difference then.
+    ``low`` is 0 for a class that clearly has spread: its smallest x does not matter then.
     """
 
     n: np.ndarray
@@ -181,25 +170,25 @@ class Moments:
 
     @classmethod
     def zero(cls, classes: int) -> Moments:
-        """No interval yet."""
+        """Return the moments of no interval."""
         n, mean_x, mean_z, mxx, mxz, mzz, high = np.zeros((7, classes))
         return cls(n, mean_x, mean_z, mxx, mxz, mzz, np.full(classes, np.inf), high)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> Moments:
-        """With intervals added; rows with a value that is not finite are left out."""
-        found = self
+        """Add intervals; rows with a value that is not finite are left out."""
+        total = self
         for start in range(0, len(x), BLOCK):
             block, target = x[start : start + BLOCK], y[start : start + BLOCK]
             if not (_within(block) and _within(target)):
                 with np.errstate(invalid="ignore", over="ignore"):
-                    fine = (np.abs(target) < HUGE) & (block.max(axis=1, initial=0.0) < HUGE)
-                    fine &= block.min(axis=1, initial=0.0) > -HUGE
-                block, target = block[fine], target[fine]
-            found = found.merge(_moments(block, target))
-        return found
+                    inside = (np.abs(target) < HUGE) & (block.max(axis=1, initial=0.0) < HUGE)
+                    inside &= block.min(axis=1, initial=0.0) > -HUGE
+                block, target = block[inside], target[inside]
+            total = total.merge(_moments(block, target))
+        return total
 
     def merge(self, other: Moments) -> Moments:
-        """Moments of both batches."""
+        """Merge with the moments of another batch."""
         n = self.n + other.n
         with np.errstate(all="ignore"):
             part = np.where(n > 0, other.n / n, 0.0)
@@ -218,7 +207,7 @@ class Moments:
         )
 
     def lines(self) -> Lines:
-        """The lines; a class without spread goes through the origin and its mean, and says so."""
+        """Fit the lines; that of a class without spread goes through the origin and its mean."""
         n = self.n
         with np.errstate(all="ignore"):
             flat = (n > 1) & (self.high - self.low <= NO_SPREAD * self.high)
@@ -237,7 +226,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Quality:
-    """How predictions meet actuals: upstream's last line. Regression of predicted on actual; ``mape`` a fraction."""
+    """The program's final line: the regression of predicted on actual; ``mape`` is a fraction."""
 
     rows: int
     slope: float
@@ -249,7 +238,7 @@ class Quality:
 
 
 def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
-    """Upstream's measures over the rows whose actual is not 0 (mape is NaN without any)."""
+    """Score predictions (rows,) over the rows whose actual is not 0 (mape is NaN without any)."""
     use = actual != 0
     actual, predicted = actual[use], predicted[use]
     one = np.ones((len(actual), 1))
@@ -270,45 +259,47 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
 
 
 def _within(values: np.ndarray) -> bool:
-    """Whether no value is HUGE or NaN."""
+    """Tell whether no value is HUGE or NaN."""
     with np.errstate(invalid="ignore"):
         return bool(values.min(initial=0.0) > -HUGE and values.max(initial=0.0) < HUGE)
 
 
 def _count(present: np.ndarray) -> np.ndarray:
-    """Rows (at most BLOCK) with each class (classes,)."""
+    """Count the rows (at most BLOCK) with each class (classes,)."""
     return np.asarray(present.view(np.uint8).sum(axis=0, dtype=np.uint8), float)
 
 
-def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Times, presence and shares (rows, classes) of the rows that count (y and the sum of times are not 0)."""
+def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return times, presence and shares (rows, classes) of the rows that count (y and the sum of times are not 0)."""
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         total = x.sum(axis=1)
         use = (y != 0) & (total != 0)
         if not use.all():
             x, y, total = x[use], y[use], total[use]
         present = x > 0
-        held = x if x.min(initial=0.0) >= 0 else np.where(present, x, 0.0)
-        shares = held * (y / total)[:, None]
+        times = x if x.min(initial=0.0) >= 0 else np.where(present, x, 0.0)
+        shares = times * (y / total)[:, None]
         if not np.isfinite(shares).all():
             shares = np.where(present, shares, 0.0)
-    return held, present, shares, len(x)
+    return times, present, shares
 
 
 def _moments(x: np.ndarray, y: np.ndarray) -> Moments:
-    held, present, shares, rows = _shares(x, y)
+    """Compute the moments of one batch."""
+    times, present, shares = _shares(x, y)
     n = _count(present)
     with np.errstate(all="ignore"):
-        mean_x = np.where(n > 0, held.sum(axis=0) / n, 0.0)
+        mean_x = np.where(n > 0, times.sum(axis=0) / n, 0.0)
         mean_z = np.where(n > 0, shares.sum(axis=0) / n, 0.0)
-    dx, dz = held - mean_x, shares - mean_z
+    dx, dz = times - mean_x, shares - mean_z
     dx *= present
     dz *= present
     mxx = np.einsum("ij,ij->j", dx, dx)
-    high = held.max(axis=0, initial=0.0)
+    high = times.max(axis=0, initial=0.0)
     near = mxx <= n * (CLEAR_SPREAD * high) ** 2
     low = np.zeros(len(n))
-    low[near] = np.where(present[:, near], held[:, near], np.inf).min(axis=0, initial=np.inf)
+    low[near] = np.where(present[:, near], times[:, near], np.inf).min(axis=0, initial=np.inf)
     return Moments(
-        n, mean_x, mean_z, mxx, np.einsum("ij,ij->j", dx, dz), np.einsum("ij,ij->j", dz, dz), low, high, rows
+        n, mean_x, mean_z, mxx, np.einsum("ij,ij->j", dx, dz), np.einsum("ij,ij->j", dz, dz), low, high,
+        len(times),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Resource series of the host laid onto the intervals of a workload: microseconds used between two instants."""
+"""Align resource series of the host with the intervals of a workload: microseconds used between two instants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from engine.formats.timestamps import name_run
 from engine.query_profile.reading.server_names import depth
 
 PREFERENCE = ("process", "pidstat", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
-"""Best first: the database process before its host, counters before percent, fine before rounded percent, moments last."""
+"""Sources, best first: the database process before its host, counters before percent, fine before rounded percent, moments
+last."""
 
 PER_CORE = ("docker",)
 """Sources whose percentages are of one core."""
@@ -21,25 +22,31 @@ CPU = "cpu_us"
 """Name of the default resource: user and system time together."""
 
 NEAR = 0.02
-"""A sample within this share of the interval counts as taken at the same instant."""
+"""Distance, as a share of the interval, within which a sample counts as taken at the same instant."""
+
+NEAR_MS = 20
+"""The same in milliseconds, for short intervals."""
 
 APART = 1.5
-"""Samples may lie this many interval lengths apart: beyond, nothing is known of what happened in between."""
+"""Distance of samples, in interval lengths, beyond which nothing is known of what happened in between."""
+
+GAP = 1.5
+"""Distance of percentages, in their stretches, beyond which there is a gap between them."""
 
 UNSTEADY = ("iowait_us", "idle_us")
 """Counters that Linux may set back a little."""
 
 MOST_RETURNS = 2
-"""A counter that falls and is back at once so often is made of several hosts' counters."""
+"""Falls of a counter that is back at once, from which on it is made of several hosts' counters."""
 
 
 @dataclass(frozen=True)
 class Series:
     """One resource of one source: ``used`` (N,) microseconds since the first sample at ``at_ms`` (N,), growing.
 
-    ``folder``: where its files lie, ``stem``: what their names share. ``fell``: (N,) the counter was smaller than before
-    (restart) in the step that ends here. ``cores`` NaN: not known; ``guessed``: percentages were taken as those of one core
-    for want of their number; ``mixed``: counters of several hosts seem to take turns.
+    ``folder`` of its files, ``stem``: what their names share; ``fell`` (N,): the counter was smaller than before (restart),
+    or there is a gap, in the step that ends here; ``cores``: NaN if unknown; ``guessed``: percentages were taken as those of
+    one core for want of their number; ``mixed``: counters of several hosts seem to take turns.
     """
 
     source: str
@@ -56,21 +63,20 @@ class Series:
 
     @property
     def label(self) -> str:
-        """Where it lies, as text."""
+        """Folder and common name of its files."""
         return f"{self.folder}/{self.stem}"
 
 
-def collect(frame: pl.DataFrame) -> list[Series]:
-    """All series of the ``host`` table with a ``folder`` column, user and system time also as their sum. Sorted by
-    preference and label.
+def collect_series(frame: pl.DataFrame) -> list[Series]:
+    """Collect all series of the ``host`` table with a ``folder`` column, user and system time also as their sum.
 
-    Percentages of a source that does not say how many cores there are (vmstat, sadf -d) take the number from the nearest
-    other sources, if those agree.
+    They are sorted by preference and label. Percentages of a source that does not say how many cores there are (vmstat,
+    sadf -d) take the number from the nearest other sources, if those agree.
     """
-    found: list[Series] = []
+    series: list[Series] = []
     if not frame.height:
-        return found
-    known = (
+        return series
+    known_cores = (
         frame.filter(pl.col("cores").is_not_null()).select("folder", "cores").unique().sort("folder", "cores").rows()
     )
     by = ("source", "host", "folder")
@@ -80,22 +86,22 @@ def collect(frame: pl.DataFrame) -> list[Series]:
             count = float(cores.median()) if len(cores) else float("nan")  # type: ignore[arg-type]
             percent = bool(rows["seconds"].is_not_null().any())
             if percent and np.isnan(count):
-                count = _nearest_cores(str(folder), known)
+                count = _nearest_cores(str(folder), known_cores)
             one = Series(
                 str(source), str(host), str(folder), str(stem), "", _NO_TIME, _NOTHING, _NOTHING > 0, count,
                 guessed=percent and bool(np.isnan(count)) and source not in PER_CORE,
             )  # fmt: skip
-            found.extend(_named(one, rows))
+            series.extend(_named(one, rows))
     order = {name: i for i, name in enumerate(PREFERENCE)}
-    return sorted(found, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))
+    return sorted(series, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))
 
 
 _NO_TIME, _NOTHING = np.zeros(0, np.int64), np.zeros(0)
 
 
 def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
-    """``frame`` by time with a ``run`` column: files of one source in one folder whose names differ in a date or number
-    only, and of which one begins after the other ends, are one run, called by the name of its first."""
+    """Sort ``frame`` by time and add a ``run`` column: files of one source in one folder whose names differ in a date or
+    number only, and of which one begins after the other ends, are one run, called by the name of its first."""
     by = ["source", "host", "folder", "series"]
     spans = frame.group_by(by).agg(pl.col("at_ms").min().alias("from"), pl.col("at_ms").max().alias("to"))
     ends: dict[tuple[str, ...], list[list[Any]]] = {}
@@ -113,15 +119,15 @@ def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.join(named, on=by, maintain_order="left").sort("at_ms", maintain_order=True)
 
 
-def _nearest_cores(folder: str, known: list[tuple[str, float]]) -> float:
-    """Cores of the host as the sources nearest to ``folder`` have it, NaN where they differ or there are none."""
-    deepest = max((depth(folder, other) for other, _ in known), default=0)
-    counts = {cores for other, cores in known if depth(folder, other) == deepest}
+def _nearest_cores(folder: str, known_cores: list[tuple[str, float]]) -> float:
+    """Return the cores of the host by the sources nearest to ``folder``, NaN where they differ or there are none."""
+    deepest = max((depth(folder, other) for other, _ in known_cores), default=0)
+    counts = {cores for other, cores in known_cores if depth(folder, other) == deepest}
     return counts.pop() if len(counts) == 1 else float("nan")
 
 
 def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
-    """The series of one source by name: ``one`` with instants and use."""
+    """Return the series of one source: ``one`` with the instants and the use of each name in ``rows``."""
     named: dict[str, Series] = {}
     for (name,), part in rows.group_by("name", maintain_order=True):
         if one.source == "pidstat":  # one file per process: a server is all of them
@@ -143,7 +149,7 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
             scale = 1 if np.isnan(one.cores) or one.source in PER_CORE else one.cores
             amount = value / 100 * scale * width * 1e6
             at = np.r_[at[0] - round(width[0] * 1000), at]
-            gap = np.diff(at) / 1000 > width * 1.5 + 0.001
+            gap = np.diff(at) / 1000 > width * GAP + 0.001
             used = np.r_[0.0, np.cumsum(amount)]
             fell = np.r_[False, gap]
         named[str(name)] = replace(one, name=str(name), at_ms=at, used=used, fell=fell, mixed=mixed)
@@ -160,8 +166,8 @@ def _named(one: Series, rows: pl.DataFrame) -> list[Series]:
 
 
 def _returns(value: np.ndarray) -> int:
-    """How often a counter (N,) falls by more than it grows over two steps and is back in the next sample, or was so high
-    for one sample only: after a restart it would begin near 0, so these are two counters in turn."""
+    """Count how often a counter (N,) falls by more than it grows over two steps and is back in the next sample, or was so
+    high for one sample only: after a restart it would begin near 0, so these are two counters in turn."""
     fall = np.flatnonzero(np.diff(value) < 0) + 1
     drop = value[fall - 1] - value[fall]
     over = np.r_[value[1:], np.nan][fall] - value[fall - 1]
@@ -169,8 +175,8 @@ def _returns(value: np.ndarray) -> int:
     return int((((over >= 0) & (over < drop)) | ((under >= 0) & (under < drop))).sum())
 
 
-def between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Use in each interval: (T,) microseconds, NaN with a reason where the series does not say.
+def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Compute the use in each interval: (T,) microseconds, NaN with a reason where the series has no samples for it.
 
     Samples at (nearly) the instants of the interval are taken as they are; otherwise the counter is interpolated
     between the samples around the instant, if they lie close enough together.
@@ -193,7 +199,7 @@ def between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tuple[n
         for instant in (start, end):
             right = int(np.searchsorted(at, instant))
             near = min((i for i in (right - 1, right) if 0 <= i < len(at)), key=lambda i: abs(int(at[i]) - instant))
-            if abs(int(at[near]) - instant) <= max(NEAR * length, 20):
+            if abs(int(at[near]) - instant) <= max(NEAR * length, NEAR_MS):
                 values.append(float(used[near]))
                 places.append(near)
             elif right == 0 or right == len(at) or at[right] - at[right - 1] > APART * length:

@@ -1,4 +1,4 @@
-"""Logs and digests of stretches of time to workloads: cut into intervals at the CPU samples, or at round times."""
+"""Turn logs and digests into workloads: cut them into intervals at the CPU samples, or at round times."""
 
 from __future__ import annotations
 
@@ -14,12 +14,20 @@ from engine.query_profile.workloads import alignment
 from engine.query_profile.workloads.workload import ClassInfo, Workload, unique_names
 
 BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+"""Lengths of interval, in seconds, that a log without a CPU series is cut into."""
+
 MOST_BUCKETS = 720
-"""A log without a CPU series is cut into at most about this many intervals."""
+"""About the most intervals that a log without a CPU series is cut into."""
+
+MOST_EDGES = 1_000_000
+"""Most intervals of a log whose damaged times span decades."""
 
 
 def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -> np.ndarray | None:
-    """Ends of the intervals that a log is cut into: the instants of the CPU samples that lie in it, or round times."""
+    """Choose where a log is cut into intervals (epoch ms): at the CPU samples that lie in it, or at round times.
+
+    ``part``: rows of the ``interval_classes`` table. Returns None where no entry has a time.
+    """
     low, high = part["start_ms"].min(), part["end_ms"].max()
     if low is None or high is None:
         return None
@@ -31,27 +39,27 @@ def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -
                 return inside
     seconds = (last - first) / 1000
     step = next((s for s in BUCKETS_S if seconds / s <= MOST_BUCKETS), BUCKETS_S[-1]) * 1000
-    count = min(int((last - 1 - first // step * step) // step + 1), 1_000_000)
+    count = min(int((last - 1 - first // step * step) // step + 1), MOST_EDGES)
     return first // step * step + step * np.arange(count + 1)
 
 
 def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | None) -> Workload:
-    """``part`` (the ``interval_classes`` table) summed by class between ``edges`` (epoch ms; None: one interval per file)."""
+    """Sum ``part`` (rows of the ``interval_classes`` table) by class between ``edges`` (epoch ms; None: one interval per
+    file). ``name``: label of the workload; ``system``: its kind."""
     classes: dict[str, int] = {}
     infos: list[ClassInfo] = []
     index = np.empty(part.height, np.int64)
     rows = part.select("key", "queryid", "query", "user", "database").rows()
     for i, (key, queryid, query, user, database) in enumerate(rows):
-        found = classes.get(key)
-        if found is None:
-            found = classes[key] = len(infos)
+        if key not in classes:
+            classes[key] = len(infos)
             infos.append(ClassInfo(queryid, queryid, query, user, database))
-        index[i] = found
+        index[i] = classes[key]
     if edges is not None and len(edges) > 1:
         end = part["end_ms"].to_numpy()
-        known = part["end_ms"].is_not_null().to_numpy()
-        interval = np.searchsorted(edges, np.where(known, end, -1), side="left") - 1
-        inside = known & (interval >= 0) & (interval < len(edges) - 1)
+        timed = part["end_ms"].is_not_null().to_numpy()
+        interval = np.searchsorted(edges, np.where(timed, end, -1), side="left") - 1
+        inside = timed & (interval >= 0) & (interval < len(edges) - 1)
         count = len(edges) - 1
         start_ms, end_ms = edges[:-1].astype(np.int64), edges[1:].astype(np.int64)
     else:
@@ -67,10 +75,10 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
     metrics: dict[str, np.ndarray] = {}
     for metric, _ in METRICS:
         values = part[metric].to_numpy().astype(float)
-        fine = np.isfinite(values) & inside
-        if fine.any():
+        counted = np.isfinite(values) & inside
+        if counted.any():
             table = np.zeros((count, len(infos)))
-            np.add.at(table, (interval[fine], index[fine]), values[fine])
+            np.add.at(table, (interval[counted], index[counted]), values[counted])
             metrics[metric] = table
     metrics.setdefault("time_us", np.zeros((count, len(infos))))
     more = [(info.user, info.database, info.query[:24]) for info in infos]
@@ -91,8 +99,8 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
 
 
 def _left_out(part: pl.DataFrame, inside: np.ndarray) -> tuple[str, ...]:
-    """A note on the entries that are in no interval."""
+    """Word how many entries are in no interval."""
     timeless = int(part["end_ms"].null_count())
     outside = int((~inside).sum()) - timeless if not inside.all() else 0
-    said = ((timeless if not inside.all() else 0, "have no time"), (outside, "lie outside the CPU samples"))
-    return tuple(f"{count} log entries {what}: not counted" for count, what in said if count)
+    reasons = ((timeless if not inside.all() else 0, "have no time"), (outside, "lie outside the CPU samples"))
+    return tuple(f"{count} log entries {what}: not counted" for count, what in reasons if count)

@@ -1,113 +1,104 @@
-"""Upstream-style tables to workloads: rows kept across appends, files of one folder joined, calls put beside times."""
+"""Turn WLR CSVs into workloads: join the files of one folder, put counts of calls beside times."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import PurePath
 
 import numpy as np
 import polars as pl
 
+from engine.incremental import Partials
 from engine.inputs import FILE, Inputs
 from engine.problems import Problem
 from engine.query_profile.reading.server_names import folder, label
-from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
+from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.wlr.regression import HUGE
 from engine.query_profile.workloads.workload import ClassInfo, Workload
 from engine.view import Context
 
 SAME_CLASSES = 0.25
-"""Tables that have this share of their classes in common are of one server."""
+"""Share of common classes from which on two files are of one server."""
 
 
-class Growing:
-    """Rows of one file, kept across appends: new chunks are copied behind the old ones, the rest is not touched."""
+@dataclass(frozen=True)
+class Matrix:
+    """One file: ``values`` (rows, columns) of the columns ``names``."""
 
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-        self.buffer = np.empty((0, len(names)))
-        self.count = 0
-        self.chunks = 0
+    names: list[str]
+    values: np.ndarray
 
-    def take(self, chunks: pl.DataFrame) -> None:
-        """Copy the chunks that are new."""
-        for i in range(self.chunks, chunks.height):
-            values = chunks["values"][i].to_numpy()
-            rows = values.reshape(-1, len(self.names))
-            end = self.count + len(rows)
-            if not self.count:  # the first chunk stays where it is: most files are read once, whole
-                self.buffer, self.count = rows, end
-                continue
-            if end > len(self.buffer) or not self.buffer.flags.writeable:
-                size = max(end, len(self.buffer) * 2)
-                buffer = np.empty((size, len(self.names)))
-                buffer[: self.count] = self.buffer[: self.count]
-                self.buffer = buffer
-            self.buffer[self.count : end] = rows
-            self.count = end
-        self.chunks = chunks.height
+    def column(self, name: str) -> np.ndarray:
+        """Return the column (rows,) called ``name``. Raises ValueError."""
+        return self.values[:, self.names.index(name)]
 
-    @property
-    def values(self) -> np.ndarray:
-        """All rows so far (rows, columns)."""
-        return self.buffer[: self.count]
+
+@dataclass(frozen=True)
+class File:
+    """A matrix, the label of its file, and the counts of calls beside it (another file), where there are some."""
+
+    label: str
+    matrix: Matrix
+    calls: Matrix | None = None
 
 
 def workloads(
     inputs: Inputs, target: str, context: Context, problems: list[Problem], without: tuple[str, int] = ("", 0)
 ) -> list[Workload]:
-    """Workloads of the upstream-style tables: files of one folder are parts of one, in order of their names, if their
-    classes are mostly the same; a file of calls beside one of times (same header, same y) gives its call counts."""
-    frame = inputs.table("matrix")
-    if not frame.height:
-        return []
-    wanted = target or DEFAULT_TARGET
-    parts: dict[str, list[tuple[str, int, Growing]]] = {}
-    cache: dict[int, Growing] = context.memo.setdefault("matrix", {})
-    files = frame[FILE].unique(maintain_order=True).to_list()
-    for file in files:
-        # of one file, as usual, nothing is copied
-        chunks = frame if len(files) == 1 else frame.filter(pl.col(FILE) == file)
-        info = inputs.files.get(file)
-        if info is None or not chunks.height:
+    """Build the workloads of the WLR CSVs.
+
+    Files of one folder are parts of one workload, in order of their names, if their classes are mostly the same. A file of
+    calls beside one of times (same header, same y) gives its call counts. ``without``: see ``sources.find_sources``.
+    """
+    y_name = target or DEFAULT_TARGET
+    matrices: Partials[int, Matrix | None] = context.memo.state("matrices", Partials)
+    matrices.update(
+        {number: inputs.stamp([number]) for number, info in inputs.files.items() if info.kind == WlrCsv.id},
+        lambda files: _read(inputs.of("matrix", frozenset(files)), files),
+    )
+    by_folder: dict[str, list[File]] = {}
+    for number, matrix in matrices.items():
+        if matrix is None:
             continue
-        rows = cache.get(info.id)
-        if rows is None or rows.chunks > chunks.height:
-            rows = cache[info.id] = Growing(chunks["names"][0].to_list())
-        rows.take(chunks)
-        name = label(info)
-        if wanted not in rows.names:
+        info = inputs.files[number]
+        if y_name not in matrix.names:
             problems.append(
                 Problem.at(
                     info.path,
                     "missing-target",
-                    f"no column {wanted!r}: nothing can be attributed (columns: {', '.join(rows.names[:6])}"
-                    f"{', …' if len(rows.names) > 6 else ''}); choose another with -o target=",
+                    f"no column {y_name!r}: nothing can be attributed (columns: {', '.join(matrix.names[:6])}"
+                    f"{', …' if len(matrix.names) > 6 else ''}); choose another with -o target=",
                     line=1,
                 )
             )
-            continue
-        if without == (PurePath(info.path).name, info.size):
-            continue
-        parts.setdefault(folder(info), []).append((name, info.id, rows))
-    for gone in set(cache) - set(inputs.files):
-        del cache[gone]
-    found = []
-    for files in parts.values():
-        files.sort(key=lambda item: item[0])
-        for alike in _alike(files, {wanted, DEFAULT_TARGET}):
-            times, calls = _pair(alike, wanted)
-            found.append(_matrix(times, calls, wanted))
-    return found
+        elif without != (PurePath(info.path).name, info.size):
+            by_folder.setdefault(folder(info), []).append(File(label(info), matrix))
+    return [
+        _joined(_with_calls(alike, y_name), y_name)
+        for files in by_folder.values()
+        for alike in _alike(sorted(files, key=lambda file: file.label), {y_name, DEFAULT_TARGET})
+    ]
 
 
-def _alike(files: list[tuple[str, int, Growing]], targets: set[str]) -> list[list[tuple[str, int, Growing]]]:
-    """Files whose columns (but ``targets``) are mostly the same: tables of other classes come from another server."""
-    groups: list[tuple[set[str], list[tuple[str, int, Growing]]]] = []
+def _read(frame: pl.DataFrame, files: Collection[int]) -> dict[int, Matrix | None]:
+    """Join the blocks of each of ``files``; None for one without a header yet."""
+    matrices: dict[int, Matrix | None] = dict.fromkeys(files)
+    for (number,), blocks in frame.group_by(FILE, maintain_order=True):
+        names = blocks["names"][0].to_list()
+        values = [block.to_numpy().reshape(-1, len(names)) for block in blocks["values"]]
+        matrices[int(number)] = Matrix(names, values[0] if len(values) == 1 else np.concatenate(values))
+    return matrices
+
+
+def _alike(files: list[File], targets: set[str]) -> list[list[File]]:
+    """Group files whose columns (but ``targets``) are mostly the same: tables of other classes come from another server."""
+    groups: list[tuple[set[str], list[File]]] = []
     for file in files:
-        names = set(file[2].names) - targets
-        for known, group in groups:
-            if len(names & known) >= SAME_CLASSES * min(len(names), len(known)):
-                known |= names
+        names = set(file.matrix.names) - targets
+        for group_names, group in groups:
+            if len(names & group_names) >= SAME_CLASSES * min(len(names), len(group_names)):
+                group_names |= names
                 group.append(file)
                 break
         else:
@@ -115,64 +106,48 @@ def _alike(files: list[tuple[str, int, Growing]], targets: set[str]) -> list[lis
     return [group for _, group in groups]
 
 
-def _pair(
-    files: list[tuple[str, int, Growing]], target: str
-) -> tuple[list[tuple[str, int, Growing]], dict[int, Growing]]:
-    """Files of times, and for some of them (by id) the file of calls that belongs to them."""
-    counts = [f for f in files if "call" in PurePath(f[0]).name.lower() or "count" in PurePath(f[0]).name.lower()]
-    times = [f for f in files if f not in counts]
-    calls: dict[int, Growing] = {}
-    for _, _, count in counts:
-        for _, time_id, time in times:
-            if time_id not in calls and time.names == count.names and time.count == count.count:
-                j = time.names.index(target)
-                if np.array_equal(time.values[:, j], count.values[:, j], equal_nan=True):
-                    calls[time_id] = count
-                    break
-    if not times or len(calls) < len(counts):
-        return files, {}
-    return times, calls
+def _with_calls(files: list[File], target: str) -> list[File]:
+    """Pair files of times with the files of calls that belong to them; without calls if one of those has no partner."""
+    counts = [f for f in files if any(word in PurePath(f.label).name.lower() for word in ("call", "count"))]
+    paired = [f for f in files if f not in counts]
+    for count in counts:
+        of = next((i for i, time in enumerate(paired) if time.calls is None and _same_y(time, count, target)), None)
+        if of is None:
+            return files
+        paired[of] = File(paired[of].label, paired[of].matrix, count.matrix)
+    return paired
 
 
-def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], target: str) -> Workload:
-    skip = {target, DEFAULT_TARGET}
-    names: dict[str, int] = {}
-    for _, _, rows in files:
-        for name in rows.names:
-            if name not in skip:
-                names.setdefault(name, len(names))
-    if len(files) == 1:
-        rows = files[0][2]
-        place = [i for i, name in enumerate(rows.names) if name not in skip]
-        x = _columns(rows.values, place)
-        y = rows.values[:, rows.names.index(target)]
-        counted = _columns(calls[files[0][1]].values, place) if calls else None
-    else:
-        total = sum(rows.count for _, _, rows in files)
-        x, y = np.zeros((total, len(names))), np.zeros(total)
-        counted = np.zeros((total, len(names))) if len(calls) == len(files) else None
-        start = 0
-        for _, identity, rows in files:
-            end = start + rows.count
-            here = [i for i, name in enumerate(rows.names) if name not in skip]
-            there = [names[rows.names[i]] for i in here]
-            x[start:end, there] = rows.values[:, here]
-            y[start:end] = rows.values[:, rows.names.index(target)]
-            if counted is not None:
-                counted[start:end, there] = calls[identity].values[:, here]
-            start = end
+def _same_y(one: File, other: File, target: str) -> bool:
+    """Tell whether two files have the same header and the same y."""
+    return (
+        one.matrix.names == other.matrix.names
+        and len(one.matrix.values) == len(other.matrix.values)
+        and np.array_equal(one.matrix.column(target), other.matrix.column(target), equal_nan=True)
+    )
+
+
+def _joined(files: list[File], target: str) -> Workload:
+    """Join files of one server, one after another, into a workload."""
+    targets = {target, DEFAULT_TARGET}
+    names = {name: None for file in files for name in file.matrix.names if name not in targets}
+    place = {name: j for j, name in enumerate(names)}
+    matrices = [file.matrix for file in files]
+    x = _classes(matrices, place)
+    y = np.concatenate([matrix.column(target) for matrix in matrices])
+    metrics = {"time_us": x}
+    calls = [file.calls for file in files if file.calls is not None]
+    if len(calls) == len(files):
+        metrics["calls"] = _classes(calls, place)
     with np.errstate(invalid="ignore", over="ignore"):
-        total_x = x.sum(axis=1)
-    finite = (np.abs(total_x) < HUGE) & (np.abs(y) < HUGE)
+        total = x.sum(axis=1)
+    finite = (np.abs(total) < HUGE) & (np.abs(y) < HUGE)
     reasons = np.full(len(y), "", dtype=object)
-    reasons[total_x == 0] = "no query time in this interval"
+    reasons[total == 0] = "no query time in this interval"
     reasons[y == 0] = f"{target} is 0"
     reasons[~finite] = "a value is not finite, or too large for any time"
-    metrics = {"time_us": x}
-    if counted is not None:
-        metrics["calls"] = counted
     return Workload(
-        ", ".join(name for name, _, _ in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else ""),
+        ", ".join(file.label for file in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else ""),
         "wlr",
         tuple(ClassInfo(name) for name in names),
         metrics,
@@ -183,12 +158,21 @@ def _matrix(files: list[tuple[str, int, Growing]], calls: dict[int, Growing], ta
         tuple(reasons.tolist()),
         y_name=target,
         y_source="the same table",
-        plain=True,
+        is_table=True,
     )
 
 
-def _columns(values: np.ndarray, place: list[int]) -> np.ndarray:
-    """The columns ``place`` of ``values``; without copying where they are one stretch."""
-    if place and place[-1] - place[0] + 1 == len(place):
-        return values[:, place[0] : place[-1] + 1]
-    return np.ascontiguousarray(values[:, place])
+def _classes(matrices: list[Matrix], place: dict[str, int]) -> np.ndarray:
+    """Return the columns of all classes (rows of all files, classes); without copying where one file has them side by side."""
+    first = matrices[0]
+    own = [i for i, name in enumerate(first.names) if name in place]
+    if len(matrices) == 1 and own and own[-1] - own[0] + 1 == len(own):
+        return first.values[:, own[0] : own[-1] + 1]
+    table = np.zeros((sum(len(matrix.values) for matrix in matrices), len(place)))
+    start = 0
+    for matrix in matrices:
+        end = start + len(matrix.values)
+        own = [i for i, name in enumerate(matrix.names) if name in place]
+        table[start:end, [place[matrix.names[i]] for i in own]] = matrix.values[:, own]
+        start = end
+    return table

@@ -1,4 +1,4 @@
-"""What the host used meanwhile: which resource series go with a workload, and the best of them as its y."""
+"""Choose the resource series that goes with a workload, as its y."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from engine.formats.timestamps import utc_text
 from engine.problems import Problem
-from engine.query_profile.reading.server_names import Home
+from engine.query_profile.reading.server_names import Origin
 from engine.query_profile.workloads import alignment, deltas
 from engine.query_profile.workloads.alignment import Series
 from engine.query_profile.workloads.workload import Workload
 
 ENOUGH = 0.9
-"""A series that covers this share of the intervals that the best one covers is as good as that one."""
+"""Share of the intervals covered by the best series that another one must cover to be preferred to it."""
 
 
-def unmixed(series: Iterable[Series], problems: list[Problem]) -> list[Series]:
-    """The series that are of one host each; the others become problems."""
+def of_single_hosts(series: Iterable[Series], problems: list[Problem]) -> list[Series]:
+    """Return the series that are of one host each; the others become problems."""
     clear, mixed = [], {}
     for one in series:
         if one.mixed:
@@ -33,38 +33,46 @@ def unmixed(series: Iterable[Series], problems: list[Problem]) -> list[Series]:
     return clear
 
 
-def belonging(series: Iterable[Series], home: Home, homes: Sequence[Home]) -> list[Series]:
-    """The series that lie no nearer to another of ``homes`` than to ``home``."""
-    return [one for one in series if all(_nearness(one, other) <= _nearness(one, home) for other in homes)]
+def belonging(series: Iterable[Series], origin: Origin, origins: Sequence[Origin]) -> list[Series]:
+    """Return the series that are no nearer to another of ``origins`` than to ``origin``."""
+    return [one for one in series if all(_nearness(one, other) <= _nearness(one, origin) for other in origins)]
 
 
-def _nearness(one: Series, home: Home) -> tuple[int, bool]:
-    return max(home.nearness(Home(one.folder, name)) for name in (one.stem, one.host))
+def _nearness(one: Series, origin: Origin) -> tuple[int, bool]:
+    return max(origin.nearness(Origin(one.folder, name)) for name in (one.stem, one.host))
 
 
-def lay(
-    work: Workload, home: Home, homes: Sequence[Home], series: Sequence[Series], target: str, problems: list[Problem]
+def with_resource(
+    work: Workload,
+    origin: Origin,
+    origins: Sequence[Origin],
+    series: Sequence[Series],
+    target: str,
+    problems: list[Problem],
 ) -> Workload:
-    """``work`` with the resource ``target`` (empty: CPU) of its host: of the series that belong to it and cover its
-    intervals best the preferred kind. Without any, what the server itself counted by class."""
+    """Give ``work`` the resource ``target`` (empty: CPU) of its host as y.
+
+    Of the series that belong to it and cover its intervals best the preferred kind is used; without any, what the server
+    itself counted by class.
+    """
     if work.returns:
         reason = (
             f"{deltas.MIXED}: {work.returns} times a snapshot goes on from an earlier one than its predecessor; nothing is "
             "attributed (keep the files of each server under a name or in a folder of its own)"
         )
         problems.append(Problem.at(work.label, "several-hosts", reason))
-    wanted = target or alignment.CPU
-    near = belonging(series, home, homes)
+    y_name = target or alignment.CPU
+    near = belonging(series, origin, origins)
     work = replace(work, resources=tuple(sorted({s.name for s in near})))
-    named = [s for s in near if s.name == wanted]
-    laid = [(s, *alignment.between(s, work.start_ms, work.end_ms)) for s in named] if len(work.y) else []
-    most = max((int(np.isfinite(y).sum()) for _, y, _ in laid), default=0)
+    named = [s for s in near if s.name == y_name]
+    aligned = [(s, *alignment.use_between(s, work.start_ms, work.end_ms)) for s in named] if len(work.y) else []
+    most = max((int(np.isfinite(y).sum()) for _, y, _ in aligned), default=0)
     if most == 0:
-        if wanted in work.metrics and (target or work.metrics[wanted].any()):
-            return work.with_y(work.metrics[wanted].sum(axis=1), wanted, OWN)
+        if y_name in work.metrics and (target or work.metrics[y_name].any()):
+            return work.with_y(work.metrics[y_name].sum(axis=1), y_name, OWN)
         problems.extend(_why_not(work, target, series, near, named))
         return work
-    good = [item for item in laid if int(np.isfinite(item[1]).sum()) >= ENOUGH * most]
+    good = [item for item in aligned if int(np.isfinite(item[1]).sum()) >= ENOUGH * most]
     order = {name: i for i, name in enumerate(alignment.PREFERENCE)}
     chosen, y, reasons = min(good, key=lambda item: (order.get(item[0].source, 99), item[0].label))
     problems.extend(_doubts(work, chosen, y, named, good))
@@ -74,15 +82,17 @@ def lay(
         cores = next((s.cores for s in near if not np.isnan(s.cores)), float("nan"))
     where = chosen.source + (f" of {chosen.host}" if chosen.host else "")
     rivals = [
-        h for h in homes if h != home and h.system == home.system and _nearness(chosen, h) == _nearness(chosen, home)
+        other
+        for other in origins
+        if other != origin and other.system == origin.system and _nearness(chosen, other) == _nearness(chosen, origin)
     ]
     notes = work.notes
-    if rivals and home.system:
+    if rivals and origin.system:
         notes += (
-            f"the CPU of {chosen.stem} may as well be that of {', '.join(h.name or h.folder for h in rivals[:3])}: it is "
-            "right for one of them only, unless each server's files have a name or a folder of their own",
+            f"the CPU of {chosen.stem} may as well be that of {', '.join(other.name or other.folder for other in rivals[:3])}: "
+            "it is right for one of them only, unless each server's files have a name or a folder of their own",
         )
-    return replace(work.with_y(y, wanted, where), reasons=joined, cores=cores, notes=notes)
+    return replace(work.with_y(y, y_name, where), reasons=joined, cores=cores, notes=notes)
 
 
 OWN = "the classes' own counters"
@@ -92,11 +102,11 @@ OWN = "the classes' own counters"
 def _why_not(
     work: Workload, target: str, series: Sequence[Series], near: Sequence[Series], named: Sequence[Series]
 ) -> list[Problem]:
-    """Why no series gives ``work`` its resource."""
+    """Explain why no series gives ``work`` its resource."""
     if not named:
         if target and near:
-            known = ", ".join(sorted({s.name for s in near} | work.metrics.keys()))
-            return [Problem.at(work.label, "missing-target", f"no series {target!r}; there are {known}")]
+            names = ", ".join(sorted({s.name for s in near} | work.metrics.keys()))
+            return [Problem.at(work.label, "missing-target", f"no series {target!r}; there are {names}")]
         if series and not near:
             reason = f"the CPU series that were found ({series[0].label}, …) lie nearer to another source"
             return [Problem.at(work.label, "no-cpu", reason)]
@@ -119,15 +129,15 @@ def _doubts(
     named: Sequence[Series],
     good: Sequence[tuple[Series, np.ndarray, list[str]]],
 ) -> list[Problem]:
-    """What may be wrong with the series ``chosen`` among those that are ``named`` alike and are as ``good``."""
-    found = []
+    """Report what may be wrong with ``chosen`` (its use ``y``) among the series of its name and those as good as it."""
+    doubts = []
     hosts = sorted({s.host for s in named if s.host})
     if len(hosts) > 1:
         reason = (
             f"CPU series of several hosts ({', '.join(hosts[:4])}): only {chosen.host or chosen.label!r} is used, "
             "since an estimate over mixed hosts means nothing"
         )
-        found.append(Problem.at(work.label, "several-hosts", reason))
+        doubts.append(Problem.at(work.label, "several-hosts", reason))
     else:
         alike = [
             s for s, other, _ in good if s.source == chosen.source and not np.array_equal(other, y, equal_nan=True)
@@ -135,11 +145,11 @@ def _doubts(
         if alike:
             names = ", ".join(s.stem for s in (chosen, *alike[:3]))
             reason = f"{len(alike) + 1} series of kind {chosen.source} ({names}): only {chosen.stem!r} is used"
-            found.append(Problem.at(work.label, "several-hosts", reason))
+            doubts.append(Problem.at(work.label, "several-hosts", reason))
     if chosen.guessed:
         reason = (
             f"{chosen.source} gives percent of all cores but not how many there are: counted as one core, so all CPU "
             "times are too small by that number (a copy of /proc/stat beside it tells)"
         )
-        found.append(Problem.at(work.label, "unknown-cores", reason))
-    return found
+        doubts.append(Problem.at(work.label, "unknown-cores", reason))
+    return doubts

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ClassInfo:
-    """What is known of one class beside its numbers."""
+    """Identity and text of one query class. ``nested``: ran inside a function, not at top level."""
 
     name: str
     queryid: str = ""
@@ -22,13 +22,15 @@ class ClassInfo:
 
 @dataclass(frozen=True)
 class Workload:
-    """T intervals by J classes.
+    """The work of one server: T intervals by J classes.
 
-    ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource use of the interval in microseconds (NaN
-    where unknown); ``start_ms``/``end_ms``: (T,) epoch milliseconds, or -1; ``seconds``: (T,), NaN where unknown;
-    ``reasons``: per interval why it is doubtful (empty: it is not).
-    ``y_name`` and ``y_source`` say what y is; ``cores`` of the host, NaN if unknown; ``plain``: an upstream-style
-    table, whose doubtful rows upstream would take as they are.
+    ``label``: name on screen; ``kind``: format. ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource use
+    of the interval in microseconds (NaN where unknown); ``start_ms``/``end_ms``: (T,) epoch milliseconds, or -1;
+    ``seconds``: (T,), NaN where unknown; ``reasons``: per interval why it is doubtful (empty: it is not).
+    ``y_name`` and ``y_source`` name the resource and where it comes from; ``cores`` of the host, NaN if unknown;
+    ``is_table``: a WLR CSV, whose doubtful rows VividCortex' program would take as they are. ``resources``: names of the
+    host's series that can be y; ``returns``: how often a snapshot continues an earlier one than its predecessor, where the
+    snapshots of several servers seem to be mixed.
     """
 
     label: str
@@ -43,12 +45,10 @@ class Workload:
     y_name: str = ""
     y_source: str = ""
     cores: float = float("nan")
-    plain: bool = False
+    is_table: bool = False
     notes: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
-    """Names of the host's resource series that can be its y."""
     returns: int = 0
-    """How often a snapshot goes on from an earlier one than its predecessor, where several servers seem to be mixed."""
 
     @property
     def x(self) -> np.ndarray:
@@ -62,12 +62,12 @@ class Workload:
 
     @property
     def used(self) -> np.ndarray:
-        """Intervals (T,) without a doubt and with a finite y: those that fits may use."""
+        """Mask (T,) of the intervals without a doubt and with a finite y: those that fits use."""
         clear = np.array([not reason for reason in self.reasons], bool)
         return np.asarray(clear & np.isfinite(self.y))
 
     def rows(self, pick: np.ndarray) -> Workload:
-        """Only the intervals that ``pick`` (indices or mask) names."""
+        """Return only the intervals that ``pick`` (indices or mask) selects."""
         index = np.flatnonzero(pick) if pick.dtype == bool else pick
         return replace(
             self,
@@ -80,12 +80,12 @@ class Workload:
         )
 
     def with_y(self, y: np.ndarray, name: str, source: str) -> Workload:
-        """The same with another resource."""
+        """Return the same work with another resource."""
         return replace(self, y=y, y_name=name, y_source=source)
 
 
 def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]:
-    """``names`` with what tells equal ones apart (the parts of ``more`` that differ) in parentheses."""
+    """Make ``names`` unique: equal ones get those parts of ``more`` that differ, in parentheses, else a number."""
     groups: dict[str, list[int]] = {}
     for i, name in enumerate(names):
         groups.setdefault(name, []).append(i)
@@ -95,8 +95,8 @@ def unique_names(names: list[str], more: Sequence[tuple[str, ...]]) -> list[str]
             continue
         parts = [p for p in range(len(more[0])) if len({more[i][p] for i in members}) > 1]
         for position, i in enumerate(members):
-            told = ", ".join(more[i][p] for p in parts if more[i][p]) or str(position + 1)
-            out[i] = f"{name} ({told})"
+            suffix = ", ".join(more[i][p] for p in parts if more[i][p]) or str(position + 1)
+            out[i] = f"{name} ({suffix})"
         if len({out[i] for i in members}) < len(members):
             for position, i in enumerate(members):
                 out[i] = f"{out[i]} #{position + 1}"

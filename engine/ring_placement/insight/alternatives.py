@@ -14,28 +14,34 @@ import numpy as np
 
 from engine.ring_placement.pyroscope.hashing import jump, xxh64, xxh64_each
 from engine.ring_placement.pyroscope.keys import Groups, Keys, weigh
-from engine.ring_placement.scenarios.scenario import spread
+from engine.ring_placement.scenarios.failover import imbalance
 
 MAGLEV_SIZE = 65537
+"""Entries of Maglev's lookup table: a prime, as in the paper."""
 VIRTUAL_NODES = 128
+"""Points of each node on the ring of the bounded loads."""
 BOUND = 1.25
+"""Most load of a node under bounded loads, as a multiple of the mean."""
+BOUNDED_GROUPS = 400_000
+"""Groups up to which bounded loads are computed: that walk is slow."""
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+"""Multipliers of SplitMix64's finaliser."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What one algorithm does in a departure: load that changes node, how much of it needlessly, and the spread after."""
+class AlgorithmOutcome:
+    """What one algorithm does in a departure: load that changes node (bytes per second), how much of it needlessly, and
+    max over mean and coefficient of variation of the loads afterwards."""
 
     algorithm: str
     moved_bytes: Any
     needless_moved_bytes: Any
     max_over_mean: float
     variation: float
-    total: Any
 
 
 def mix(values: np.ndarray) -> np.ndarray:
-    """A 64-bit finaliser (the one of SplitMix64): every input bit touches every output bit. uint64 to uint64."""
+    """Finalise 64-bit numbers as SplitMix64 does: every input bit affects every output bit. uint64 to uint64."""
     values = (values ^ (values >> np.uint64(30))) * _MIX[0]
     values = (values ^ (values >> np.uint64(27))) * _MIX[1]
     mixed: np.ndarray = values ^ (values >> np.uint64(31))
@@ -43,25 +49,25 @@ def mix(values: np.ndarray) -> np.ndarray:
 
 
 def group_hashes(keys: Keys, groups: Groups) -> np.ndarray:
-    """One hash (uint64) per (dataset, offset) group."""
-    tenant = keys.tenant_hash[keys.tenant_of[groups.rows]]
-    return mix(tenant ^ mix(keys.name_hash[groups.rows] + mix(groups.offsets.astype(np.uint64) + np.uint64(1))))
+    """Hash each (dataset, offset) group (uint64)."""
+    tenant = keys.tenant_hash[keys.tenant_of[groups.datasets]]
+    return mix(tenant ^ mix(keys.name_hash[groups.datasets] + mix(groups.offsets.astype(np.uint64) + np.uint64(1))))
 
 
 def rendezvous(hashes: np.ndarray, nodes: Sequence[str]) -> np.ndarray:
-    """Index of the node with the highest weight for each hash (int64)."""
-    seeds = xxh64_each(nodes)
+    """Choose for each hash the node with the highest weight (int64 index)."""
+    node_hashes = xxh64_each(nodes)
     best = np.zeros(len(hashes), dtype=np.int64)
     top = np.zeros(len(hashes), dtype=np.uint64)
-    for i, seed in enumerate(seeds):
-        weight = mix(hashes ^ seed)
+    for i, node_hash in enumerate(node_hashes):
+        weight = mix(hashes ^ node_hash)
         better = weight >= top
         best[better], top[better] = i, weight[better]
     return best
 
 
 def maglev_table(nodes: Sequence[str], size: int = MAGLEV_SIZE) -> np.ndarray:
-    """Maglev's lookup table (int32 of ``size`` entries, a prime): nodes take turns at their own permutation."""
+    """Build Maglev's lookup table (int32 of ``size`` entries, a prime): nodes take turns at their own permutation."""
     count = len(nodes)
     table = [-1] * size
     offsets = [xxh64("offset" + n) % size for n in nodes]
@@ -70,13 +76,13 @@ def maglev_table(nodes: Sequence[str], size: int = MAGLEV_SIZE) -> np.ndarray:
     filled = 0
     while filled < size:
         for i in range(count):
-            place = at[i]
-            while table[place] >= 0:
-                place += skips[i]
-                if place >= size:
-                    place -= size
-            table[place] = i
-            at[i] = (place + skips[i]) % size
+            entry = at[i]
+            while table[entry] >= 0:
+                entry += skips[i]
+                if entry >= size:
+                    entry -= size
+            table[entry] = i
+            at[i] = (entry + skips[i]) % size
             filled += 1
             if filled == size:
                 break
@@ -84,9 +90,11 @@ def maglev_table(nodes: Sequence[str], size: int = MAGLEV_SIZE) -> np.ndarray:
 
 
 def bounded(hashes: np.ndarray, weight: np.ndarray, nodes: Sequence[str], bound: float = BOUND) -> np.ndarray:
-    """Consistent hashing with bounded loads: no node takes more than ``bound`` times the mean; a key whose node is full
-    goes on along the ring. Keys are placed in hash order, so the outcome is defined. A key too large for any node's bound
-    stays with its own node."""
+    """Place keys by consistent hashing with bounded loads: no node takes more than ``bound`` times the mean.
+
+    A key whose node is full goes on along the ring. Keys are placed in hash order, so the outcome is defined. A key too
+    large for any node's bound stays with its own node. Returns node indices (int64).
+    """
     count = len(nodes)
     points = mix(
         np.repeat(xxh64_each(nodes), VIRTUAL_NODES) + np.tile(np.arange(VIRTUAL_NODES, dtype=np.uint64), count)
@@ -121,34 +129,35 @@ def bounded(hashes: np.ndarray, weight: np.ndarray, nodes: Sequence[str], bound:
     return np.array(out, dtype=np.int64)
 
 
-def compare(
-    keys: Keys, groups: Groups, before: Sequence[str], after: Sequence[str], budget: int = 400_000
-) -> list[Compared]:
-    """Every algorithm on ``before`` and then on ``after`` (node IDs). With more than ``budget`` groups every k-th one is
-    taken for the slow bounded-load walk only when it is needed; the others see all."""
+def compare_algorithms(
+    keys: Keys, groups: Groups, before: Sequence[str], after: Sequence[str]
+) -> list[AlgorithmOutcome]:
+    """Place ``groups`` by every algorithm on the nodes ``before`` and then on ``after`` (IDs).
+
+    Bounded loads are left out above ``BOUNDED_GROUPS`` groups.
+    """
     hashes, weight = group_hashes(keys, groups), groups.weight
     old, new = list(before), list(after)
     if not old or not new or not len(hashes):
         return []
-    total = groups.total
     gone = set(old) - set(new)
     results = []
 
-    def run(name: str, one: np.ndarray, two: np.ndarray) -> None:
-        was = np.array(old, dtype=object)[one]
-        now = np.array(new, dtype=object)[two]
+    def add(name: str, first: np.ndarray, second: np.ndarray) -> None:
+        was = np.array(old, dtype=object)[first]
+        now = np.array(new, dtype=object)[second]
         moved = weight[was != now].sum().item()
-        needed = weight[np.isin(one, [i for i, n in enumerate(old) if n in gone])].sum().item() if gone else 0
+        needed = weight[np.isin(first, [i for i, n in enumerate(old) if n in gone])].sum().item() if gone else 0
         if not gone and len(new) > len(old):
-            fresh = [i for i, n in enumerate(new) if n not in set(old)]
-            needed = weight[np.isin(two, fresh)].sum().item()
-        ratio, variation = spread(weigh(two, weight, len(new)))
-        results.append(Compared(name, moved, max(0, moved - needed), ratio, variation, total))
+            added = [i for i, n in enumerate(new) if n not in set(old)]
+            needed = weight[np.isin(second, added)].sum().item()
+        ratio, variation = imbalance(weigh(second, weight, len(new)))
+        results.append(AlgorithmOutcome(name, moved, max(0, moved - needed), ratio, variation))
 
-    run("rendezvous (HRW)", rendezvous(hashes, old), rendezvous(hashes, new))
+    add("rendezvous (HRW)", rendezvous(hashes, old), rendezvous(hashes, new))
     slots = (hashes % np.uint64(MAGLEV_SIZE)).astype(np.int64)
-    run("Maglev (65537)", maglev_table(old)[slots].astype(np.int64), maglev_table(new)[slots].astype(np.int64))
-    if len(hashes) <= budget:
-        run(f"bounded loads ({BOUND:g} x mean)", bounded(hashes, weight, old), bounded(hashes, weight, new))
-    run("jump over sorted nodes", jump(hashes, len(old)), jump(hashes, len(new)))
+    add("Maglev (65537)", maglev_table(old)[slots].astype(np.int64), maglev_table(new)[slots].astype(np.int64))
+    if len(hashes) <= BOUNDED_GROUPS:
+        add(f"bounded loads ({BOUND:g} x mean)", bounded(hashes, weight, old), bounded(hashes, weight, new))
+    add("jump over sorted nodes", jump(hashes, len(old)), jump(hashes, len(new)))
     return results

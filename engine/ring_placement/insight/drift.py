@@ -6,46 +6,41 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.hashing import xxh64_each
-from engine.ring_placement.pyroscope.keys import Keys
-from engine.ring_placement.pyroscope.limits import DEFAULTS, policy
+from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
+from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.reading.sources import Cluster
+from engine.ring_placement.pyroscope.subrings import subrings
+from engine.ring_placement.reading.cluster import Cluster
 
 
 def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:
-    """Per row of ``pairs`` (tenant, dataset, shard), whether the dataset may use that shard on ``ring``; null where the
-    dataset is not known or the ring is empty."""
-    known = pl.col("dataset").is_not_null() & pl.col("shard").is_not_null()
-    names = pairs.filter(known).select("tenant", "dataset").unique().sort("tenant", "dataset").with_row_index("row")
+    """Return for each row of ``pairs`` (tenant, dataset, shard) whether the dataset may use that shard on ``ring``; null
+    where dataset or shard are not known or the ring is empty."""
+    complete = pl.col("dataset").is_not_null() & pl.col("shard").is_not_null()
+    names = pairs.filter(complete).select("tenant", "dataset").unique().sort("tenant", "dataset").with_row_index("row")
     total = ring.total
     if not names.height or total <= 0:
         return pl.Series("in_range", [None] * pairs.height, dtype=pl.Boolean)
-    policies = [policy(t, d, cluster.rules, cluster.limits, DEFAULTS) for _, t, d in names.iter_rows()]
-    count = names.height
-    none = np.zeros(0, dtype=np.int64)
-    keys = Keys(
-        (), np.arange(count, dtype=np.int32), xxh64_each(names["tenant"].to_list()),
-        xxh64_each(names["dataset"].to_list()), np.array([p.tenant_limit for p in policies], dtype=np.int64),
-        np.array([p.dataset_limit for p in policies], dtype=np.int64), np.zeros(count, dtype=bool),
-        none.astype(np.int32), none.astype(np.uint8), none.astype(np.uint64), none, limit=total,
-    )  # fmt: skip
-    ranges = keys.ranges(total)
+    policies = [policy_of(t, d, cluster.rules, cluster.limits, DEFAULTS) for _, t, d in names.iter_rows()]
+    ranges = subrings(
+        jump(xxh64_each(names["tenant"].to_list()), total),
+        xxh64_each(names["dataset"].to_list()),
+        np.array([p.tenant_limit for p in policies], dtype=np.int64),
+        np.array([p.dataset_limit for p in policies], dtype=np.int64),
+        total,
+    )
     joined = pairs.join(names, on=["tenant", "dataset"], how="left", maintain_order="left")
     row = joined["row"].fill_null(0).to_numpy().astype(np.int64)
-    shard = joined["shard"].fill_null(0).to_numpy()
-    tenant_size = np.maximum(ranges.tenant_size[row], 1)
-    in_tenant = (shard - 1 - ranges.a[row]) % total
-    offset = (in_tenant - (ranges.c[row] - ranges.a[row])) % tenant_size
-    fits = (shard >= 1) & (shard <= total) & (in_tenant < tenant_size) & (offset < ranges.dataset_size[row])
-    told = joined["row"].is_not_null() & joined["shard"].is_not_null()
-    return pl.select(pl.when(told).then(pl.Series(fits))).to_series().alias("in_range")
+    _, fits = ranges.offsets_of(row, joined["shard"].fill_null(0).to_numpy())
+    is_known = joined["row"].is_not_null() & joined["shard"].is_not_null()
+    return pl.select(pl.when(is_known).then(pl.Series(fits))).to_series().alias("in_range")
 
 
-def observed(cluster: Cluster, ring: Ring) -> pl.DataFrame:
-    """The ``observed`` table: each real pair with the computed owner and the kind of drift.
+def observed_table(cluster: Cluster, ring: Ring) -> pl.DataFrame:
+    """Build table ``observed``: each real pair with the computed owner and the kind of drift.
 
-    A shard whose owner is not ACTIVE is rightly stored elsewhere, so any ACTIVE member is accepted for it.
+    A shard whose owner is not ACTIVE is rightly stored elsewhere, so any ACTIVE member is accepted for it. See
+    ``docs/models/ring-placement.md``, "Drift".
     """
     pairs = cluster.observed
     total = ring.total
@@ -54,22 +49,19 @@ def observed(cluster: Cluster, ring: Ring) -> pl.DataFrame:
     shard = pairs["shard"].fill_null(0).to_numpy()
     exists = (shard >= 1) & (shard <= total)
     node = ring.owner[np.where(exists, shard - 1, 0)] if total else np.zeros(len(shard), dtype=np.int64)
-    ids = pl.Series("id", list(ring.ids) or [""], dtype=pl.String)
-    there = pl.Series(exists)
-    computed = pl.select(pl.when(there).then(ids.gather(pl.Series(node.astype(np.uint32))))).to_series()
-    asleep = np.flatnonzero(~ring.active)
-    owner_asleep = pl.Series(np.isin(node, asleep) & exists)
+    computed = ring.names(np.where(exists, node, -1))
+    owner_inactive = pl.Series(np.isin(node, np.flatnonzero(~ring.active)) & exists)
     active = [i for i, a in zip(ring.ids, ring.active, strict=True) if a]
     instance = pairs["instance"]
     unknown = ~instance.is_in(list(ring.ids)) if ring.ids else pl.Series([True] * len(instance))
     drift = pl.select(
         pl.when(instance.is_null() | pl.lit(total <= 0))
         .then(pl.lit(""))
-        .when(~there)
+        .when(~pl.lit(pl.Series(exists)))
         .then(pl.lit("no-such-shard"))
         .when(unknown)
         .then(pl.lit("unknown-instance"))
-        .when((instance == computed) | (owner_asleep & instance.is_in(active)))
+        .when((instance == computed) | (owner_inactive & instance.is_in(active)))
         .then(pl.lit(""))
         .otherwise(pl.lit("owner"))
     ).to_series()

@@ -1,38 +1,42 @@
-"""One key, step by step: hashes, policy, ranges, shard, and every candidate with what becomes of it."""
+"""One key, step by step: hashes, limits, ranges, shard, and every candidate with what becomes of it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.hashing import fingerprint, hex16, parse_hash, xxh64
-from engine.ring_placement.pyroscope.keys import FINGERPRINT, SPREAD, Keys
-from engine.ring_placement.pyroscope.limits import Limits, Policy, Rule, policy
+from engine.ring_placement.pyroscope.hashing import hex16, jump, parse_hash, series_fingerprint, xxh64
+from engine.ring_placement.pyroscope.limits import Policy
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions
+from engine.ring_placement.pyroscope.subrings import TRIES, candidate_positions, subrings
 
 UNKNOWN_SERVICE = "unknown_service"
+"""Value of the label ``service_name`` that the distributor adds where there is none."""
+MAX_CANDIDATES = 64
+"""Most candidates listed of one key."""
+Step = tuple[str, str, str, str]
+"""One row of the table ``explain``: what, name, value, note."""
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(,|$)')
 
 
 class BadKey(ValueError):
-    """A key that cannot be understood; the message says why."""
+    """Raised for a text that is no key; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key to explain: ``print`` is its fingerprint, None where none was given."""
+    """A key to explain; ``fingerprint`` is None where none was given."""
 
     tenant: str
     dataset: str
     labels: tuple[tuple[str, str], ...] = ()
-    print: int | None = None
+    fingerprint: int | None = None
 
 
 def parse_key(text: str) -> Key:
-    """``TENANT/DATASET``, ``TENANT/DATASET@FINGERPRINT`` or ``TENANT{name="value",…}``.
+    """Parse ``TENANT/DATASET``, ``TENANT/DATASET@FINGERPRINT`` or ``TENANT{name="value",…}``.
 
     A label set is completed and sorted by name as the distributor does before it hashes. Raises BadKey.
     """
@@ -41,16 +45,16 @@ def parse_key(text: str) -> Key:
         labels: list[tuple[str, str]] = []
         at = 0
         while at < len(inside.rstrip()):
-            found = _LABEL.match(inside, at)
-            if found is None:
+            match = _LABEL.match(inside, at)
+            if match is None:
                 raise BadKey(f'label set: expected name="value" at {inside[at : at + 20]!r}')
-            labels.append((found[1], re.sub(r"\\(.)", r"\1", found[2])))
-            at = found.end()
+            labels.append((match[1], re.sub(r"\\(.)", r"\1", match[2])))
+            at = match.end()
         if not any(name == "service_name" for name, _ in labels):
             labels.append(("service_name", UNKNOWN_SERVICE))
         labels.sort(key=lambda pair: pair[0].encode())
         dataset = next(value for name, value in labels if name == "service_name")
-        return Key(tenant.strip().rstrip("/"), dataset, tuple(labels), fingerprint(labels))
+        return Key(tenant.strip().rstrip("/"), dataset, tuple(labels), series_fingerprint(labels))
     tenant, slash, rest = text.partition("/")
     if not slash:
         return Key(text.strip(), "")
@@ -76,157 +80,153 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole way of one key. ``steps``: (what, name, value, note) in order; ``targets``: regime letter, shard ID,
-    instance ("" where it is rejected) and a note."""
+    """Where one key goes and why. ``steps`` in order; ``targets``: regime letter, shard ID, instance ("" where it is
+    rejected) and a note; ``shard`` (ID) and ``owner`` before anything fails."""
 
     key: Key
     policy: Policy
-    steps: tuple[tuple[str, str, str, str], ...]
+    steps: tuple[Step, ...]
     candidates: tuple[Candidate, ...]
     targets: tuple[tuple[str, int, str, str], ...]
     shard: int
     owner: str
 
 
-def one_key(key: Key, chosen: Policy, limit: int) -> Keys:
-    """Keys that hold just this one, with weight 1."""
-    one = np.ones(1, dtype=np.int64)
-    known = key.print is not None
-    return Keys(
-        (key.tenant,),
-        np.zeros(1, dtype=np.int32),
-        np.array([xxh64(key.tenant)], dtype=np.uint64),
-        np.array([xxh64(key.dataset)], dtype=np.uint64),
-        one * chosen.tenant_limit,
-        one * chosen.dataset_limit,
-        np.zeros(1, dtype=bool),
-        np.zeros(1, dtype=np.int32),
-        np.array([FINGERPRINT if known else SPREAD], dtype=np.uint8),
-        np.array([key.print or 0], dtype=np.uint64),
-        one,
-        limit=limit,
-    )
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """The ranges of one key on a ring of ``total`` shards, and its walk over shard positions.
+
+    ``a``: start of the tenant's range and ``tenant_size`` its length, ``c`` and ``dataset_size`` those of the dataset's;
+    ``offset`` within it; ``order``: positions in the order in which they are tried.
+    """
+
+    total: int
+    a: int
+    tenant_size: int
+    c: int
+    dataset_size: int
+    offset: int
+    order: list[int]
+
+    @classmethod
+    def of(cls, ring: Ring, key: Key, policy: Policy) -> _Walk:
+        one = np.ones(1, dtype=np.int64)
+        tenant, dataset = (np.array([xxh64(name)], dtype=np.uint64) for name in (key.tenant, key.dataset))
+        start = jump(tenant, ring.total)
+        ranges = subrings(start, dataset, one * policy.tenant_limit, one * policy.dataset_limit, ring.total)
+        a, tenant_size = int(ranges.a[0]), int(ranges.tenant_size[0])
+        c, size = int(ranges.c[0]), int(ranges.dataset_size[0])
+        offset = key.fingerprint % size if key.fingerprint is not None and not policy.round_robin else 0
+        order = candidate_positions(ring.total, a, a + tenant_size, c, c + size, offset)
+        return cls(ring.total, a, tenant_size, c, size, offset, order)
+
+    def level(self, step: int) -> str:
+        """Name the range that step ``step`` (0-based) of the walk is in."""
+        rest = self.tenant_size - self.dataset_size
+        tenant_end = self.dataset_size + (rest if rest >= 2 else 0)
+        return "dataset" if step < self.dataset_size else "tenant" if step < tenant_end else "ring"
 
 
-def _tried(tries: int) -> str:
-    return f"after {tries} {'try' if tries == 1 else 'tries'}"
-
-
-def explain(
-    key: Key,
-    ring: Ring,
-    down: frozenset[str],
-    rules: dict[tuple[str, str], Rule],
-    overrides: dict[str, Limits],
-    default: Limits,
-    tenant_limit: int | None = None,
-    dataset_limit: int | None = None,
-) -> Explanation:
-    """Explain ``key`` on ``ring`` with ``down`` failing. The limits given replace the configured ones (what-if)."""
-    chosen = policy(key.tenant, key.dataset, rules, overrides, default)
-    if tenant_limit is not None or dataset_limit is not None:
-        chosen = replace(
-            chosen,
-            tenant_limit=chosen.tenant_limit if tenant_limit is None else tenant_limit,
-            dataset_limit=chosen.dataset_limit if dataset_limit is None else dataset_limit,
-            source="what-if",
-        )
-    keys = one_key(key, chosen, max(64, ring.total))
-    total = ring.total
-    steps: list[tuple[str, str, str, str]] = [
-        ("hash", "tenant", hex16(int(keys.tenant_hash[0])), f"XXH64 of {key.tenant!r}"),
-        ("hash", "dataset", hex16(int(keys.name_hash[0])), f"XXH64 of {key.dataset!r}"),
-    ]
-    if key.labels:
-        shown = ", ".join(f'{n}="{v}"' for n, v in key.labels)
-        steps.append(("hash", "labels", shown, "service_name added if missing, sorted by name"))
-    if key.print is not None:
-        steps.append(("hash", "fingerprint", hex16(key.print), "picks the shard within the dataset's range"))
-    mode = "random shard per request" if chosen.spread else "shard by fingerprint"
-    limits = f"tenant_shards {chosen.tenant_limit or 'unlimited'}, dataset_shards {chosen.dataset_limit}"
-    steps.append(("policy", chosen.source, limits, mode))
-    if total <= 0:
-        reason = (
-            "empty ring: upstream answers UNAVAILABLE" if not ring.members else "the healthy members have no tokens"
-        )
+def explain(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> Explanation:
+    """Explain where ``key`` goes on ``ring`` under ``policy``, with the members ``down`` failing."""
+    steps = _hash_steps(key, policy)
+    if ring.total <= 0:
+        empty = not ring.members
+        reason = "empty ring: Pyroscope answers UNAVAILABLE" if empty else "the healthy members have no tokens"
         steps.append(("ring", "shards", "0", reason))
-        return Explanation(key, chosen, tuple(steps), (), (("A", 0, "", reason),), 0, "")
-    ranges = keys.ranges(total)
-    a, ts = int(ranges.a[0]), int(ranges.tenant_size[0])
-    c, ds = int(ranges.c[0]), int(ranges.dataset_size[0])
-    steps.append(("ring", "shards", str(total), f"one per token of {len(ring.members)} healthy members"))
-    steps.append(("range", "tenant", _span(a, ts, total), f"{ts} of {total} shards from jump(tenant, {total}) = {a}"))
-    in_tenant = [((c - a + k) % ts + a) % total + 1 for k in range(min(ds, 12))]
-    listed = " ".join(map(str, in_tenant)) + (" …" if ds > 12 else "")
-    steps.append(("range", "dataset", listed, f"{ds} shards from place {c - a} of the tenant's, wrapping inside it"))
-    offset = 0
-    if key.print is not None and not chosen.spread:
-        offset = key.print % ds
-        steps.append(("pick", "offset", str(offset), f"fingerprint mod {ds}"))
-    elif ds > 1:
-        steps.append(("pick", "offset", "0", f"any of {ds}, each with the same share; the first one is followed here"))
-    order = candidate_positions(total, a, a + ts, c, c + ds, offset)
-    shard = order[0] + 1
-    owner = ring.members[ring.owner[order[0]]]
-    steps.append(("place", "shard", str(shard), "position + 1; stays on the request whoever stores it"))
-    steps.append(("place", "owner", owner.id, f"state {owner.state}"))
-    tenant_rest = ts - ds if ts - ds >= 2 else 0
-    if ts - ds == 1:
-        steps.append(("quirk", "tenant", "skipped", "a range with exactly one shard left is not tried"))
-    if total - ts == 1:
-        steps.append(("quirk", "ring", "skipped", "a range with exactly one shard left is not tried"))
-    candidates, taker, tries = _walk(ring, order, ds, tenant_rest, down)
-    for found in candidates:
-        number = f"try {found.attempt}" if found.attempt else "not tried"
-        note = f"{found.state}, zone {found.zone or '-'}, {found.level} range, shard {found.shard}: {found.fate}"
-        steps.append(("candidate", found.instance, number, note))
-    targets = [("A", shard, taker, _tried(tries) if taker else f"rejected {_tried(tries)}")]
+        return Explanation(key, policy, tuple(steps), (), (("A", 0, "", reason),), 0, "")
+    walk = _Walk.of(ring, key, policy)
+    steps += _range_steps(key, ring, walk, policy)
+    candidates, taker, tries = _candidates(ring, walk, down)
+    for candidate in candidates:
+        number = f"try {candidate.attempt}" if candidate.attempt else "not tried"
+        note = (
+            f"{candidate.state}, zone {candidate.zone or '-'}, {candidate.level} range, shard {candidate.shard}: "
+            f"{candidate.fate}"
+        )
+        steps.append(("candidate", candidate.instance, number, note))
+    shard = walk.order[0] + 1
+    attempts = f"after {tries} {'try' if tries == 1 else 'tries'}"
+    targets = [("A", shard, taker, attempts if taker else f"rejected {attempts}")]
     if down:
-        after = ring.without(down)
-        if after.total:
-            moved = keys.ranges(after.total)
-            pick = np.array([_offset(key, chosen, int(moved.dataset_size[0]))])
-            position = int(moved.positions(np.zeros(1, dtype=np.int64), pick)[0])
-            first = _storing(after, keys, key, chosen)
-            note = "same shard ID" if position + 1 == shard else f"shard ID changes from {shard}"
-            targets.append(("B", position + 1, first, note))
-        else:
-            targets.append(("B", 0, "", "empty ring: rejected"))
-        targets.append(("C", shard, _first_active(ring, order), "exactly as before the failure"))
+        targets.append(_target_without(ring.without(down), key, policy, shard))
+        targets.append(("C", shard, _first_active(ring, walk.order), "exactly as before the failure"))
     for regime, at, instance, note in targets:
         steps.append(("regime", regime, f"{instance or 'rejected'} (shard {at})", note))
-    return Explanation(key, chosen, tuple(steps), tuple(candidates), tuple(targets), shard, owner.id)
+    owner = ring.ids[ring.owner[walk.order[0]]]
+    return Explanation(key, policy, tuple(steps), tuple(candidates), tuple(targets), shard, owner)
 
 
-def _offset(key: Key, chosen: Policy, size: int) -> int:
-    return key.print % int(size) if key.print is not None and not chosen.spread else 0
+def _hash_steps(key: Key, policy: Policy) -> list[Step]:
+    """List the hashes of the key, and the limits in force."""
+    steps: list[Step] = [
+        ("hash", "tenant", hex16(xxh64(key.tenant)), f"XXH64 of {key.tenant!r}"),
+        ("hash", "dataset", hex16(xxh64(key.dataset)), f"XXH64 of {key.dataset!r}"),
+    ]
+    if key.labels:
+        labels = ", ".join(f'{name}="{value}"' for name, value in key.labels)
+        steps.append(("hash", "labels", labels, "service_name added if missing, sorted by name"))
+    if key.fingerprint is not None:
+        steps.append(("hash", "fingerprint", hex16(key.fingerprint), "picks the shard within the dataset's range"))
+    strategy = "random shard per request" if policy.round_robin else "shard by fingerprint"
+    limits = f"tenant_shards {policy.tenant_limit or 'unlimited'}, dataset_shards {policy.dataset_limit}"
+    return [*steps, ("policy", policy.source, limits, strategy)]
 
 
-def _storing(ring: Ring, keys: Keys, key: Key, chosen: Policy) -> str:
-    """The first ACTIVE instance of the key's walk on ``ring``, or "" where there is none."""
-    ranges = keys.ranges(ring.total)
-    a, ts = int(ranges.a[0]), int(ranges.tenant_size[0])
-    c, ds = int(ranges.c[0]), int(ranges.dataset_size[0])
-    return _first_active(ring, candidate_positions(ring.total, a, a + ts, c, c + ds, _offset(key, chosen, ds)))
+def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step]:
+    """List the ranges of the key, its offset, and the shard and owner it is placed at."""
+    total, a, ts, c, ds = walk.total, walk.a, walk.tenant_size, walk.c, walk.dataset_size
+    shards = [((c - a + k) % ts + a) % total + 1 for k in range(min(ds, 12))]
+    listed = " ".join(map(str, shards)) + (" …" if ds > 12 else "")
+    steps: list[Step] = [
+        ("ring", "shards", str(total), f"one per token of {len(ring.members)} healthy members"),
+        ("range", "tenant", _span(a, ts, total), f"{ts} of {total} shards from jump(tenant, {total}) = {a}"),
+        ("range", "dataset", listed, f"{ds} shards from place {c - a} of the tenant's, wrapping inside it"),
+    ]
+    if key.fingerprint is not None and not policy.round_robin:
+        steps.append(("pick", "offset", str(walk.offset), f"fingerprint mod {ds}"))
+    elif ds > 1:
+        steps.append(("pick", "offset", "0", f"any of {ds}, each with the same share; the first one is followed here"))
+    owner = ring.members[ring.owner[walk.order[0]]]
+    steps += [
+        ("place", "shard", str(walk.order[0] + 1), "position + 1; stays on the request whoever stores it"),
+        ("place", "owner", owner.id, f"state {owner.state}"),
+    ]
+    for name, rest in (("tenant", ts - ds), ("ring", total - ts)):
+        if rest == 1:
+            steps.append(("quirk", name, "skipped", "a range with exactly one shard left is not tried"))
+    return steps
+
+
+def _target_without(ring: Ring, key: Key, policy: Policy, shard: int) -> tuple[str, int, str, str]:
+    """Describe where the key goes on the smaller ``ring`` of regime B; ``shard`` is its shard ID before."""
+    if not ring.total:
+        return "B", 0, "", "empty ring: rejected"
+    walk = _Walk.of(ring, key, policy)
+    later = walk.order[0] + 1
+    note = "same shard ID" if later == shard else f"shard ID changes from {shard}"
+    return "B", later, _first_active(ring, walk.order), note
 
 
 def _first_active(ring: Ring, order: list[int]) -> str:
+    """Return the first ACTIVE instance of a walk, or "" where there is none."""
     return next((ring.ids[ring.owner[p]] for p in order if ring.active[ring.owner[p]]), "")
 
 
-def _walk(
-    ring: Ring, order: list[int], ds: int, tenant_rest: int, down: frozenset[str]
-) -> tuple[list[Candidate], str, int]:
+def _candidates(ring: Ring, walk: _Walk, down: frozenset[str]) -> tuple[list[Candidate], str, int]:
+    """List the distinct instances of a walk with what becomes of each.
+
+    Returns them, the instance that stores the data ("" if none does), and the tries made.
+    """
     seen: set[int] = set()
-    out: list[Candidate] = []
+    candidates: list[Candidate] = []
     tries, taker = 0, ""
-    for place_in_walk, position in enumerate(order):
+    for step, position in enumerate(walk.order):
         node = int(ring.owner[position])
         if node in seen:
             continue
         seen.add(node)
         member = ring.members[node]
-        level = "dataset" if place_in_walk < ds else "tenant" if place_in_walk < ds + tenant_rest else "ring"
         attempt = 0
         if member.state != "ACTIVE":
             fate = f"skipped: {member.state} members receive nothing"
@@ -241,12 +241,15 @@ def _walk(
                 fate = "down: the request fails"
             else:
                 fate, taker = "stores the data", member.id
-        out.append(Candidate(member.id, member.state, member.zone, position + 1, level, attempt, fate))
-        if len(out) >= 64:
+        candidates.append(
+            Candidate(member.id, member.state, member.zone, position + 1, walk.level(step), attempt, fate)
+        )
+        if len(candidates) >= MAX_CANDIDATES:
             break
-    return out, taker, tries
+    return candidates, taker, tries
 
 
 def _span(start: int, size: int, total: int) -> str:
+    """Format a range of shard IDs."""
     end = (start + size - 1) % total
     return f"{start + 1}..{end + 1}" + (" (wrapping)" if start + size > total else "")

@@ -1,4 +1,7 @@
-"""Shard allocator: how many shards a dataset gets for its usage, quick to grow and slow to shrink."""
+"""Shard allocator: how many shards a dataset gets for its usage, quick to grow and slow to shrink.
+
+Source: ``shard_allocator.go`` of Pyroscope's ``adaptiveplacement`` package; ``docs/models/ring-placement.md``, "Allocator".
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from dataclasses import dataclass
 from engine.ring_placement.pyroscope.limits import Limits
 
 MAX_MULTIPLIER = 16
+"""Largest factor by which growth within one burst window is amplified."""
 
 
 @dataclass(slots=True)
 class Allocator:
-    """State of one dataset's allocation. Times in ns, 0 = not set; ``target`` is what was observed last."""
+    """State of one dataset's allocation. Times in ns, 0 = not set; ``target``: shards of the last observation."""
 
     target: int = 0
     multiplier: int = 1
@@ -22,7 +26,10 @@ class Allocator:
     previous_min: int = 0
 
     def observe(self, usage: int, now_ns: int, limits: Limits) -> int:
-        """Shards for ``usage`` bytes per second. Raises ZeroDivisionError for a unit of 0, as upstream panics."""
+        """Update the state with ``usage`` bytes per second. Returns the number of shards.
+
+        Raises ZeroDivisionError for a unit of 0, where Pyroscope panics.
+        """
         target = usage // limits.unit_size + 1
         delta = target - self.target
         if delta > 0:

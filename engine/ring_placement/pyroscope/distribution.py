@@ -1,4 +1,8 @@
-"""Distribution stats: how many bytes per second each dataset writes to each shard and owner (placement_stats)."""
+"""Distribution stats: how many bytes per second each dataset writes to each shard and owner (``placement_stats``).
+
+Source: ``distribution_stats.go`` of Pyroscope's ``adaptiveplacement`` package; ``docs/models/ring-placement.md``,
+"Distribution stats".
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass
 from engine.ring_placement.pyroscope.ewma import Rate
 
 Shard = tuple[int, str]
-"""A shard ID and its owner: a moved shard is two of these."""
+"""A shard ID and its owner. A moved shard is two of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +28,25 @@ class DatasetStats:
 
 @dataclass(frozen=True, slots=True)
 class DistributionStats:
-    """All datasets at ``created_at`` (ns), sorted by tenant and name as upstream builds them."""
+    """All datasets at ``created_at`` (ns), sorted by tenant and name as Pyroscope builds them."""
 
     datasets: tuple[DatasetStats, ...]
     created_at: int
 
     def indexed(self) -> tuple[list[str], list[Shard]]:
-        """The tenant and shard lists of the stored form, in order of first use."""
+        """List the tenants and shards of the stored form, in order of first use."""
         tenants = dict.fromkeys(d.tenant for d in self.datasets)
         shards = dict.fromkeys(s for d in self.datasets for s in d.shards)
         return list(tenants), list(shards)
 
 
 def integer_mean(usage: tuple[int, ...] | list[int]) -> int:
-    """Mean by integer division; 0 for nothing."""
+    """Compute the mean by integer division; 0 for nothing."""
     return sum(usage) // len(usage) if usage else 0
 
 
 def integer_std_dev(usage: tuple[int, ...] | list[int]) -> int:
-    """Population standard deviation with upstream's integers: squares modulo 2^64, truncated square root."""
+    """Compute the population standard deviation in Pyroscope's integers: squares modulo 2^64, truncated square root."""
     if not usage:
         return 0
     mean = integer_mean(usage)
@@ -58,12 +62,12 @@ def round_half_away(value: float) -> int:
 
 
 class StatsTracker:
-    """Counts samples of (tenant, dataset, shard, owner, bytes) and builds the stats."""
+    """Counts samples of (tenant, dataset, shard, owner, bytes) and builds the stats. ``window_s``: half-life of the rates."""
 
     def __init__(self, window_s: float = 180.0) -> None:
         self._window = window_s
         self._counters: dict[tuple[str, str, int, str], Rate] = {}
-        self._spread: dict[tuple[str, str], Rate] = {}
+        self._deviations: dict[tuple[str, str], Rate] = {}
 
     def record(self, tenant: str, name: str, shard: int, owner: str, size: int, now_ns: int) -> None:
         """Count ``size`` bytes."""
@@ -74,8 +78,11 @@ class StatsTracker:
         rate.update(size, now_ns)
 
     def build(self, now_ns: int) -> DistributionStats:
-        """Stats at ``now_ns``. The standard deviation is counted as an amount per build, so that what is stored is its
-        rate: smaller by the seconds between builds. Upstream does so; ``integer_std_dev`` is the true one."""
+        """Build the stats at ``now_ns``.
+
+        The standard deviation is fed into a rate as an amount per build, so that the stored value is smaller by the seconds
+        between builds. Pyroscope does so; ``integer_std_dev`` is the true one.
+        """
         datasets = []
         grouped: dict[tuple[str, str], list[tuple[int, str, int]]] = {}
         for key in sorted(self._counters, key=_by_bytes):
@@ -84,21 +91,21 @@ class StatsTracker:
             grouped.setdefault((tenant, name), []).append((shard, owner, value))
         for (tenant, name), entries in grouped.items():
             usage = tuple(e[2] for e in entries)
-            rate = self._spread.get((tenant, name))
+            rate = self._deviations.get((tenant, name))
             if rate is None:
-                rate = self._spread[tenant, name] = Rate(self._window)
+                rate = self._deviations[tenant, name] = Rate(self._window)
             rate.update(integer_std_dev(usage), now_ns)
             stored = round_half_away(rate.value(now_ns))
             datasets.append(DatasetStats(tenant, name, tuple((e[0], e[1]) for e in entries), usage, stored))
         return DistributionStats(tuple(datasets), now_ns)
 
     def expire(self, before_ns: int) -> None:
-        """Forget counters without a sample since ``before_ns``."""
+        """Remove counters without a sample since ``before_ns``."""
         for key in [k for k, r in self._counters.items() if r.last_ns < before_ns]:
             del self._counters[key]
         alive = {k[:2] for k in self._counters}
-        for name in [k for k in self._spread if k not in alive]:
-            del self._spread[name]
+        for name in [k for k in self._deviations if k not in alive]:
+            del self._deviations[name]
 
 
 def _by_bytes(key: tuple[str, str, int, str]) -> tuple[bytes, bytes, int, bytes]:

@@ -1,14 +1,18 @@
-"""The exponentially weighted rate that upstream counts bytes with."""
+"""The exponentially weighted rate that Pyroscope counts bytes with.
+
+Source: ``ewma/ewma.go`` of Pyroscope's ``adaptiveplacement`` package; ``docs/models/ring-placement.md``, "EWMA rate".
+"""
 
 from __future__ import annotations
 
 import math
 
 SECOND = 1_000_000_000
+"""Nanoseconds of a second."""
 
 
 class Rate:
-    """Rate per second with a half-life of ``window_s`` seconds (at least one); a new one last saw data in 1970."""
+    """Rate per second with a half-life of ``window_s`` seconds (at least one); a new one was last updated in 1970."""
 
     __slots__ = ("_lifetime", "average", "cumulated", "last_ns")
 
@@ -18,7 +22,7 @@ class Rate:
         self.cumulated = 0
         self.last_ns = 0
 
-    def _folded(self, elapsed: float) -> float:
+    def _decayed(self, elapsed: float) -> float:
         alpha = 1 - math.exp(-elapsed / self._lifetime)
         return alpha * (self.cumulated / elapsed) + (1 - alpha) * self.average
 
@@ -28,14 +32,14 @@ class Rate:
         if elapsed < 0:
             return
         if elapsed >= 1:
-            self.average = self._folded(elapsed)
+            self.average = self._decayed(elapsed)
             self.cumulated = 0
             self.last_ns = now_ns
         self.cumulated += amount
 
     def value(self, now_ns: int) -> float:
-        """The rate at ``now_ns``, without storing it."""
+        """Return the rate at ``now_ns`` without storing it."""
         elapsed = (now_ns - self.last_ns) / SECOND
         if elapsed < 0:
             return 0.0
-        return self._folded(elapsed) if elapsed >= 1 else self.average
+        return self._decayed(elapsed) if elapsed >= 1 else self.average

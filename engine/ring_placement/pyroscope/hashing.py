@@ -9,27 +9,29 @@ import polars as pl
 import xxhash
 
 _FACTOR = np.uint64(2862933555777941757)
+"""Multiplier of the jump hash's linear congruential generator."""
 _BLOCK = 32768
+"""Keys hashed at a time."""
 
 
 def xxh64(text: str) -> int:
-    """XXH64 with seed 0 of the UTF-8 bytes of ``text``, unsigned."""
+    """Hash the UTF-8 bytes of ``text`` with XXH64, seed 0. Returns an unsigned 64-bit number."""
     return xxhash.xxh64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
 def xxh64_each(texts: Iterable[str]) -> np.ndarray:
-    """XXH64 (seed 0) of each text, uint64."""
+    """Hash each text as ``xxh64`` does. Returns uint64."""
     return np.array([xxhash.xxh64_intdigest(t.encode("utf-8", "surrogatepass")) for t in texts], dtype=np.uint64)
 
 
 def xxh64_column(texts: pl.Series) -> np.ndarray:
-    """XXH64 (seed 0) of each text of a column without nulls, uint64; as ``xxh64_each``, from the column's own bytes."""
+    """Hash each text of a column without nulls as ``xxh64`` does, from the column's own bytes. Returns uint64."""
     raw = texts.cast(pl.Binary).to_list()
     return np.fromiter(map(xxhash.xxh64_intdigest, raw), dtype=np.uint64, count=len(raw))
 
 
-def fingerprint(labels: Sequence[tuple[str, str]]) -> int:
-    """Series fingerprint: XXH64 over name, 0xFF, value, 0xFF of all labels in the given order (not sorted here)."""
+def series_fingerprint(labels: Sequence[tuple[str, str]]) -> int:
+    """Compute a series fingerprint: XXH64 over name, 0xFF, value, 0xFF of all ``labels`` in the order given (not sorted)."""
     state = xxhash.xxh64()
     for name, value in labels:
         state.update(name.encode("utf-8", "surrogatepass") + b"\xff" + value.encode("utf-8", "surrogatepass") + b"\xff")
@@ -37,12 +39,12 @@ def fingerprint(labels: Sequence[tuple[str, str]]) -> int:
 
 
 def hex16(value: int) -> str:
-    """A 64-bit hash as 16 hex digits."""
+    """Format a 64-bit hash as 16 hex digits."""
     return f"{value & (2**64 - 1):016x}"
 
 
 def parse_hash(text: str) -> int | None:
-    """A 64-bit hash from up to 16 hex digits, ``0x`` allowed; None if it is not one."""
+    """Parse a 64-bit hash of up to 16 hex digits, ``0x`` allowed. Returns None if it is not one."""
     digits = text.strip().lower().removeprefix("0x")
     if not 1 <= len(digits) <= 16 or any(d not in "0123456789abcdef" for d in digits):
         return None
@@ -50,7 +52,8 @@ def parse_hash(text: str) -> int | None:
 
 
 def jump(keys: np.ndarray, buckets: np.ndarray | int) -> np.ndarray:
-    """Jump consistent hash (Lamping and Veach 2014) of uint64 ``keys`` over ``buckets`` (one number, or one per key).
+    """Choose a bucket for each of ``keys`` (uint64) out of ``buckets`` (one number, or one per key) by the jump consistent
+    hash (Lamping and Veach 2014).
 
     Returns int64 buckets; -1 where there is none to choose from. Works in blocks that stay in the processor's cache and
     drops finished keys after every round.

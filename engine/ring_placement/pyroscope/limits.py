@@ -1,27 +1,32 @@
-"""Per-tenant placement limits (runtime overrides) and the policy lookup of the distributor."""
+"""Per-tenant placement limits (runtime overrides) and the policy lookup of the distributor.
+
+Source: ``validation.Limits`` and the packages ``distributor/placement`` and ``adaptiveplacement`` of Pyroscope.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.problems import Problem
+from engine.units import duration_ns
 
 STRATEGIES = ("dynamic", "fingerprint", "round-robin")
+"""Values of the override ``adaptive_placement_load_balancing``."""
 UNSPECIFIED, BY_FINGERPRINT, ROUND_ROBIN = 0, 1, 2
-"""Load-balancing numbers of stored rules."""
+"""Load-balancing numbers of stored rules (``LoadBalancing`` of ``adaptive_placementpb``)."""
 
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
-          "h": 3600 * 10**9, "d": 86400 * 10**9, "w": 7 * 86400 * 10**9, "y": 365 * 86400 * 10**9}  # fmt: skip
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h|d|w|y)")
 _MAX = 2**63 - 1
+"""Largest int64, as Go reads numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Effective limits of a tenant. ``tenant_shards`` 0 = no limit; ``unit_size`` bytes/s per shard; windows in ns."""
+    """Effective limits of a tenant: ``tenant_shards`` 0 = no limit, ``unit_size`` bytes/s per shard, windows in ns.
+
+    The defaults are Pyroscope's own. See ``docs/models/ring-placement.md``, "Limits and rules".
+    """
 
     tenant_shards: int = 0
     default_dataset_shards: int = 1
@@ -41,7 +46,7 @@ class Limits:
 
 DEFAULTS = Limits()
 
-_FIELDS = {
+KEYS = {
     "adaptive_placement_tenant_shards": "tenant_shards",
     "adaptive_placement_default_dataset_shards": "default_dataset_shards",
     "adaptive_placement_load_balancing": "load_balancing",
@@ -52,75 +57,65 @@ _FIELDS = {
     "adaptive_placement_decay_window": "decay_ns",
     "ingestion_tenant_shard_size": "ingestion_shards",
 }
-KEYS = tuple(_FIELDS)
-"""Override keys that concern placement."""
+"""Override keys that concern placement, and the field of ``Limits`` each sets."""
 
 
-def parse_duration(value: Any) -> int:
-    """A duration as Go or Prometheus write it (``17m``, ``1m30s``, ``2d``, a bare 0) in ns. Raises ValueError."""
-    if isinstance(value, bool):
-        raise ValueError("is not a duration")
-    if isinstance(value, (int, float)):
-        # The option is a nanosecond count where it is a bare number, as in Go's JSON form.
-        if not 0 <= value < 2**63:
-            raise ValueError("is out of range")
-        return int(value)
-    text = str(value).strip()
-    if text == "0":
-        return 0
-    parts = list(_PART.finditer(text))
-    if not parts or "".join(p.group(0) for p in parts) != text:
-        raise ValueError(f"{text!r} is not a duration such as 17m or 1h30m")
-    total = sum(round(float(p.group(1)) * _UNITS[p.group(2)]) for p in parts)
-    if total > _MAX:
-        raise ValueError("is out of range")
-    return total
+def parse_value(field: str, value: Any) -> Any:
+    """Convert the YAML ``value`` of the ``Limits`` field ``field``. Raises ValueError with a clause that says why."""
+    if field in {"burst_ns", "decay_ns"}:
+        return duration_ns(value)
+    if field == "load_balancing":
+        if value not in STRATEGIES:
+            raise ValueError(f"{value!r} is not one of {', '.join(STRATEGIES)}")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a whole number")
+    if not 0 <= value <= _MAX:
+        raise ValueError(f"{value!r} is out of range")
+    return value
 
 
 def parse_limits(
     entries: Mapping[Any, Any], base: Limits, path: str, lines: Mapping[Any, int], where: str
 ) -> tuple[Limits, list[Problem]]:
-    """``entries`` of one tenant over ``base``. A key that is not understood, or a value out of range, is a problem and
-    keeps the base value. ``lines``: 1-based line of each key; ``where`` names the tenant in the message."""
-    found, problems = base, []
+    """Apply the ``entries`` of one tenant to ``base``. Returns the limits and the problems.
+
+    A key that is not understood, or a value out of range, is a problem and leaves the base value. ``path``: file of the
+    problems; ``lines``: 1-based line of each key; ``where`` names the tenant in the messages.
+    """
+    values: dict[str, Any] = {}
+    problems = []
     for key, value in entries.items():
-        field = _FIELDS.get(key) if isinstance(key, str) else None
+        field = KEYS.get(key) if isinstance(key, str) else None
         line = lines.get(key)
         if field is None:
-            problems.append(
-                Problem.at(path, "unknown-key", f"{where}: {key!r} is no placement limit and is not used", line=line)
-            )
+            reason = f"{where}: {key!r} is no placement limit and is not used"
+            problems.append(Problem.at(path, "unknown-key", reason, line=line))
             continue
         try:
-            taken: Any
-            if field in {"burst_ns", "decay_ns"}:
-                taken = parse_duration(value)
-            elif field == "load_balancing":
-                if value not in STRATEGIES:
-                    raise ValueError(f"{value!r} is not one of {', '.join(STRATEGIES)}")
-                taken = value
-            else:
-                if isinstance(value, bool) or not isinstance(value, int):
-                    raise ValueError(f"{value!r} is not a whole number")
-                if not 0 <= value <= _MAX:
-                    raise ValueError(f"{value!r} is out of range")
-                taken = value
+            values[field] = parse_value(field, value)
         except ValueError as error:
             problems.append(Problem.at(path, "bad-limit", f"{where}: {key} {error}", line=line))
-            continue
-        found = replace(found, **{field: taken})
-    return found, problems
+    return replace(base, **values), problems
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the distributor uses for one dataset: its limits, whether requests pick at random, and where it is from
-    (``rule``, ``override`` or ``default``)."""
+    """What the distributor uses for one dataset: its limits, whether each request picks a shard at random, and where that
+    comes from (``rule``, ``override`` or ``default``)."""
 
     tenant_limit: int
     dataset_limit: int
-    spread: bool
+    round_robin: bool
     source: str
+
+    def with_limits(self, tenant_limit: int | None, dataset_limit: int | None) -> Policy:
+        """Return the policy with other limits (None: as they are), as ``what-if`` if there is any."""
+        if tenant_limit is None and dataset_limit is None:
+            return self
+        tenant = self.tenant_limit if tenant_limit is None else tenant_limit
+        dataset = self.dataset_limit if dataset_limit is None else dataset_limit
+        return Policy(tenant, dataset, self.round_robin, "what-if")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +129,10 @@ class Rule:
     load_balancing: int
 
 
-def policy(
+def policy_of(
     tenant: str, name: str, rules: Mapping[tuple[str, str], Rule], overrides: Mapping[str, Limits], default: Limits
 ) -> Policy:
-    """Policy of (tenant, dataset): its rule if there is one, else the tenant's limits, else the global ones."""
+    """Look up the policy of (tenant, dataset): its rule if there is one, else the tenant's limits, else ``default``."""
     rule = rules.get((tenant, name))
     if rule is not None:
         return Policy(rule.tenant_limit, rule.dataset_limit, rule.load_balancing == ROUND_ROBIN, "rule")

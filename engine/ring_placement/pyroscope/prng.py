@@ -13,6 +13,7 @@ import numpy as np
 
 LENGTH = 607
 LAG = 273
+"""Lags of the register: x_t = x_(t-607) + x_(t-273)."""
 WARM_UP = 7_800_000_000_000
 """Steps after which the register of seed 1 holds Go's table."""
 
@@ -24,13 +25,13 @@ _U64 = (1 << 64) - 1
 
 
 def _lcg(x: int) -> int:
-    """One step of the Lehmer generator x -> 48271 x mod (2^31 - 1)."""
+    """Step the Lehmer generator x -> 48271 x mod (2^31 - 1)."""
     x = 48271 * (x % 44488) - 3399 * (x // 44488)
     return x + _MERSENNE if x < 0 else x
 
 
 def _seed_words(seed: int, high: int, low: int) -> np.ndarray:
-    """607 words (uint64): three Lehmer outputs each, the first two shifted by ``high`` and ``low`` bits."""
+    """Make 607 words (uint64) of three Lehmer outputs each, the first two shifted by ``high`` and ``low`` bits."""
     x = seed % _MERSENNE or 89482311
     for _ in range(20):
         x = _lcg(x)
@@ -46,7 +47,7 @@ def _seed_words(seed: int, high: int, low: int) -> np.ndarray:
 
 
 def _extend(history: np.ndarray, count: int) -> np.ndarray:
-    """``history`` (607 terms, oldest first) and the next ``count`` terms of x_t = x_(t-607) + x_(t-273), uint64."""
+    """Append to ``history`` (607 terms, oldest first) the next ``count`` terms of x_t = x_(t-607) + x_(t-273), uint64."""
     terms = np.empty(LENGTH + count, dtype=np.uint64)
     terms[:LENGTH] = history
     done = LENGTH
@@ -62,7 +63,7 @@ _CELL_OF_TERM = np.array([(334 - t) % LENGTH for t in range(-LENGTH + 1, 1)])
 
 
 def _reduce(product: np.ndarray) -> np.ndarray:
-    """A polynomial (coefficients by power, uint64) modulo z^607 - z^334 - 1."""
+    """Reduce a polynomial (coefficients by power, uint64) modulo z^607 - z^334 - 1."""
     rest = product.copy()
     while len(rest) > LENGTH:
         # Only as many high powers at a time as fall below the ones still to be folded.
@@ -77,7 +78,7 @@ def _reduce(product: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def cooked() -> np.ndarray:
-    """Go's 607 mixing constants in cell order (uint64, read-only)."""
+    """Compute Go's 607 mixing constants, in cell order (uint64, read-only)."""
     power = np.zeros(LENGTH, dtype=np.uint64)
     power[0] = 1
     for bit in bin(WARM_UP)[2:]:
@@ -102,7 +103,7 @@ class GoRand:
         self._next = 0
 
     def uint64s(self, count: int) -> np.ndarray:
-        """The next ``count`` values of Uint64 (uint64)."""
+        """Draw the next ``count`` values of Uint64 (uint64)."""
         left = len(self._ready) - self._next
         if left < count:
             terms = _extend(self._history, max(count - left, LENGTH))
@@ -118,11 +119,11 @@ class GoRand:
         self._next -= count
 
     def int63(self) -> int:
-        """The next value of Int63."""
+        """Draw the next value of Int63."""
         return int(self.uint64s(1)[0]) & (2**63 - 1)
 
     def intn(self, n: int) -> int:
-        """The next value of Intn(n). Raises ValueError for n < 1."""
+        """Draw the next value of Intn(n). Raises ValueError for n < 1."""
         if n < 1:
             raise ValueError("intn needs a positive bound")
         shift, top = (32, 2**31) if n <= _MERSENNE else (0, 2**63)
@@ -135,7 +136,7 @@ class GoRand:
                 return value % n
 
     def intn_each(self, bounds: np.ndarray) -> np.ndarray:
-        """Intn of each bound in turn (int64 array of values 1 .. 2^31-1), rejected draws redrawn as Go does."""
+        """Draw Intn of each bound in turn (int64 array of values 1 .. 2^31-1); rejected draws are drawn again, as Go does."""
         out = np.empty(len(bounds), dtype=np.int64)
         limits = np.where(bounds & (bounds - 1) == 0, _MERSENNE, 2**31 - 1 - 2**31 % bounds)
         done = 0
@@ -154,7 +155,7 @@ _steps = np.empty(0, dtype=np.int64)
 
 
 def steps(count: int) -> np.ndarray:
-    """The first ``count`` entries (int64) of the frozen step table: step[i] = Intn(i + 1), drawn in order."""
+    """Return the first ``count`` entries (int64) of the frozen step table: step[i] = Intn(i + 1), drawn in order."""
     global _steps
     if len(_steps) < count:
         # A longer table has the shorter one as its prefix, so it is safe to keep the longest.
@@ -164,7 +165,7 @@ def steps(count: int) -> np.ndarray:
 
 
 def permutation(n: int) -> np.ndarray:
-    """Pyroscope's permutation of 0..n-1 (int64, read-only): inside-out Fisher-Yates over the frozen steps."""
+    """Return Pyroscope's permutation of 0..n-1 (int64, read-only): inside-out Fisher-Yates over the frozen steps."""
     return _small(n) if n <= 20_000 else _large(n)
 
 

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
 from engine.ring_placement.pyroscope.prng import permutation
 
 PLACED_STATES = ("ACTIVE", "LEAVING", "PENDING", "JOINING")
-"""States whose tokens count when shards are laid out. Only ACTIVE members receive data."""
+"""States whose tokens count in the layout of shards. Only ACTIVE members receive data."""
 
 KNOWN_STATES = (*PLACED_STATES, "LEFT", "UNHEALTHY")
+"""All states a ring file may show."""
 
 NUM_TOKENS = 4
-"""Upstream's default number of tokens of a segment writer."""
+"""Pyroscope's default number of tokens of a segment writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +41,9 @@ class Member:
         return self.state in PLACED_STATES
 
     def at(self, now_ns: int, timeout_s: float) -> Member:
-        """The member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
+        """Return the member as seen at ``now_ns``: UNHEALTHY if its heartbeat is more than ``timeout_s`` old.
 
-        Without a heartbeat the state of the file is believed; a timeout of 0 switches the rule off.
+        Without a heartbeat the state of the file stands; a timeout of 0 switches the rule off.
         """
         if self.heartbeat_s is None or timeout_s <= 0 or self.state not in KNOWN_STATES:
             return self
@@ -52,9 +54,10 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Ring:
-    """Healthy members in byte order of their IDs and the shards they own.
+    """The layout: healthy members in byte order of their IDs, and which of them owns each shard.
 
     ``owner``: index into ``members`` of each shard position (int32, S entries); the shard ID is the position plus one.
+    See ``docs/models/ring-placement.md``, "From ring to shards".
     """
 
     members: tuple[Member, ...]
@@ -62,11 +65,11 @@ class Ring:
 
     @classmethod
     def of(cls, members: Iterable[Member]) -> Ring:
-        """The ring of those ``members`` that are placed. May be empty; S is 0 without tokens."""
+        """Lay out the ring of those ``members`` that are placed. It may be empty; S is 0 without tokens."""
         placed = sorted((m for m in members if m.placed), key=lambda m: m.id.encode("utf-8", "surrogatepass"))
         tokens = np.array([m.tokens for m in placed], dtype=np.int64)
-        flat = np.repeat(np.arange(len(placed), dtype=np.int32), tokens)
-        return cls(tuple(placed), flat[permutation(len(flat))])
+        owner_of_token = np.repeat(np.arange(len(placed), dtype=np.int32), tokens)
+        return cls(tuple(placed), owner_of_token[permutation(len(owner_of_token))])
 
     @property
     def total(self) -> int:
@@ -78,18 +81,23 @@ class Ring:
         """Instance IDs in ring order."""
         return tuple(m.id for m in self.members)
 
+    def names(self, index: np.ndarray) -> pl.Series:
+        """Return the IDs of the members at ``index`` (in ring order), null where it is negative."""
+        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
+        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
+
     @cached_property
     def active(self) -> np.ndarray:
         """Per member, whether it may receive data (bool)."""
         return np.array([m.state == "ACTIVE" for m in self.members], dtype=bool)
 
     def without(self, gone: Sequence[str] | frozenset[str]) -> Ring:
-        """The ring after the named members are forgotten: laid out anew."""
-        lost = frozenset(gone)
-        return Ring.of(m for m in self.members if m.id not in lost)
+        """Return the ring as laid out again without the members ``gone``."""
+        removed = frozenset(gone)
+        return Ring.of(m for m in self.members if m.id not in removed)
 
     def with_state(self, ids: Iterable[str], state: str) -> Ring:
-        """The same layout with the named members in another placed state (a rollout sets LEAVING)."""
+        """Return the same layout with the members ``ids`` in another placed ``state`` (a rollout sets LEAVING)."""
         chosen = frozenset(ids)
         changed = tuple(replace(m, state=state) if m.id in chosen else m for m in self.members)
         return Ring(changed, self.owner)

@@ -1,4 +1,7 @@
-"""The ruler: turns distribution stats into placement rules, keeping the ones of absent datasets for a while."""
+"""The ruler: turns distribution stats into placement rules; the rules of absent datasets stay for a while.
+
+Source: ``ruler.go`` of Pyroscope's ``adaptiveplacement`` package; ``docs/models/ring-placement.md``, "Ruler".
+"""
 
 from __future__ import annotations
 
@@ -29,20 +32,20 @@ class _Placed:
 
 @dataclass(slots=True)
 class Ruler:
-    """State between ticks. ``limits`` answers with the limits of a tenant."""
+    """Builds rules, with state between builds. ``limits`` returns the limits of a tenant."""
 
     limits: Callable[[str], Limits]
     _datasets: dict[tuple[str, str], _Placed] = field(default_factory=dict)
 
     def load(self, rules: Rules) -> None:
-        """Take over stored rules after a leader change: the limit becomes the floor for one decay window."""
+        """Load stored rules after a leader change: the limit becomes the lower bound for one decay window."""
         for rule in rules.datasets:
             # The previous target is unknown, so the first observation counts as the start of a burst.
             allocator = Allocator(decay_start=rules.created_at, current_min=rule.dataset_limit)
             self._datasets[rule.tenant, rule.name] = _Placed(allocator, rule, rules.created_at)
 
     def build(self, stats: DistributionStats) -> Rules:
-        """Rules for ``stats``: one per dataset in it, and the last ones of datasets that are absent."""
+        """Build the rules for ``stats``: one per dataset in it, and the last ones of datasets that are absent."""
         now = stats.created_at
         fresh: dict[tuple[str, str], Rule] = {}
         for dataset in stats.datasets:
@@ -71,6 +74,6 @@ class Ruler:
         return ROUND_ROBIN if current == ROUND_ROBIN else decide(usage, std_dev, limits.unit_size, target)
 
     def expire(self, before_ns: int) -> None:
-        """Forget datasets without stats since ``before_ns``."""
+        """Remove datasets without stats since ``before_ns``."""
         for key in [k for k, placed in self._datasets.items() if placed.seen_ns < before_ns]:
             del self._datasets[key]

@@ -1,7 +1,8 @@
-"""Subrings: the range of shards that a tenant and a dataset may use, and the walk over candidates (distributor rules).
+"""Subrings: the range of shards that a tenant and a dataset may use, and the walk over candidates.
 
-Symbols are upstream's: a tenant owns positions [a, b), a dataset [c, d) wrapped inside the tenant's range, both wrapped
-inside the ring of ``total`` shards. Positions are 0-based; a shard ID is the position plus one.
+See ``docs/models/ring-placement.md``, "Subrings" and "Candidates". Symbols are Pyroscope's: a tenant owns positions [a, b),
+a dataset [c, d) wrapped inside the tenant's range, both wrapped inside the ring of ``total`` shards. Positions are 0-based;
+a shard ID is the position plus one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from engine.ring_placement.pyroscope.hashing import jump
 
 TRIES = 6
-"""Distinct instances a client tries for one request."""
+"""Most distinct instances that a client tries for one request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,31 +32,37 @@ class Subrings:
     dataset_size: np.ndarray
 
     def positions(self, rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Shard position of each (dataset row, offset within the dataset's range)."""
+        """Return the shard position of each (dataset index, offset within the dataset's range)."""
         a = self.a[rows]
-        place: np.ndarray = ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
-        return place
+        position: np.ndarray = ((self.c[rows] + offsets - a) % self.tenant_size[rows] + a) % max(self.total, 1)
+        return position
+
+    def offsets_of(self, rows: np.ndarray, shards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Invert ``positions``: the offset of each shard ID within its dataset's range, and whether it lies in it (bool)."""
+        in_tenant = (shards - 1 - self.a[rows]) % self.total
+        offset = (in_tenant - (self.c[rows] - self.a[rows])) % np.maximum(self.tenant_size[rows], 1)
+        exists = (shards >= 1) & (shards <= self.total)
+        return offset, exists & (in_tenant < self.tenant_size[rows]) & (offset < self.dataset_size[rows])
 
 
 def subrings(
-    tenant_hash: np.ndarray, dataset_hash: np.ndarray, tenant_limit: np.ndarray, dataset_limit: np.ndarray, total: int
+    a: np.ndarray, dataset_hash: np.ndarray, tenant_limit: np.ndarray, dataset_limit: np.ndarray, total: int
 ) -> Subrings:
-    """Ranges on a ring of ``total`` shards for hashes (uint64) and configured limits (int64; tenant limit 0 = none).
+    """Lay out the ranges of datasets on a ring of ``total`` shards.
 
-    The dataset's offset is a jump over the *tenant's* size even when its own range is longer than one shard.
+    ``a``: start of each dataset's tenant range, ``jump(tenant hash, total)``; ``dataset_hash`` (uint64); limits int64, tenant
+    limit 0 = none. The dataset's offset is a jump over the *tenant's* size even when its own range is longer than one shard.
     """
     unlimited = (tenant_limit <= 0) | (tenant_limit > total)
     tenant_size = np.where(unlimited, total, tenant_limit).astype(np.int64)
     dataset_size = np.minimum(tenant_size, np.maximum(1, dataset_limit)).astype(np.int64)
-    a = jump(tenant_hash, total)
-    c = a + jump(dataset_hash, tenant_size)
-    return Subrings(total, a, tenant_size, c, dataset_size)
+    return Subrings(total, a, tenant_size, a + jump(dataset_hash, tenant_size), dataset_size)
 
 
 def levels(total: int, tenant_size: np.ndarray, dataset_size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many candidates the rest of the tenant's range and the rest of the ring add.
+    """Count the candidates that the rest of the tenant's range and the rest of the ring add, per dataset.
 
-    A level with exactly one position left is skipped upstream; that is reproduced.
+    A level with exactly one position left is skipped, as in Pyroscope.
     """
     rest_of_tenant = tenant_size - dataset_size
     rest_of_ring = total - tenant_size
@@ -63,7 +70,11 @@ def levels(total: int, tenant_size: np.ndarray, dataset_size: np.ndarray) -> tup
 
 
 def candidate_positions(total: int, a: int, b: int, c: int, d: int, offset: int) -> list[int]:
-    """All shard positions of one key in the order in which they are tried (with the one-left quirk)."""
+    """List all shard positions of one key in the order in which they are tried.
+
+    ``a``, ``b``: the tenant's range, ``c``, ``d``: the dataset's, ``offset`` of the key within it. A level with exactly one
+    position left is skipped.
+    """
     if total <= 0:
         return []
     tenant_size, dataset_size = b - a, d - c
@@ -85,7 +96,7 @@ def first_distinct(
     usable: np.ndarray,
     depth: int = TRIES,
 ) -> np.ndarray:
-    """The first ``depth`` distinct usable instances of each (dataset row, offset), in walk order.
+    """Find the first ``depth`` distinct usable instances of each (dataset index, offset), in walk order.
 
     ``owner``: instance index of each shard position; ``usable``: per instance, whether it may receive data (state
     ACTIVE). Returns int32 of shape (len(rows), depth), -1 where the list ends earlier.
@@ -107,7 +118,7 @@ def first_distinct(
     # Everything below in int32: positions stay below 2 * total, and half the memory is half the time.
     small: list[np.ndarray] = [x.astype(np.int32) for x in (a, ts, c % ts, ds, off, more_tenant, length)]
     a, ts, c, ds, off, more_tenant, length = small
-    found = np.zeros(len(rows), dtype=np.int32)
+    filled = np.zeros(len(rows), dtype=np.int32)
     step = 0
     k: np.ndarray
     position: np.ndarray
@@ -134,11 +145,11 @@ def first_distinct(
         for column in range(min(step, depth_here)):
             fresh &= out[here, column] != node
         take = np.flatnonzero(fresh)
-        out[here[take], found[take]] = node[take]
-        found[take] += 1
+        out[here[take], filled[take]] = node[take]
+        filled[take] += 1
         step += 1
-        keep = np.flatnonzero((found < depth_here) & (step < length))
+        keep = np.flatnonzero((filled < depth_here) & (step < length))
         if len(keep) < len(here):
             here, a, ts, c, ds, off = here[keep], a[keep], ts[keep], c[keep], ds[keep], off[keep]
-            more_tenant, length, found = more_tenant[keep], length[keep], found[keep]
+            more_tenant, length, filled = more_tenant[keep], length[keep], filled[keep]
     return out

@@ -1,9 +1,10 @@
-"""The plain load table: CSV or Parquet with tenant, dataset, bytes_per_s and perhaps fingerprint."""
+"""The plain load table ``tenant,dataset,bytes_per_s[,fingerprint]``, as CSV or Parquet."""
 
 from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import polars as pl
 
@@ -12,24 +13,47 @@ from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.hashing import xxh64
+from engine.ring_placement.reading.document import SANE_RATE, Document, unreadable
 from engine.text import clean
 
-NEEDED = ("tenant", "dataset", "bytes_per_s")
-_SANE = float(2**53)
+REQUIRED = ("tenant", "dataset", "bytes_per_s")
+"""Columns that a load table must have; ``fingerprint`` is optional."""
 
 
-def _names(line: bytes) -> list[str]:
+class LoadTable(Document):
+    """A plain table ``tenant,dataset,bytes_per_s[,fingerprint]``, CSV or Parquet."""
+
+    id = "load-table"
+    title = "CSV or Parquet table tenant,dataset,bytes_per_s[,fingerprint]"
+    tables = (tables.LOADS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether its first line names the required columns, or it is a Parquet file that is not a block."""
+        if head.startswith(b"PAR1"):
+            return not name.endswith("block.bin")
+        return is_header(head.split(b"\n", 1)[0])
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one row per line."""
+        if data.startswith(b"PAR1"):
+            if not data.endswith(b"PAR1") and not source.path.endswith((".parquet", ".pq")):
+                return Reading()  # a block under another name
+            return read_parquet(source, data)
+        return read_csv(source, data, final)
+
+
+def _column_names(line: bytes) -> list[str]:
     text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").strip("\r\n")
     return [part.strip().strip('"').strip().lower() for part in text.split(",")]
 
 
 def is_header(line: bytes) -> bool:
-    """Whether ``line`` names the needed columns."""
-    return len(line) < 4096 and set(NEEDED) <= set(_names(line))
+    """Whether ``line`` names the required columns."""
+    return len(line) < 4096 and set(REQUIRED) <= set(_column_names(line))
 
 
 def read_csv(source: Source, data: bytes, final: bool) -> Reading:
-    """CSV bytes to rows. A last line without its line end is taken only when nothing will follow, and noted."""
+    """Read CSV bytes. A last line without its line end is used only if ``final`` (nothing will follow), with a problem."""
     problems: list[Problem] = []
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     cut = not data.endswith(b"\n")
@@ -47,8 +71,8 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
                     source.path, "cut-file", "the last line has no line end: used, but it may be cut", line=number
                 )
             )
-    header = _names(data.split(b"\n", 1)[0])
-    if not set(NEEDED) <= set(header):
+    header = _column_names(data.split(b"\n", 1)[0])
+    if not set(REQUIRED) <= set(header):
         return Reading(problems=problems, complete=False)
     try:
         frame = pl.read_csv(
@@ -61,26 +85,29 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
         )
     except pl.exceptions.PolarsError:
         # A line with too many fields, or quotes that do not close: find out which.
-        frame, wrong = _by_line(data, len(header))
-        if wrong:
+        frame, bad_lines = _read_by_line(data, len(header))
+        if bad_lines:
             reason = "a line has more fields than the header or an open quote and is left out"
-            problems.append(Problem.at(source.path, "bad-line", reason, line=wrong[0], count=len(wrong)))
+            problems.append(Problem.at(source.path, "bad-line", reason, line=bad_lines[0], count=len(bad_lines)))
     names = header[: frame.width]
     if len(set(names)) < len(names):
         names = [n if names.index(n) == i else f"{n}.{i}" for i, n in enumerate(names)]
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
-    for name in NEEDED:
+    for name in REQUIRED:
         if name not in frame.columns:
             frame = frame.with_columns(pl.lit(None, pl.String).alias(name))
     if "fingerprint" not in frame.columns:
         frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
-    frame = frame.select(*NEEDED, "fingerprint").with_row_index("line", offset=2)
-    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in (*NEEDED, "fingerprint"))
+    frame = frame.select(*REQUIRED, "fingerprint").with_row_index("line", offset=2)
+    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in (*REQUIRED, "fingerprint"))
     return _typed(source, frame.filter(~blank), problems)
 
 
-def _by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
-    """Rows line by line, short ones filled up with nulls; and the numbers of the lines that are none (all null)."""
+def _read_by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
+    """Read CSV line by line, short lines filled up with nulls.
+
+    Returns the rows, and the 1-based numbers of the lines that could not be read (their rows are all null).
+    """
     rows: list[list[str | None]] = []
     wrong = []
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n")[1:], 2):
@@ -98,19 +125,19 @@ def _by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
 
 
 def read_parquet(source: Source, data: bytes) -> Reading:
-    """Parquet bytes to rows; a Parquet file of something else gives nothing."""
+    """Read Parquet bytes; a Parquet file without the required columns gives no rows."""
     try:
-        frame = parquet.read(data, lambda names: set(NEEDED) <= {name.strip().lower() for name in names})
+        frame = parquet.read(data, lambda names: set(REQUIRED) <= {name.strip().lower() for name in names})
     except parquet.Damaged as error:
-        return Reading(problems=[Problem.at(source.path, "bad-parquet", str(error))], complete=False)
+        return unreadable(source, "bad-parquet", str(error))
     if frame is None:
         return Reading()
     frame = frame.rename({c: c.strip().lower() for c in frame.columns if c.strip().lower() not in frame.columns})
-    if not set(NEEDED) <= set(frame.columns):
+    if not set(REQUIRED) <= set(frame.columns):
         return Reading()
     if "fingerprint" not in frame.columns:
         frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
-    frame = frame.select(*NEEDED, "fingerprint").with_row_index("line", offset=1)
+    frame = frame.select(*REQUIRED, "fingerprint").with_row_index("line", offset=1)
     if frame["fingerprint"].dtype.is_integer():
         # Signed columns hold the same 64 bits.
         column = pl.col("fingerprint")
@@ -128,7 +155,10 @@ def read_parquet(source: Source, data: bytes) -> Reading:
 
 
 def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_lines: bool = True) -> Reading:
-    """Texts to numbers; rows without a sane rate are left out, wrong fingerprints are dropped, each with a problem."""
+    """Convert texts to numbers. Rows without a sane rate are left out, wrong fingerprints dropped, each with a problem.
+
+    ``byte_lines``: whether the column ``line`` counts lines of a text (Parquet has rows only).
+    """
 
     def complain(rows: pl.DataFrame, kind: str, reason: str) -> None:
         if rows.height:
@@ -147,16 +177,16 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_li
     complain(frame.filter(wrong), "bad-rate", "bytes_per_s is not a finite number: the row is left out")
     negative = ~wrong & (pl.col("rate") < 0)
     complain(frame.filter(negative), "negative-rate", "bytes_per_s is negative: the row is left out")
-    huge = ~wrong & (pl.col("rate") > _SANE)
+    huge = ~wrong & (pl.col("rate") > float(SANE_RATE))
     complain(frame.filter(huge), "bad-rate", "bytes_per_s is beyond 2^53: the row is left out")
     frame = frame.filter(~wrong & ~negative & ~huge)
     if frame["fingerprint"].dtype == pl.String:
         digits = pl.col("fingerprint").str.strip_chars().str.to_lowercase().str.strip_prefix("0x")
         frame = frame.with_columns(digits.alias("digits"))
-        given = pl.col("digits").is_not_null() & (pl.col("digits") != "")
-        right = given & pl.col("digits").str.contains(r"^[0-9a-f]{1,16}$")
+        present = pl.col("digits").is_not_null() & (pl.col("digits") != "")
+        right = present & pl.col("digits").str.contains(r"^[0-9a-f]{1,16}$")
         complain(
-            frame.filter(given & ~right),
+            frame.filter(present & ~right),
             "bad-fingerprint",
             "a fingerprint is not up to 16 hex digits: that load is spread over its dataset's shards",
         )
@@ -166,15 +196,16 @@ def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_li
         value = high * pl.lit(1 << 32, pl.UInt64) + low
         frame = frame.with_columns(pl.when(right).then(value).alias("fingerprint")).drop("digits")
     columns = [
-        *_names_of(frame["tenant"].fill_null(""), "tenant"),
-        *_names_of(frame["dataset"].fill_null(""), "dataset"),
+        *_cleaned(frame["tenant"].fill_null(""), "tenant"),
+        *_cleaned(frame["dataset"].fill_null(""), "dataset"),
     ]
     out = pl.DataFrame([*columns, frame["rate"].alias("bytes_per_s"), frame["fingerprint"].cast(pl.UInt64)])
     return Reading({"loads": tables.LOADS.frame(out)}, problems)
 
 
-def _names_of(texts: pl.Series, name: str) -> list[pl.Series]:
-    """The texts made harmless, and the hash of each one that had to be changed for that (placement hashes raw bytes)."""
+def _cleaned(texts: pl.Series, name: str) -> list[pl.Series]:
+    """Clean ``texts`` for a terminal. Returns them, and the XXH64 (uint64) of each text that had to be changed, null for
+    the others: placement hashes the bytes as written."""
     odd = texts.str.contains(r"[^ -~]") | (texts.str.len_bytes() > 4096)
     hashes = pl.Series(f"{name}_hash", [None], dtype=pl.UInt64).new_from_index(0, len(texts))
     shown = texts

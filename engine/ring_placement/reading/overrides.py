@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -12,7 +12,7 @@ from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.limits import DEFAULTS, KEYS, parse_limits
-from engine.tables import Table
+from engine.ring_placement.reading.document import Document, columns_of
 from engine.text import clean
 
 OTHER_LIMITS = frozenset(
@@ -33,17 +33,17 @@ OTHER_LIMITS = frozenset(
     write_path_compression write_path_segment_writer_timeout async_ingest enable_query_backend
     enable_query_backend_from recording_rules symbolizer symbolizer_enabled""".split()  # noqa: SIM905
 )
-
-"""Upstream's per-tenant limits that have nothing to do with placement: accepted without a word."""
+"""Pyroscope's per-tenant limits that have nothing to do with placement: skipped without a problem."""
 
 _HEAD = re.compile(rb"(?m)^[ \t]*[\"']?(?:overrides|[\w.-]*(?:overrides|runtime)[\w.-]*\.ya?ml)[\"']?[ \t]*:")
 _LIMIT = re.compile(rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|ingestion_tenant_shard_size)[\"']?[ \t]*:")
 _DEPTH = 60
+"""Deepest nesting of YAML nodes that is read."""
 _NULL = "tag:yaml.org,2002:null"
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe loading without aliases (they can grow without bound) and with the line of every key."""
+    """A safe loader without aliases (they can expand without bound)."""
 
     def _mark(self) -> Any:
         return self.peek_event().start_mark  # type: ignore[no-untyped-call]
@@ -61,18 +61,18 @@ class _Loader(yaml.SafeLoader):
             self.depth -= 1
 
 
-def _scalar_key(node: Any) -> str:
-    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+def _is_null(node: Any) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
 
 
 def _entries(node: Any) -> Iterator[tuple[str, Any, int]]:
-    """Key text, value node and 1-based line of a mapping node."""
+    """Yield key text, value node and 1-based line of each entry of a mapping node."""
     for key, value in node.value:
-        yield _scalar_key(key), value, key.start_mark.line + 1
+        yield str(key.value) if isinstance(key, yaml.ScalarNode) else "", value, key.start_mark.line + 1
 
 
-def _plain(node: Any) -> Any:
-    """A node's value with YAML's own types for scalars."""
+def _value(node: Any) -> Any:
+    """Convert a node to Python with YAML's own scalar types. Returns None where it has no such value."""
     loader = _Loader("")
     try:
         return loader.construct_object(node, deep=True)
@@ -82,18 +82,18 @@ def _plain(node: Any) -> Any:
         loader.dispose()
 
 
-class Overrides:
+class Overrides(Document):
     """Reader of override files."""
 
     id = "overrides"
     title = "per-tenant overrides YAML, also inside a ConfigMap"
-    append = False
-    version = 1
-    tables: ClassVar[tuple[Table, ...]] = (tables.OVERRIDES,)
+    tables = (tables.OVERRIDES,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """YAML with a top key ``overrides`` (or a ConfigMap entry of such a file); a file named after it even if it
-        does not parse as such. Without a YAML name, a placement limit must follow."""
+        """Whether it is YAML with a top key ``overrides`` (or a ConfigMap entry of such a file), or is named after it.
+
+        A file without a YAML name must also hold a placement limit.
+        """
         if head[:4] in (b"PAR1", b"\x28\xb5\x2f\xfd") or b"\x00" in head:
             return False
         lowered = name.lower()
@@ -104,102 +104,93 @@ class Overrides:
         return _HEAD.search(head) is not None and _LIMIT.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One row per tenant, with the limits as set (null: not set)."""
-        problems: list[Problem] = []
-        columns: dict[str, list[Any]] = {c.name: [] for c in tables.OVERRIDES.columns}
-        text = data.decode("utf-8", "replace")
-        if "\ufffd" in text and b"\xef\xbf\xbd" not in data:
-            problems.append(Problem.at(source.path, "not-utf8", "the file is not UTF-8; what is not is replaced"))
-        ok = self._documents(source, text, 0, problems, columns, 0)
-        if not ok and not columns["tenant"]:
-            return Reading(problems=problems, complete=False)
-        return Reading({"overrides": columns}, problems)
+        """Read one row per tenant, with the limits as set (null: not set)."""
+        rows = _OverrideRows(source.path)
+        content = data.decode("utf-8", "replace")
+        if "\ufffd" in content and b"\xef\xbf\xbd" not in data:
+            rows.problem("not-utf8", "the file is not UTF-8; what is not is replaced")
+        if not rows.read_documents(content) and not rows.rows:
+            return Reading(problems=rows.problems, complete=False)
+        return Reading({"overrides": columns_of(tables.OVERRIDES, rows.rows)}, rows.problems)
 
-    def _documents(
-        self, source: Source, text: str, base: int, problems: list[Problem], columns: dict[str, list[Any]], level: int
-    ) -> bool:
-        """All documents of one YAML text that begins ``base`` lines into the file."""
+
+class _OverrideRows:
+    """Collects the tenants of one override file and the problems found on the way."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.problems: list[Problem] = []
+        self.rows: list[tuple[Any, ...]] = []
+
+    def problem(self, kind: str, reason: str, line: int | None = None) -> None:
+        """Record a problem of this file; ``line`` is 1-based."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=line))
+
+    def read_documents(self, content: str, base: int = 0, in_configmap: bool = False) -> bool:
+        """Read all documents of one YAML text that begins ``base`` lines into the file.
+
+        Returns whether any of them has overrides.
+        """
         try:
-            nodes = list(yaml.compose_all(text, Loader=_Loader))
+            nodes = list(yaml.compose_all(content, Loader=_Loader))
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
             reason = getattr(error, "problem", None) or str(error)
-            line = base + mark.line + 1 if mark is not None else None
-            problems.append(Problem.at(source.path, "bad-yaml", f"is not YAML: {reason}", line=line))
+            self.problem("bad-yaml", f"is not YAML: {reason}", base + mark.line + 1 if mark is not None else None)
             return False
-        found = False
+        has_overrides = False
         for node in nodes:
-            if isinstance(node, yaml.ScalarNode) and node.tag == _NULL:
+            if _is_null(node):
                 continue  # what follows a last ---
             if not isinstance(node, yaml.MappingNode):
-                line = base + node.start_mark.line + 1
-                problems.append(Problem.at(source.path, "bad-yaml", "the document is not a mapping", line=line))
+                self.problem("bad-yaml", "the document is not a mapping", base + node.start_mark.line + 1)
                 continue
             for key, value, line in _entries(node):
                 if key == "overrides":
-                    found = True
-                    self._tenants(source, value, base, base + line, problems, columns)
-                elif key == "data" and level == 0 and isinstance(value, yaml.MappingNode):
-                    # A ConfigMap: its entries are files of their own.
-                    for inner, content, at in _entries(value):
-                        if (
-                            inner.endswith((".yaml", ".yml"))
-                            and isinstance(content, yaml.ScalarNode)
-                            and re.search(r"(?m)^\s*overrides\s*:", content.value)
-                        ):
-                            found = True
-                            self._documents(source, content.value, base + at, problems, columns, 1)
-        if not found and nodes and not problems:
-            problems.append(Problem.at(source.path, "no-overrides", "the file has no key overrides"))
-        return found
+                    has_overrides = True
+                    self._read_tenants(value, base, base + line)
+                elif key == "data" and not in_configmap and isinstance(value, yaml.MappingNode):
+                    has_overrides |= self._read_configmap(value, base)
+        if not has_overrides and nodes and not self.problems:
+            self.problem("no-overrides", "the file has no key overrides")
+        return has_overrides
 
-    def _tenants(
-        self, source: Source, node: Any, base: int, line: int, problems: list[Problem], columns: dict[str, list[Any]]
-    ) -> None:
-        if isinstance(node, yaml.ScalarNode) and node.tag == _NULL:
+    def _read_configmap(self, node: Any, base: int) -> bool:
+        """Read the override files among a ConfigMap's entries. Returns whether there is one."""
+        has_overrides = False
+        for name, content, line in _entries(node):
+            is_file = name.endswith((".yaml", ".yml")) and isinstance(content, yaml.ScalarNode)
+            if is_file and re.search(r"(?m)^\s*overrides\s*:", content.value):
+                has_overrides = True
+                self.read_documents(content.value, base + line, in_configmap=True)
+        return has_overrides
+
+    def _read_tenants(self, node: Any, base: int, line: int) -> None:
+        if _is_null(node):
             return
         if not isinstance(node, yaml.MappingNode):
-            problems.append(Problem.at(source.path, "bad-yaml", "overrides is not a mapping of tenants", line=line))
+            self.problem("bad-yaml", "overrides is not a mapping of tenants", line)
             return
         seen: set[str] = set()
-        for name, body, at in _entries(node):
-            tenant = clean(name)
-            place = base + at
+        for name, limits, tenant_line in _entries(node):
+            tenant, line = clean(name), base + tenant_line
             if not tenant:
-                problems.append(Problem.at(source.path, "bad-yaml", "a tenant's name is not a text", line=place))
-                continue
-            if tenant in seen:
-                problems.append(Problem.at(source.path, "duplicate-tenant", f"tenant {tenant} is listed twice; the first "
-                                           "one is used", line=place))  # fmt: skip
-                continue
+                self.problem("bad-yaml", "a tenant's name is not a text", line)
+            elif tenant in seen:
+                self.problem("duplicate-tenant", f"tenant {tenant} is listed twice; the first one is used", line)
+            elif not _is_null(limits) and not isinstance(limits, yaml.MappingNode):
+                self.problem("bad-yaml", f"tenant {tenant} is not a mapping", line)
+            elif not _is_null(limits):
+                self._read_limits(tenant, limits, base)
             seen.add(tenant)
-            if isinstance(body, yaml.ScalarNode) and body.tag == _NULL:
-                continue
-            if not isinstance(body, yaml.MappingNode):
-                problems.append(Problem.at(source.path, "bad-yaml", f"tenant {tenant} is not a mapping", line=place))
-                continue
-            values = {key: _plain(value) for key, value, _ in _entries(body) if key in KEYS}
-            others = {key: None for key, _, _ in _entries(body) if key not in KEYS and key not in OTHER_LIMITS}
-            lines = {key: base + inner for key, _, inner in _entries(body)}
-            limits, found = parse_limits(values | others, DEFAULTS, source.path, lines, f"tenant {tenant}")
-            problems.extend(found)
-            bad = {key for key in values for p in found if p.line == lines[key]}
-            given = set(values) - bad
 
-            def said(key: str, value: Any, given: set[str] = given) -> Any:
-                return value if key in given else None
-
-            row = (
-                tenant,
-                said("adaptive_placement_tenant_shards", limits.tenant_shards),
-                said("ingestion_tenant_shard_size", limits.ingestion_shards),
-                said("adaptive_placement_default_dataset_shards", limits.default_dataset_shards),
-                said("adaptive_placement_load_balancing", limits.load_balancing),
-                said("adaptive_placement_min_dataset_shards", limits.min_dataset_shards),
-                said("adaptive_placement_max_dataset_shards", limits.max_dataset_shards),
-                said("adaptive_placement_unit_size_bytes", limits.unit_size),
-                said("adaptive_placement_burst_window", limits.burst_ns),
-                said("adaptive_placement_decay_window", limits.decay_ns),
-            )
-            for column, value in zip(columns, row, strict=True):
-                columns[column].append(value)
+    def _read_limits(self, tenant: str, node: Any, base: int) -> None:
+        values = {key: _value(value) for key, value, _ in _entries(node) if key in KEYS}
+        unknown = {key: None for key, _, _ in _entries(node) if key not in KEYS and key not in OTHER_LIMITS}
+        lines = {key: base + line for key, _, line in _entries(node)}
+        limits, problems = parse_limits(values | unknown, DEFAULTS, self.path, lines, f"tenant {tenant}")
+        self.problems += problems
+        bad_lines = {problem.line for problem in problems}
+        is_set = {field: key in values and lines[key] not in bad_lines for key, field in KEYS.items()}
+        columns = [column.name for column in tables.OVERRIDES.columns][1:]
+        self.rows.append((tenant, *(getattr(limits, name) if is_set[name] else None for name in columns)))

@@ -1,4 +1,4 @@
-"""The picture of a scenario for the screen, with the three regimes on one time axis."""
+"""The detail of a result: the shard map of its scenario, with the three regimes on one time axis."""
 
 from __future__ import annotations
 
@@ -7,25 +7,39 @@ import numpy as np
 from engine.ring_placement.insight.explain import Explanation
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.layout_tables import stored_by
-from engine.ring_placement.result.shard_map_view import Moment, NodeBar, Picture
-from engine.ring_placement.scenarios.failover import departed, left, mask, relaid, taken_over, transient
-from engine.ring_placement.scenarios.scenario import spread
+from engine.ring_placement.result.shard_map_view import NodeBar, RegimeTotals, ShardMapView
+from engine.ring_placement.scenarios.failover import (
+    imbalance,
+    member_mask,
+    place_without,
+    relayout_outcome,
+    remove_members,
+    takeover_flows,
+    transient_outcome,
+)
 from engine.ring_placement.scenarios.scenario_state import Scenario
 
-_TIMELINE_GROUPS = 20_000
-"""Up to this many groups all three regimes are computed for the time axis, beyond it only the chosen one."""
+TIMELINE_GROUPS = 20_000
+"""Groups up to which all three regimes are computed for the time axis; beyond them only the chosen one."""
+
+REGIMES = {
+    "transient": ("A", "until the ring notices (60 s)"),
+    "left": ("B", "while it is gone"),
+    "returned": ("C", "once it is back"),
+}
+"""Letter of each regime, and when it holds."""
 
 
-def picture_of(s: Scenario, p: RingParameters, explanation: Explanation | None, error: str) -> Picture:
-    """What the screen draws of the scenario."""
+def shard_map_view(s: Scenario, p: RingParameters, explanation: Explanation | None, error: str) -> ShardMapView:
+    """Build what the screen draws of the scenario; ``error`` says why there is no ``explanation``."""
     o = s.outcome
-    at = {name: i for i, name in enumerate(o.nodes)}
-    info = {m.id: m for m in (*s.before.ring.members, *s.mid.ring.members, *s.members)}
-    down, leaving, fresh = set(s.down), set(s.leaving), set(s.fresh)
+    index = {name: i for i, name in enumerate(o.nodes)}
+    member_of = {m.id: m for m in (*s.before.ring.members, *s.planned.ring.members, *s.members)}
+    down, leaving, added = set(s.down), set(s.leaving), set(s.added)
     here = {m.id for m in s.members}
     bars = []
     for name, before, after in zip(o.nodes, o.before.tolist(), o.after.tolist(), strict=True):
-        m = info[name]
+        m = member_of[name]
         capacity = s.capacity.get(name) if s.comparable else None
         if name in down:
             fate = {"transient": "down", "left": "gone", "returned": "back"}[p.regime]
@@ -33,23 +47,23 @@ def picture_of(s: Scenario, p: RingParameters, explanation: Explanation | None, 
             fate = "gone"
         elif name in leaving:
             fate = "leaving"
-        elif name in fresh:
+        elif name in added:
             fate = "new"
         else:
             fate = "over" if capacity is not None and after > capacity else ""
         bars.append(NodeBar(name, m.state, m.zone, before, after, capacity, fate))
-    old = np.array([at[i] for i in s.before.ring.ids], dtype=np.int64)
-    new = np.array([at[i] for i in s.after.ring.ids], dtype=np.int64)
-    takes = stored_by(s)
-    taken = np.where(takes >= 0, new[np.maximum(takes, 0)], takes) if len(takes) else takes
+    old = np.array([index[i] for i in s.before.ring.ids], dtype=np.int64)
+    new = np.array([index[i] for i in s.after.ring.ids], dtype=np.int64)
+    stored = stored_by(s)
+    stored_at = np.where(stored >= 0, new[np.maximum(stored, 0)], stored) if len(stored) else stored
     ring = s.live.cluster.ring
     lost = {*s.down, *s.leaving} if p.regime != "returned" else set()
-    flows = taken_over(s.before, s.after, lost)
-    return Picture(
+    flows = takeover_flows(s.before, s.after, lost)
+    return ShardMapView(
         tuple(bars),
         tuple(old[s.before.ring.owner].tolist()) if len(old) else (),
         tuple(new[s.after.ring.owner].tolist()) if len(new) else (),
-        tuple(taken.tolist()),
+        tuple(stored_at.tolist()),
         tuple(sorted({m.zone for m in s.members})),
         p.regime,
         s.down,
@@ -57,46 +71,42 @@ def picture_of(s: Scenario, p: RingParameters, explanation: Explanation | None, 
         tuple(r.fails for r in s.rounds),
         explanation,
         error,
-        tuple((at[lost], at[taker] if taker else -1, load) for lost, taker, load in flows),
+        tuple((index[node], index[taker] if taker else -1, load) for node, taker, load in flows),
         s.live.cluster.unit,
         ring.label if ring else "",
         s.live.now_ns // 1_000_000,
     )
 
 
-def _timeline(s: Scenario, p: RingParameters) -> tuple[Moment, ...]:
-    """The three regimes of the failing set, or only the chosen one on large inputs."""
+def _timeline(s: Scenario, p: RingParameters) -> tuple[RegimeTotals, ...]:
+    """Compute the three regimes of the failing set, or only the chosen one on large inputs."""
     if not s.down:
         return ()
-    mid, down = s.mid, frozenset(s.down)
-    flags = mask(mid.ring, down)
-    times = {"transient": ("A", "until the ring notices (60 s)"), "left": ("B", "while it is gone"),
-             "returned": ("C", "once it is back")}  # fmt: skip
-    wanted = list(times) if len(mid.groups.rows) <= _TIMELINE_GROUPS else [p.regime]
-    found = []
-    for regime in wanted:
-        ring = mid.ring
+    planned, down = s.planned, frozenset(s.down)
+    regimes = list(REGIMES) if len(planned.groups.datasets) <= TIMELINE_GROUPS else [p.regime]
+    timeline = []
+    for regime in regimes:
+        ring = planned.ring
         if regime == p.regime:
-            o, ring = s.outcome, s.after.ring
+            outcome, ring = s.outcome, s.after.ring
         elif regime == "transient":
-            o = transient(mid, flags)
+            outcome = transient_outcome(planned, member_mask(ring, down))
         elif regime == "left":
-            o, later = left(mid, down)
+            outcome, later = remove_members(planned, down)
             ring = later.ring
         else:
-            o = relaid(departed(mid, down), mid)
-        takes = {i for i, a in zip(ring.ids, ring.active, strict=True) if a}
+            outcome = relayout_outcome(place_without(planned, down), planned)
+        receives = {i for i, active in zip(ring.ids, ring.active, strict=True) if active}
         if regime != "returned":
-            takes -= down
-        alive = np.array([n in takes for n in o.nodes], dtype=bool)
-        loads = np.where(alive, o.after, -1)
-        top = int(np.argmax(loads)) if len(loads) and alive.any() else -1
-        letter, when = times[regime]
-        ratio, _ = spread(o.after[alive])
-        found.append(
-            Moment(
-                regime, letter, when, o.nodes[top] if top >= 0 else "", o.after[top].item() if top >= 0 else 0, ratio,
-                o.rejected_bytes, o.moved_bytes,
+            receives -= down
+        alive = np.array([name in receives for name in outcome.nodes], dtype=bool)
+        hottest = int(np.argmax(np.where(alive, outcome.after, -1))) if alive.any() else -1
+        letter, when = REGIMES[regime]
+        ratio, _ = imbalance(outcome.after[alive])
+        timeline.append(
+            RegimeTotals(
+                regime, letter, when, outcome.nodes[hottest] if hottest >= 0 else "",
+                outcome.after[hottest].item() if hottest >= 0 else 0, ratio, outcome.rejected_bytes, outcome.moved_bytes,
             )
         )  # fmt: skip
-    return tuple(found)
+    return tuple(timeline)

@@ -1,9 +1,8 @@
-"""What the screen draws beyond the tables: one frozen value."""
+"""What the screen draws beyond the tables: the shard map, the time axis, and one key explained."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from engine.ring_placement.insight.explain import Explanation
 
@@ -23,8 +22,8 @@ class NodeBar:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """One regime on the time axis: its name, letter, when it holds, and its totals."""
+class RegimeTotals:
+    """One regime on the time axis: its name, letter, when it holds, and its totals (bytes per second)."""
 
     regime: str
     letter: str
@@ -37,10 +36,12 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """The shard map before and in the scenario as indices into ``nodes``, and who takes each shard's load (-1: nobody,
-    -2: its owner is out and it has no load). ``timeline``: the moments computed for this scenario. ``cascade``: the nodes
-    of each round."""
+class ShardMapView:
+    """The shard map before and in the scenario, as indices into ``nodes``.
+
+    ``stored_by``: who takes each shard's load (-1: it is rejected, -2: its owner is out and it has no load). ``timeline``:
+    the regimes computed for this scenario. ``cascade``: the nodes of each round.
+    """
 
     nodes: tuple[NodeBar, ...]
     owner_before: tuple[int, ...]
@@ -49,14 +50,13 @@ class Picture:
     zones: tuple[str, ...]
     regime: str
     down: tuple[str, ...]
-    timeline: tuple[Moment, ...] = ()
+    timeline: tuple[RegimeTotals, ...] = ()
     cascade: tuple[tuple[str, ...], ...] = ()
     explanation: Explanation | None = None
     explain_error: str = ""
     flows: tuple[tuple[int, int, float], ...] = ()
-    """Who takes what the failed and leaving nodes held: (node, taker or -1 where it is rejected, bytes per second), the
-    largest first."""
+    """Who takes over from failed and leaving nodes: (node, taker or -1 where it is rejected, bytes per second), the largest
+    first."""
     unit: str = ""
     ring_label: str = ""
     now_ms: int = 0
-    extra: tuple[tuple[str, Any], ...] = ()

@@ -1,1 +1,1 @@
-"""What failures and other choices do to placements."""
+"""Scenarios on placements: what the parameters change, what fails, and what that does, one by one and in sweeps."""

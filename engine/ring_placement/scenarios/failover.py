@@ -1,4 +1,7 @@
-"""What a failure does: the three regimes (transient, left, returned), exact per node, dataset and tenant."""
+"""What a failure does: the three regimes (transient, left, returned), exact per node, dataset and tenant.
+
+See ``docs/models/ring-placement.md``, "Three regimes of a failure" and "Totals of a scenario".
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.keys import Placement, place, weigh
+from engine.ring_placement.pyroscope.keys import sum_cells, weigh
+from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Ring
+
+TOTALS = (
+    "rejected_bytes", "rerouted_bytes", "moved_bytes", "needless_moved_bytes", "shards_with_changed_owner",
+    "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down", "tenants_touched",
+)  # fmt: skip
+"""Totals of a scenario, under the same name in ``Outcome``, in the result's summary and in the table ``sweep``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A scenario's effect. ``nodes``: instance IDs in byte order, all that exist before or after; ``before`` and
-    ``after``: their bytes per second. Totals as in the sheet; ``rejected_before`` is what was already unplaceable.
-    ``mean_tries``: attempts per request, weighted by load; ``shards``: S afterwards.
+    ``after``: their bytes per second. Totals as in ``docs/models/ring-placement.md``, "Totals of a scenario";
+    ``rejected_before`` was rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load;
+    ``shards``: S afterwards.
     """
 
     nodes: tuple[str, ...]
@@ -36,54 +47,66 @@ class Outcome:
     shards: int = 0
 
 
-def mask(ring: Ring, ids: Iterable[str]) -> np.ndarray:
-    """Bool per ring member: whether it is among ``ids``."""
+def imbalance(loads: np.ndarray) -> tuple[float, float]:
+    """Compute max over mean and coefficient of variation (population) of node loads; 1 and 0 where there is no load."""
+    if not len(loads):
+        return 1.0, 0.0
+    mean = float(loads.mean())
+    return (float(loads.max()) / mean, float(loads.std()) / mean) if mean > 0 else (1.0, 0.0)
+
+
+def member_mask(ring: Ring, ids: Iterable[str]) -> np.ndarray:
+    """Return for each ring member whether it is among ``ids`` (bool)."""
     chosen = frozenset(ids)
     return np.array([i in chosen for i in ring.ids], dtype=bool)
 
 
 def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Regime A for the groups whose first candidate is down: their indices, who takes them (-1: rejected), and the
-    tries made. ``down``: bool per ring member; failed members still look ACTIVE to clients, so each costs a try."""
-    chain = placement.chain
-    first = chain[:, 0]
+    """Send the groups whose receiver is down to their next candidates (regime A).
+
+    ``down``: bool per ring member; failed members still look ACTIVE to clients, so each costs a try. Returns the indices
+    of these groups, who takes them (-1: rejected), and the tries made.
+    """
+    candidates = placement.candidates
     flags = np.append(down, False)  # the last entry answers for -1
-    hit = np.flatnonzero(flags[first])
+    hit = np.flatnonzero(flags[placement.receivers])
     target = np.full(len(hit), -1, dtype=np.int32)
     tries = np.ones(len(hit), dtype=np.int32)
     open_ = np.arange(len(hit))
-    for column in range(1, chain.shape[1]):
-        nxt = chain[hit[open_], column]
-        listed = nxt >= 0
-        open_, nxt = open_[listed], nxt[listed]
+    for column in range(1, candidates.shape[1]):
+        candidate = candidates[hit[open_], column]
+        listed = candidate >= 0
+        open_, candidate = open_[listed], candidate[listed]
         if not len(open_):
             break
         tries[open_] += 1
-        up = ~down[nxt]
-        target[open_[up]] = nxt[up]
+        up = ~down[candidate]
+        target[open_[up]] = candidate[up]
         open_ = open_[~up]
     return hit, target, tries
 
 
-def settled(placement: Placement, hit: np.ndarray, target: np.ndarray) -> Placement:
-    """The placement as regime A leaves it: each group at the instance that finally takes it (chain of one column).
-    ``hit`` and ``target`` as ``reroute`` gives them."""
-    first = placement.first.copy()
-    first[hit] = target
-    after = replace(placement, chain=first.reshape(-1, 1))
-    # Same groups on the same ring: what was worked out about them holds on.
-    for name in ("positions", "parts"):
+def after_reroute(placement: Placement, hit: np.ndarray, target: np.ndarray) -> Placement:
+    """Return the placement as regime A leaves it: each group at the instance that finally takes it (one candidate).
+
+    ``hit`` and ``target`` as ``reroute`` returns them.
+    """
+    receivers = placement.receivers.copy()
+    receivers[hit] = target
+    after = replace(placement, candidates=receivers.reshape(-1, 1))
+    # Same groups on the same ring: what was computed of them is still right.
+    for name in ("positions", "parts", "shard_loads"):
         if name in placement.__dict__:
             after.__dict__[name] = placement.__dict__[name]
     return after
 
 
-def touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
-    """Datasets with an offset whose first ACTIVE candidate is down, datasets with all of them there, tenants with such
-    a dataset."""
+def count_touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
+    """Count the datasets with a part that a member in ``down`` receives, those with all parts there, and the tenants with
+    such a dataset."""
     flags = np.append(down, False)
     size = placement.keys.size
-    counts = np.bincount(placement.groups.rows[flags[placement.first]], minlength=size)
+    counts = np.bincount(placement.groups.datasets[flags[placement.receivers]], minlength=size)
     some = counts > 0
     fully = some & (counts == placement.parts)
     tenants = np.zeros(len(placement.keys.tenants), dtype=bool)
@@ -99,13 +122,13 @@ def _mean_tries(placement: Placement, hit: np.ndarray, tries: np.ndarray) -> flo
     return 1.0 + float((tries - 1).sum()) / len(weight) if len(weight) else 1.0
 
 
-def transient(placement: Placement, down: np.ndarray) -> Outcome:
-    """Regime A: requests to the failed members go to the next distinct ACTIVE candidate; the map does not change."""
-    return failing(placement, down)[0]
+def transient_outcome(placement: Placement, down: np.ndarray) -> Outcome:
+    """Compute regime A: requests to the failed members go to the next distinct ACTIVE candidate; the layout stays."""
+    return fail_members(placement, down)[0]
 
 
-def failing(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
-    """Regime A with the placement it leaves behind."""
+def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
+    """Compute regime A. Returns the outcome and the placement it leaves behind."""
     weight = placement.groups.weight
     hit, target, tries = reroute(placement, down)
     moved = weight[hit]
@@ -114,7 +137,7 @@ def failing(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]
     after = after + weigh(target, moved, len(after))
     lost = moved[target < 0].sum().item()
     total = moved.sum().item()
-    datasets, fully, tenants = touched(placement, down)
+    datasets, fully, tenants = count_touched(placement, down)
     outcome = Outcome(
         placement.ring.ids,
         placement.loads,
@@ -129,18 +152,21 @@ def failing(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]
         mean_tries=_mean_tries(placement, hit, tries),
         shards=placement.ring.total,
     )
-    return outcome, settled(placement, hit, target) if len(hit) else placement
+    return outcome, after_reroute(placement, hit, target) if len(hit) else placement
 
 
-def taken_over(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:
-    """Who takes what the ``lost`` members held: (lost, taker or "" where it is rejected, bytes per second), the largest
-    first. Empty where the two placements are not made of the same groups."""
-    down = mask(before.ring, lost)
+def takeover_flows(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:
+    """List who takes over what the ``lost`` members received: (lost, taker or "" where it is rejected, bytes per second),
+    the largest first.
+
+    Empty where the two placements do not consist of the same groups.
+    """
+    down = member_mask(before.ring, lost)
     if before.groups is not after.groups or not down.any() or after.ring.total <= 0:
         return []
-    at = np.flatnonzero(np.append(down, False)[before.first])
+    at = np.flatnonzero(np.append(down, False)[before.receivers])
     width = len(after.ring.members) + 1
-    cell = before.first[at].astype(np.int64) * width + after.first[at] + 1
+    cell = before.receivers[at].astype(np.int64) * width + after.receivers[at] + 1
     sums = weigh(cell, before.groups.weight[at], len(before.ring.members) * width)
     filled = np.flatnonzero(sums)
     flows = [
@@ -151,7 +177,7 @@ def taken_over(before: Placement, after: Placement, lost: Iterable[str]) -> list
 
 
 def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
-    """Per dataset, whether the set of shard IDs of its range differs (bool)."""
+    """Return for each dataset whether the set of shard IDs of its range differs (bool)."""
     old, new = before.ranges, after.ranges
     if old.total == 0 or new.total == 0:
         return np.full(before.keys.size, old.total != new.total)
@@ -177,7 +203,8 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     return changed
 
 
-def _union(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+def _all_members(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """Return the IDs of both rings in byte order, and the index among them of each member of the one and the other."""
     ids = sorted({*before.ids, *after.ids}, key=lambda i: i.encode("utf-8", "surrogatepass"))
     at = {name: i for i, name in enumerate(ids)}
     old = np.array([at[i] for i in before.ids], dtype=np.int64)
@@ -185,14 +212,15 @@ def _union(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.n
     return tuple(ids), old, new
 
 
-def moved_weight(before: Placement, after: Placement, old: np.ndarray, new: np.ndarray, nodes: int) -> Any:
-    """Sum over datasets and nodes of the decrease in load. ``old``/``new`` map ring members to common node indices."""
-    from_node = np.append(old, -1)[before.first]
-    to_node = np.append(new, -1)[after.first]
+def moved_load(before: Placement, after: Placement, old: np.ndarray, new: np.ndarray, nodes: int) -> Any:
+    """Sum the decrease in load over datasets and nodes. ``old`` and ``new`` map ring members to common node indices below
+    ``nodes``."""
+    from_node = np.append(old, -1)[before.receivers]
+    to_node = np.append(new, -1)[after.receivers]
     if before.groups is not after.groups:
-        return _netted(before.groups.rows, from_node, before.groups.weight,
-                       after.groups.rows, to_node, after.groups.weight, nodes)  # fmt: skip
-    rows, weight = before.groups.rows, before.groups.weight
+        return _net_decrease(before.groups.datasets, from_node, before.groups.weight,
+                       after.groups.datasets, to_node, after.groups.weight, nodes)  # fmt: skip
+    rows, weight = before.groups.datasets, before.groups.weight
     # Where a dataset has one group only, its load moves as a whole; the others are netted node by node.
     alone = before.parts[rows] == 1
     differs = from_node != to_node
@@ -203,43 +231,42 @@ def moved_weight(before: Placement, after: Placement, old: np.ndarray, new: np.n
     touched_rows = np.zeros(before.keys.size, dtype=bool)
     touched_rows[rows[rest[differs[rest]]]] = True
     rest = rest[touched_rows[rows[rest]]]
-    return plain + _netted(rows[rest], from_node[rest], weight[rest], rows[rest], to_node[rest], weight[rest], nodes)
+    return plain + _net_decrease(
+        rows[rest], from_node[rest], weight[rest], rows[rest], to_node[rest], weight[rest], nodes
+    )
 
 
-def _netted(rows1: np.ndarray, at1: np.ndarray, w1: np.ndarray,
+def _net_decrease(rows1: np.ndarray, at1: np.ndarray, w1: np.ndarray,
             rows2: np.ndarray, at2: np.ndarray, w2: np.ndarray, nodes: int) -> Any:  # fmt: skip
     keep1, keep2 = at1 >= 0, at2 >= 0
     cell = np.concatenate((rows1[keep1].astype(np.int64) * nodes + at1[keep1],
                            rows2[keep2].astype(np.int64) * nodes + at2[keep2]))  # fmt: skip
     change = np.concatenate((w1[keep1], -w2[keep2]))
-    if not len(cell):
-        return 0
-    order = np.argsort(cell, kind="stable")
-    cell, change = cell[order], change[order]
-    starts = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
-    net = np.add.reduceat(change, starts)
+    _, net = sum_cells(cell, change)
     return net[net > 0].sum().item()
 
 
 def changed_owners(before: Ring, after: Ring, old: np.ndarray, new: np.ndarray) -> int:
-    """Shard IDs that exist before and after and belong to another instance."""
+    """Count the shard IDs that exist before and after and change their owner."""
     shared = min(before.total, after.total)
     return int((old[before.owner[:shared]] != new[after.owner[:shared]]).sum())
 
 
-def relaid(before: Placement, after: Placement, gone: frozenset[str] = frozenset()) -> Outcome:
-    """The effect of a new layout (regime B, a scale step, other tokens or limits): ``gone`` are the members whose loss
-    makes it, so that what they held counts as needed movement."""
-    ids, old, new = _union(before.ring, after.ring)
+def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] = frozenset()) -> Outcome:
+    """Compute the effect of a new layout (regime B, a scale step, other tokens or limits).
+
+    ``gone``: the members whose loss causes it, so that what they received counts as needed movement.
+    """
+    ids, old, new = _all_members(before.ring, after.ring)
     loads = np.zeros(len(ids), dtype=before.loads.dtype)
     loads[old] = before.loads
     later = np.zeros(len(ids), dtype=after.loads.dtype)
     later[new] = after.loads
-    moved = moved_weight(before, after, old, new, len(ids))
-    down = mask(before.ring, gone)
+    moved = moved_load(before, after, old, new, len(ids))
+    down = member_mask(before.ring, gone)
     on_gone = before.loads[down].sum().item()
-    datasets, fully, tenants = touched(before, down)
-    # What was on a lost member and now cannot be placed at all.
+    datasets, fully, tenants = count_touched(before, down)
+    # What a lost member received and now no instance does.
     lost = max(0, after.rejected - before.rejected)
     return Outcome(
         ids,
@@ -259,13 +286,13 @@ def relaid(before: Placement, after: Placement, gone: frozenset[str] = frozenset
     )
 
 
-def departed(placement: Placement, gone: Iterable[str]) -> Placement:
-    """The ring laid out without the members ``gone``, every jump recomputed, each group at its first ACTIVE candidate."""
+def place_without(placement: Placement, gone: Iterable[str]) -> Placement:
+    """Place the same keys on the ring laid out without the members ``gone``, with one candidate for each group."""
     return place(placement.ring.without(frozenset(gone)), placement.keys, 1, like=placement)
 
 
-def left(placement: Placement, gone: Iterable[str]) -> tuple[Outcome, Placement]:
-    """Regime B: the effect of losing the members, and the placement without them."""
+def remove_members(placement: Placement, gone: Iterable[str]) -> tuple[Outcome, Placement]:
+    """Compute regime B. Returns the outcome of losing the members ``gone``, and the placement without them."""
     lost = frozenset(gone)
-    after = departed(placement, lost)
-    return relaid(placement, after, lost), after
+    after = place_without(placement, lost)
+    return relayout_outcome(placement, after, lost), after

@@ -1,10 +1,11 @@
-"""From inputs and parameters to placements: the live one, the configured one, the one the scenario leaves behind."""
+"""From inputs and parameters to placements: the live one, the one before the scenario, the one it leaves behind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,41 +13,40 @@ import polars as pl
 from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_now
-from engine.ring_placement.pyroscope.keys import Keys, Placement, place
+from engine.ring_placement.pyroscope.keys import Keys
+from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.subrings import TRIES
-from engine.ring_placement.reading.sources import Cluster, build_keys, gather
+from engine.ring_placement.reading.cluster import Cluster, read_cluster
+from engine.ring_placement.reading.cluster_keys import build_keys
+from engine.ring_placement.scenarios.cascade import Round, cascade
 from engine.ring_placement.scenarios.failover import (
     Outcome,
-    departed,
-    failing,
-    mask,
-    relaid,
-    touched,
+    count_touched,
+    fail_members,
+    member_mask,
+    place_without,
+    relayout_outcome,
 )
-from engine.ring_placement.scenarios.scenario import PER_CORE, Round, cascade, fail_set, padded, scaled
+from engine.ring_placement.scenarios.members import named_members, pad_ids, scale_members
 from engine.view import Context
 
-T = TypeVar("T")
-_KEPT = 6
+KEEP = 6
+"""Most recent scenarios whose partial results stay in the memo, so that going back to one of them is immediate."""
+
+PER_CORE = 8_000_000
+"""Bytes per second (uncompressed profiles) that one core takes: Pyroscope's rule of thumb of 8 MB/s."""
 
 
-def remember(memo: dict[Any, Any], name: str, key: Hashable, make: Callable[[], T]) -> T:
-    """``make()``, or what it gave for the same ``key`` before; the last few keys are kept per ``name``."""
-    kept: dict[Hashable, T] = memo.setdefault(name, {})
-    if key in kept:
-        value = kept.pop(key)
-    else:
-        value = make()
-        while len(kept) >= _KEPT:
-            kept.pop(next(iter(kept)))
-    kept[key] = value
-    return value
+def in_byte_order(members: Sequence[Member]) -> tuple[Member, ...]:
+    """Sort members by the bytes of their IDs, as the ring does."""
+    return tuple(sorted(members, key=lambda m: m.id.encode("utf-8", "surrogatepass")))
 
 
 @dataclass(frozen=True, eq=False)
-class Live:
-    """The live state: the cluster, its members as seen at ``now_ns``, the keys, and where they are placed."""
+class LiveState:
+    """The live state: the cluster, its members as seen at ``now_ns``, the keys with their ``texts`` (tenant, dataset,
+    limits_from), and where they are placed. ``key`` identifies it in the memo."""
 
     cluster: Cluster
     members: tuple[Member, ...]
@@ -57,11 +57,13 @@ class Live:
     key: Hashable
 
 
-def live(inputs: Inputs, p: RingParameters, context: Context) -> Live:
-    """Read, judge health and place, each step only when its inputs changed."""
+def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState:
+    """Combine the files, judge the members' health and place the keys, each step only where its inputs changed."""
     memo = context.memo
     cluster_key = (inputs.version, p.ring, p.load, context.at_ms)
-    cluster = remember(memo, "cluster", cluster_key, lambda: gather(inputs, p.ring, p.load, context.at_ms))
+    cluster = memo.value(
+        "cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms), keep=KEEP
+    )  # fmt: skip
     if p.now is not None:
         now_ns = parse_now(p.now)
     elif context.at_ms is not None:
@@ -70,199 +72,256 @@ def live(inputs: Inputs, p: RingParameters, context: Context) -> Live:
         now_ns = cluster.ring.now_ns if cluster.ring else 0
     key = (*cluster_key, now_ns, p.heartbeat_timeout)
 
-    def make() -> Live:
+    def make() -> LiveState:
         context.check()
         listed = cluster.ring.members if cluster.ring else ()
-        members = tuple(m.at(now_ns, p.heartbeat_timeout) for m in listed)
-        members = tuple(sorted(members, key=lambda m: m.id.encode("utf-8", "surrogatepass")))
+        members = in_byte_order([m.at(now_ns, p.heartbeat_timeout) for m in listed])
         ring = Ring.of(members)
         keys, texts = build_keys(cluster, ring)
         context.check()
-        return Live(cluster, members, now_ns, keys, texts, place(ring, keys, TRIES), key)
+        return LiveState(cluster, members, now_ns, keys, texts, place(ring, keys, TRIES), key)
 
-    return remember(memo, "live", key, make)
+    return memo.value("live", key, make, keep=KEEP)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The ring that the parameters describe, before anything fails.
+
+    ``base``: with the limits, tokens and IDs of the parameters; ``planned``: also with the scale step and the members that
+    are LEAVING; ``planned_key`` identifies it in the memo. ``members``: every member; ``added`` (by the scale step) and
+    ``leaving``: IDs. ``changed``: whether ``base`` differs from the live state.
+    """
+
+    base: Placement
+    planned: Placement
+    planned_key: Hashable
+    members: list[Member]
+    added: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+    changed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """``before``: what the scenario is compared with; ``mid``: laid out as the scenario has it, before anything fails;
-    ``after``: what is left. ``members``: every member of the scenario; ``down``, ``fresh`` (new by a scale step),
-    ``removed`` (by one) and ``leaving`` their IDs; ``padded`` whether IDs are renamed. ``capacity`` by ID;
-    ``comparable`` False where it is in another byte unit than the load."""
+    """A scenario and its effect.
 
-    live: Live
+    ``before``: what it is compared with; ``planned``: the ring as it lays it out, before anything fails (``planned_key``
+    identifies it in the memo); ``after``: what is left. ``members``: every member of the scenario; ``down``, ``added`` (by
+    a scale step), ``removed`` (by one) and ``leaving`` their IDs; ``padded`` whether IDs are renamed. ``capacity`` (bytes
+    per second) by ID; ``comparable`` False where it is in another byte unit than the load. ``rounds`` of a cascade.
+    """
+
+    live: LiveState
     regime: str
     before: Placement
-    mid: Placement
+    planned: Placement
     after: Placement
     outcome: Outcome
     members: tuple[Member, ...]
     down: tuple[str, ...]
-    fresh: tuple[str, ...]
+    added: tuple[str, ...]
     removed: frozenset[str]
     padded: bool
     leaving: tuple[str, ...]
     capacity: dict[str, int]
     comparable: bool
     rounds: tuple[Round, ...]
-    mid_key: Hashable
+    planned_key: Hashable
     notes: tuple[str, ...]
     problems: tuple[Problem, ...]
 
+    @cached_property
+    def capacity_array(self) -> np.ndarray | None:
+        """Capacity of each member of the planned ring (inf: not given), or None without one that may be compared."""
+        if not self.capacity or not self.comparable:
+            return None
+        return np.array([self.capacity.get(i, np.inf) for i in self.planned.ring.ids], dtype=np.float64)
 
-def _option_problem(option: str, reason: str) -> Problem:
-    return Problem.at(f"-o {option}", "bad-option", reason)
+    @cached_property
+    def zones(self) -> dict[str, tuple[int, ...]]:
+        """Members of the planned ring (indices) by zone, sorted by name."""
+        zones: dict[str, tuple[int, ...]] = {}
+        for i, member in enumerate(self.planned.ring.members):
+            zones[member.zone] = (*zones.get(member.zone, ()), i)
+        return dict(sorted(zones.items()))
 
 
-def configured(state: Live, p: RingParameters, problems: list[Problem]) -> tuple[list[Member], Keys]:
-    """Members and keys with tokens, limits, padding and the home zone of the parameters."""
+@dataclass
+class _Messages:
+    """Notes and problems found while a scenario is applied."""
+
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def bad_option(self, option: str, reason: str) -> None:
+        self.problems.append(Problem.at(f"-o {option}", "bad-option", reason))
+
+    def named_members(self, option: str, wanted: Sequence[str], members: Sequence[Member]) -> list[str]:
+        """Look up the members that ``wanted`` names; each name that fits none is a problem of ``option``."""
+        ids, unknown = named_members(wanted, members)
+        for name in unknown:
+            self.bad_option(option, f"{name!r} is no member and no zone:NAME")
+        return ids
+
+
+def apply_scenario(state: LiveState, p: RingParameters, context: Context) -> Scenario:
+    """Apply the parameters' scenario to the live state."""
+    messages = _Messages()
+    layout = _lay_out(state, p, context, messages)
+    context.check()
+    planned, base = layout.planned, layout.base
+    in_ring = set(planned.ring.ids)
+    wanted = messages.named_members("fail", p.fail, layout.members)
+    down = tuple(i for i in wanted if i in in_ring)
+    idle = [i for i in wanted if i not in in_ring]
+    if idle:
+        messages.notes.append(f"already out of the ring, failing changes nothing: {', '.join(idle)}")
+    # A failure or a scale step is compared with the ring as configured; limits and tokens alone with the live one.
+    before = base if down or layout.leaving or p.scale is not None else state.placement
+    capacity, comparable = _capacities(layout.members, p, state.cluster.load_source)
+    failed = member_mask(planned.ring, down)
+    rounds: tuple[Round, ...] = ()
+    if p.cascade and p.regime == "transient" and capacity and comparable:
+        limits = np.array([capacity.get(i, np.inf) for i in planned.ring.ids], dtype=np.float64)
+        failed, _, rounds = cascade(planned, failed, limits, p.cascade_factor)
+    elif p.cascade:
+        messages.notes.append("a cascade needs a capacity in the load's unit and the transient regime")
+    removed = frozenset(before.ring.ids) - frozenset(planned.ring.ids)
+    if before is state.placement and layout.changed:
+        removed = frozenset()
+    outcome, after = _outcome(before, layout, p.regime, down, failed, removed, context)
+    if layout.added and not down and not layout.leaving:
+        # What a new node has to get is not needless.
+        index = {name: i for i, name in enumerate(outcome.nodes)}
+        arrived = sum(outcome.after[index[i]].item() for i in layout.added)
+        outcome = replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
+    return Scenario(
+        live=state, regime=p.regime, before=before, planned=planned, after=after, outcome=outcome,
+        members=in_byte_order(layout.members), down=tuple(planned.ring.ids[i] for i in np.flatnonzero(failed)),
+        added=layout.added, removed=removed if p.scale is not None else frozenset(), padded=p.scale_ids == "padded",
+        leaving=layout.leaving, capacity=capacity, comparable=comparable, rounds=rounds,
+        planned_key=layout.planned_key, notes=tuple(messages.notes), problems=tuple(messages.problems),
+    )  # fmt: skip
+
+
+def _lay_out(state: LiveState, p: RingParameters, context: Context, messages: _Messages) -> Layout:
+    """Lay out the ring that the parameters describe: limits, tokens and IDs, then the scale step, then who is LEAVING."""
+    memo = context.memo
+    settings = (p.home_zone, p.tokens, p.tenant_shards, p.dataset_shards, p.scale_ids)
+    changed = settings != (None, None, None, None, "plain")
+    key = (state.key, *settings)
+    members, keys = _configured(state, p, messages)
+    base = state.placement
+    if changed:
+        base = memo.value(
+            "configured", (*key, p.scale), lambda: place(Ring.of(members), keys, TRIES, state.placement), keep=KEEP
+        )
+    planned = base
+    planned_key: tuple[Hashable, ...] = (*key, None, ())
+    added: tuple[str, ...] = ()
+    if p.scale is not None:
+        members, added = _scaled(state, members, p.scale, p.scale_ids == "padded")
+        planned_key = (*key, p.scale, ())
+        planned = memo.value("scaled", planned_key, lambda: place(Ring.of(members), keys, TRIES, base), keep=KEEP)
+    context.check()
+    in_ring = set(planned.ring.ids)
+    leaving = tuple(i for i in messages.named_members("leaving", p.leaving, members) if i in in_ring)
+    if leaving:
+        planned_key = (*key, p.scale, leaving)
+        scaled = planned
+        ring = scaled.ring.with_state(leaving, "LEAVING")
+        planned = memo.value("leaving", planned_key, lambda: place(ring, keys, TRIES, scaled), keep=KEEP)
+        members = [replace(m, state="LEAVING") if m.id in leaving else m for m in members]
+    return Layout(base, planned, planned_key, members, added, leaving, changed)
+
+
+def _configured(state: LiveState, p: RingParameters, messages: _Messages) -> tuple[list[Member], Keys]:
+    """Return members and keys with the tokens, limits, padded IDs and home zone of the parameters."""
     members = list(state.members)
     if p.home_zone is not None:
         if any(m.zone == p.home_zone for m in members):
             members = [m for m in members if m.zone == p.home_zone]
         else:
-            problems.append(_option_problem("home-zone", f"no member is in zone {p.home_zone!r}; all zones are used"))
+            messages.bad_option("home-zone", f"no member is in zone {p.home_zone!r}; all zones are used")
     if p.tokens is not None:
         members = [replace(m, tokens=p.tokens) if m.placed else m for m in members]
     if p.scale_ids == "padded":
-        width = len(str(max(len(members), p.scale or 0) * 10 - 1)) if members else 1
-        names = {m.id for m in padded(members, width)}
-        if len(names) == len(members):
-            members = padded(members, width)
+        padded = pad_ids(members, _digits(members, p.scale))
+        if len({m.id for m in padded}) == len(members):
+            members = padded
     keys = state.keys
     if p.tenant_shards is not None or p.dataset_shards is not None:
         keys = keys.with_limits(p.tenant_shards, p.dataset_shards)
     return members, keys
 
 
-def capacities(members: tuple[Member, ...], p: RingParameters, unit_source: str) -> tuple[dict[str, int], bool]:
-    """Capacity by member ID, and whether it may be compared with the load: a size given is in the load's unit, cores
-    are in uncompressed profile bytes."""
-    common, special = parse_capacity(p.capacity)
-    by_cores = common is None and p.cores is not None
-    if by_cores and p.cores is not None:
-        common = round(p.cores * PER_CORE)
-    found = {m.id: special.get(m.id, common) for m in members}
-    comparable = not by_cores or unit_source in ("ingest", "table", "")
-    return {i: c for i, c in found.items() if c is not None}, comparable
+def _digits(members: Sequence[Member], scale: int | None) -> int:
+    """Return to how many digits ordinals are padded: room for ten times as many members."""
+    return len(str(max(len(members), scale or 0) * 10 - 1)) if members or scale else 1
 
 
-def scenario(state: Live, p: RingParameters, context: Context) -> Scenario:
-    """Apply the parameters' scenario to the live state."""
-    memo = context.memo
-    notes: list[str] = []
-    problems: list[Problem] = []
-    config_key = (state.key, p.home_zone, p.tokens, p.tenant_shards, p.dataset_shards, p.scale_ids)
-    plain = config_key[1:] == (None, None, None, None, "plain")
+def _scaled(
+    state: LiveState, members: list[Member], size: int, padded: bool
+) -> tuple[list[Member], tuple[str, ...]]:  # fmt: skip
+    """Grow or shrink the placed ``members`` to ``size``. Returns all members, and the IDs of new ones."""
+    placed = [m for m in members if m.placed]
+    ids = {m.id for m in placed}
+    # The ID of a tombstone is free again; that of a silent member, or of one in another zone, is not.
+    others = [m for m in (*members, *state.members) if m.id not in ids and m.state != "LEFT"]
+    scaled = scale_members(placed, size, _digits(members, size) if padded else 0, others)
+    added = tuple(m.id for m in scaled if m.id not in ids)
+    remaining = {m.id for m in scaled}
+    members = [m for m in members if (m.id in remaining if m.placed else m.id not in added)]
+    return members + [m for m in scaled if m.id in added], added
 
-    members, keys = configured(state, p, problems)
-    base = (
-        state.placement
-        if plain
-        else remember(
-            memo, "configured", (*config_key, p.scale), lambda: place(Ring.of(members), keys, TRIES, state.placement)
-        )
-    )
-    mid = base
-    fresh: tuple[str, ...] = ()
-    mid_key: Hashable = (*config_key, None, ())
-    if p.scale is not None:
-        placed = [m for m in members if m.placed]
-        width = len(str(max(len(members), p.scale) * 10 - 1)) if p.scale_ids == "padded" else 0
-        chosen = {m.id for m in placed}
-        # The ID of a tombstone is free again; that of a silent member, or of one in another zone, is not.
-        others = [m for m in (*members, *state.members) if m.id not in chosen and m.state != "LEFT"]
-        grown = scaled(placed, p.scale, width, others)
-        fresh = tuple(m.id for m in grown if m.id not in chosen)
-        kept = {m.id for m in grown}
-        members = [m for m in members if (m.id in kept if m.placed else m.id not in fresh)]
-        members += [m for m in grown if m.id in fresh]
-        mid_key = (*config_key, p.scale, ())
-        mid = remember(memo, "scaled", mid_key, lambda: place(Ring.of(members), keys, TRIES, base))
-    context.check()
-    leaving, unknown = fail_set(p.leaving, members)
-    problems += [_option_problem("leaving", f"{name!r} is no member and no zone:NAME") for name in unknown]
-    leaving = [i for i in leaving if i in set(mid.ring.ids)]
-    if leaving:
-        mid_key = (*config_key, p.scale, tuple(leaving))
-        laid = mid
-        ring = laid.ring.with_state(leaving, "LEAVING")
-        mid = remember(memo, "leaving", mid_key, lambda: place(ring, keys, TRIES, laid))
-        members = [replace(m, state="LEAVING") if m.id in set(leaving) else m for m in members]
-    wanted, unknown = fail_set(p.fail, members)
-    problems += [_option_problem("fail", f"{name!r} is no member and no zone:NAME") for name in unknown]
-    in_ring = set(mid.ring.ids)
-    down = [i for i in wanted if i in in_ring]
-    idle = [i for i in wanted if i not in in_ring]
-    if idle:
-        notes.append(f"already out of the ring, failing changes nothing: {', '.join(idle)}")
 
-    # A failure or a scale step is compared with the ring as configured; limits and tokens alone with the live one.
-    changes = bool(down or leaving or p.scale is not None)
-    before = base if changes else state.placement
-    capacity, comparable = capacities(tuple(members), p, state.cluster.load_source)
-    rounds: tuple[Round, ...] = ()
-    flags = mask(mid.ring, down)
-    if p.cascade and p.regime == "transient" and capacity and comparable:
-        limits = np.array([capacity.get(i, np.inf) for i in mid.ring.ids], dtype=np.float64)
-        flags, _, rounds = cascade(mid, flags, limits, p.cascade_factor)
-    elif p.cascade:
-        notes.append("a cascade needs a capacity in the load's unit and the transient regime")
+def _capacities(members: Sequence[Member], p: RingParameters, load_source: str) -> tuple[dict[str, int], bool]:
+    """Return the capacity by member ID, and whether it may be compared with the load: a size is in the load's own unit,
+    cores are in uncompressed profile bytes."""
+    every_node, by_node = parse_capacity(p.capacity)
+    by_cores = every_node is None and p.cores is not None
+    if every_node is None and p.cores is not None:
+        every_node = round(p.cores * PER_CORE)
+    capacities: dict[str, Any] = {m.id: by_node.get(m.id, every_node) for m in members}
+    comparable = not by_cores or load_source in ("ingest", "table", "")
+    return {name: size for name, size in capacities.items() if size is not None}, comparable
 
-    removed = (
-        frozenset(before.ring.ids) - frozenset(mid.ring.ids) if before is not state.placement or plain else frozenset()
-    )
-    lost = frozenset(down) | frozenset(leaving)
-    if mid is before and p.regime == "transient" and not leaving:
-        outcome, after = failing(mid, flags)
-    elif p.regime == "transient" or not down:
-        failure, after = failing(mid, flags)
-        outcome = relaid(before, after, removed | frozenset(leaving))
-        if flags.any():
-            outcome = _with_failure(outcome, failure, before, frozenset(leaving) | removed)
-    elif p.regime == "left":
-        key = (mid_key, tuple(down))
-        after = remember(memo, "left", key, lambda: departed(mid, down))
-        outcome = relaid(before, after, lost | removed)
-    else:
-        key = (mid_key, tuple(down))
-        away = remember(memo, "left", key, lambda: departed(mid, down))
-        after = mid
-        outcome = _returned(before, away, mid, frozenset(down))
-    if fresh and p.scale is not None and not down and not leaving:
-        # What a new node has to get is not needless.
-        position = {name: i for i, name in enumerate(outcome.nodes)}
-        arrived = sum(outcome.after[position[i]].item() for i in fresh)
-        outcome = replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
-    all_down = tuple(mid.ring.ids[i] for i in np.flatnonzero(flags))
-    return Scenario(
-        state,
-        p.regime,
-        before,
-        mid,
-        after,
-        outcome,
-        tuple(sorted(members, key=lambda m: m.id.encode("utf-8", "surrogatepass"))),
-        all_down,
-        fresh,
-        removed if p.scale is not None else frozenset(),
-        p.scale_ids == "padded",
-        tuple(leaving),
-        capacity,
-        comparable,
-        rounds,
-        mid_key,
-        tuple(notes),
-        tuple(problems),
-    )
+
+def _outcome(
+    before: Placement,
+    layout: Layout,
+    regime: str,
+    down: tuple[str, ...],
+    failed: np.ndarray,
+    removed: frozenset[str],
+    context: Context,
+) -> tuple[Outcome, Placement]:
+    """Compute the effect in the chosen regime, and the placement that is left.
+
+    ``down``: the members that fail; ``failed``: these and the ones a cascade takes down, as bool per ring member;
+    ``removed``: the members that a scale step removes.
+    """
+    planned, leaving = layout.planned, frozenset(layout.leaving)
+    if planned is before and regime == "transient" and not leaving:
+        return fail_members(planned, failed)
+    if regime == "transient" or not down:
+        failure, after = fail_members(planned, failed)
+        outcome = relayout_outcome(before, after, removed | leaving)
+        return (_with_failure(outcome, failure, before, leaving | removed) if failed.any() else outcome), after
+    key = (layout.planned_key, down)
+    away = context.memo.value("left", key, lambda: place_without(planned, down), keep=KEEP)
+    if regime == "left":
+        return relayout_outcome(before, away, frozenset(down) | leaving | removed), away
+    return _returned(before, away, planned, frozenset(down)), planned
 
 
 def _with_failure(outcome: Outcome, failure: Outcome, before: Placement, planned: frozenset[str]) -> Outcome:
-    """``outcome`` of a new layout with the totals of what fails in it (regime A) or is leaving."""
+    """Add to the outcome of a new layout the totals of what fails in it (regime A) or is leaving (``planned``: IDs)."""
     datasets, fully, tenants = failure.datasets_touched, failure.datasets_fully_on_down, failure.tenants_touched
     if planned:
         # Both a planned and an unplanned loss: count what either touches on the ring it acts on.
-        more = touched(before, mask(before.ring, planned))
+        more = count_touched(before, member_mask(before.ring, planned))
         datasets, fully, tenants = max(datasets, more[0]), max(fully, more[1]), max(tenants, more[2])
     return replace(
         outcome,
@@ -277,10 +336,10 @@ def _with_failure(outcome: Outcome, failure: Outcome, before: Placement, planned
 
 
 def _returned(before: Placement, away: Placement, back: Placement, down: frozenset[str]) -> Outcome:
-    """Regime C: the map is as before the failure, and everything that moved away moves back."""
-    outcome = relaid(away, back)
-    first = relaid(before, away, down)
-    on_returned = back.loads[mask(back.ring, down)].sum().item()
+    """Compute regime C: the layout is as before the failure, and everything that moved away moves back."""
+    outcome = relayout_outcome(away, back)
+    first = relayout_outcome(before, away, down)
+    on_returned = back.loads[member_mask(back.ring, down)].sum().item()
     loads = {name: i for i, name in enumerate(outcome.nodes)}
     earlier = np.zeros(len(outcome.nodes), dtype=before.loads.dtype)
     for name, load in zip(before.ring.ids, before.loads, strict=True):

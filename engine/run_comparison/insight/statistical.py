@@ -1,4 +1,4 @@
-"""Statistical mode: per metric a three-state verdict, and one for the whole comparison with an interval over runs."""
+"""Decide each metric: different, equivalent or not enough data (docs/models/run-comparison.md, Verdicts)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,25 @@ from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.samples import Samples, Side
 from engine.stats.multiplicity import benjamini_hochberg
 from engine.stats.ranks import mann_whitney
-from engine.stats.spread import brown_forsythe_p
+from engine.stats.variance_test import brown_forsythe_p
 
 DIFFERENT, EQUIVALENT, NOT_ENOUGH, MISSING = "different", "equivalent", "not enough data", "missing"
+"""Verdicts of a metric; missing: one side has no values."""
+
+_POWER_80, _POWER_80_CENTRE = 0.8416212335729143, 1.2815515655446004
+"""Standard normal quantiles of 0.8 and 0.9: power 80 %, and the same for a shift at the centre of the margin."""
+
+MOST_RUNS_NEEDED = 99_999.0
+"""Highest number of further values that is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Per metric: adjusted p-values, the verdict word (missing where a side is empty), whether the shift is
-    significant, whether the point estimate lies inside the margin, and further runs needed (NaN: none or unknown)."""
+    """Verdict of each metric, and what it rests on.
+
+    ``q_value``, ``spread_q``: adjusted p-values. ``words``: the verdict. ``changed``: the shift is significant.
+    ``inside``: the estimated shift lies inside the margin. ``runs_needed``: further values (NaN: none or unknown).
+    """
 
     q_value: Floats
     spread_q: Floats
@@ -32,9 +42,18 @@ class Verdicts:
     runs_needed: Floats
 
 
+def usable_margin(threshold: float) -> float:
+    """Convert a threshold to the lower end of an equivalence margin, between 0 and 1."""
+    margin = max(threshold, 1e-9)
+    return min(margin, 1.0 / margin)
+
+
 def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, counted: NDArray[np.bool_]) -> Verdicts:
-    """Verdicts for a margin. ``counted``: metrics that form the family for the false discovery rate; the others
-    (upstream's pools) form one of their own. Cheap: a threshold that moves on screen asks only this again."""
+    """Decide all metrics for a margin.
+
+    ``counted``: metrics that form the family for the false discovery rate; the others (pools of perf-tests' benchmark
+    tool) form a family of their own.
+    """
     q_value, spread_q = (np.full(evidence.p_value.shape, np.nan) for _ in range(2))
     for family in (counted, ~counted):
         q_value[family] = benjamini_hochberg(evidence.p_value[family])
@@ -55,33 +74,34 @@ def decide(evidence: Evidence, samples: Samples, margin: float, alpha: float, co
 
 
 def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Floats, alpha: float) -> Floats:
-    """Further values per side until either answer is likely (power 80 %): the smaller of what equivalence and what
-    difference take at the present estimate and spread."""
+    """Return the further values per side that an answer takes with power 80 %.
+
+    The smaller of what equivalence and what difference take at the present estimate and deviation.
+    """
     from scipy.special import ndtri
 
     z = -float(ndtri(alpha))
     z_two = -float(ndtri(alpha / 2))
-    power, power_centre = 0.8416212335729143, 1.2815515655446004
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.minimum(upper - evidence.shift, evidence.shift - lower)
         equivalence = np.where(
             room > 0,
             np.maximum(
-                2 * (evidence.deviation / room) ** 2 * (z + power) ** 2,
-                2 * (evidence.deviation / np.minimum(upper, -lower)) ** 2 * (z + power_centre) ** 2,
+                2 * (evidence.deviation / room) ** 2 * (z + _POWER_80) ** 2,
+                2 * (evidence.deviation / np.minimum(upper, -lower)) ** 2 * (z + _POWER_80_CENTRE) ** 2,
             ),
             np.inf,
         )
-        difference = 2 * (evidence.deviation / evidence.shift) ** 2 * (z_two + power) ** 2
+        difference = 2 * (evidence.deviation / evidence.shift) ** 2 * (z_two + _POWER_80) ** 2
     total = np.fmin(equivalence, difference)
     smallest = max(3.0, math.ceil(-math.log2(alpha)) - 1.0)
-    have = np.minimum(samples.left.sizes, samples.right.sizes)
-    further = np.maximum(np.ceil(np.maximum(total, smallest)) - have, 1.0)
-    return np.where(np.isfinite(total), np.minimum(further, 99_999.0), np.nan)
+    present = np.minimum(samples.left.sizes, samples.right.sizes)
+    further = np.maximum(np.ceil(np.maximum(total, smallest)) - present, 1.0)
+    return np.where(np.isfinite(total), np.minimum(further, MOST_RUNS_NEEDED), np.nan)
 
 
 class Arithmetic(NamedTuple):
-    """The numbers behind one verdict, for the detail of a row."""
+    """The numbers behind one verdict."""
 
     n_left: int
     n_right: int
@@ -100,8 +120,11 @@ class Arithmetic(NamedTuple):
 
 
 def explain(left: Floats, right: Floats, margin: float, alpha: float, q_value: float) -> Arithmetic:
-    """Arithmetic of one metric. ``equivalence_p`` is the larger p of the two one-sided rank tests against the margin
-    (TOST); Brown and Forsythe's test asks about spread alone."""
+    """Return the arithmetic of one metric from its samples.
+
+    ``equivalence_p`` is the larger p of the two one-sided rank tests against the margin (TOST); Brown and Forsythe's test
+    compares spread alone.
+    """
     rows_left, rows_right = left[None, :], right[None, :]
     samples = Samples(_single(left), _single(right))
     evidence = gather(samples, alpha)

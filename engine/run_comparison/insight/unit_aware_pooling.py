@@ -1,65 +1,86 @@
-"""Samples by honest metric key: every metric of every kind, its unit converted."""
+"""Pool every metric of every kind of report, with units converted (docs/models/run-comparison.md, Metrics)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from engine.run_comparison.runs.layout import Place
-from engine.run_comparison.runs.measurements import Codes, Floats, Measurements
-from engine.run_comparison.runs.metric_units import canonical
-from engine.run_comparison.runs.pooling import Keeper, Numbers, Part
+from engine.incremental import Memo, Partials
+from engine.run_comparison.runs.measurements import Measurements, MetricKey
+from engine.run_comparison.runs.metric_units import canonical_unit
+from engine.run_comparison.runs.pooling import Pool, RunValues, medians, pool_runs
 from engine.run_comparison.runs.runs import Run
-from engine.run_comparison.runs.samples import Pooled, medians, metric_keys
 
 
-def pool_honest(
-    measurements: Measurements,
-    left: Sequence[Run],
-    right: Sequence[Run],
-    places: Mapping[int, Place],
-    min_count: int,
-    by_run: bool,
-    keeper: Keeper,
-) -> Pooled:
-    """Every metric of every kind; null values and items below ``min_count`` requests left out. ``places``: where each
-    file lies. ``by_run``: one value per run (its median) instead of all. ``keeper``: what earlier calls left."""
-    keys, which, factors = metric_keys(measurements)
-    keeper.begin((min_count, by_run))
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedUnits:
+    """A metric (row of the pool) written in several units, and one file, as job/run/path, that has the rarest of them."""
 
-    def make(run: Run) -> tuple[Numbers, Numbers, Codes, Floats]:
-        codes = np.concatenate([chunk.codes for chunk in run.chunks] or [np.zeros(0, dtype=np.int32)])
-        values = np.concatenate([chunk.values for chunk in run.chunks] or [np.zeros(0)]) * factors[codes]
-        counts = np.concatenate([chunk.counts for chunk in run.chunks] or [np.zeros(0, dtype=np.int64)])
-        numbers = which[codes].astype(np.int64)
-        return np.where((counts < min_count) | ~np.isfinite(values), -1, numbers), numbers, codes, values
+    row: int
+    units: tuple[str, ...]
+    path: str
 
-    sides = [[keeper.part(run, make, medians if by_run else None) for run in runs] for runs in (left, right)]
-    numbers, samples = keeper.sides(sides[0], sides[1], keys)
-    mixed = _mixed_units(measurements, keeper.linked(*sides), (*sides[0], *sides[1]), numbers, places)
-    return Pooled(keeper.named(keys), samples, mixed)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitAwarePool(Pool[MetricKey]):
+    """Samples by metric with its unit converted, and the metrics that are written in several units."""
+
+    mixed: tuple[MixedUnits, ...]
+
+
+def pool_by_unit(
+    measurements: Measurements, left: tuple[Run, ...], right: tuple[Run, ...], min_count: int, by_run: bool, memo: Memo
+) -> UnitAwarePool:
+    """Return the samples of all metrics. Null values and items with fewer than ``min_count`` requests are left out.
+
+    ``by_run``: a run gives one value per metric, its median, instead of all values.
+    """
+
+    def make() -> UnitAwarePool:
+        parts: Partials[Run, RunValues] = memo.state("values by unit", Partials)
+
+        def read(runs: Collection[Run]) -> dict[Run, RunValues]:
+            return {run: _values_of_run(run, measurements, min_count, by_run) for run in runs}
+
+        parts.update(dict.fromkeys((*left, *right)), read, key=(min_count, by_run))
+        sides = [[parts[run] for run in runs] for runs in (left, right)]
+        pooled = pool_runs("unit-aware pool", sides[0], sides[1], measurements.table.keys, memo)
+        mixed = _mixed_units(pooled, measurements, (*left, *right), [*sides[0], *sides[1]])
+        return UnitAwarePool(pooled.keys, pooled.samples, pooled.codes, pooled.numbers, mixed)
+
+    return memo.value("unit-aware pool", (left, right, min_count, by_run), make)
+
+
+def _values_of_run(run: Run, measurements: Measurements, min_count: int, by_run: bool) -> RunValues:
+    chunks = [chunk for _, chunk in run.chunks]
+    codes = np.concatenate([chunk.codes for chunk in chunks] or [np.zeros(0, dtype=np.int32)])
+    counts = np.concatenate([chunk.counts for chunk in chunks] or [np.zeros(0, dtype=np.int64)])
+    written = np.concatenate([chunk.values for chunk in chunks] or [np.zeros(0)])
+    metrics = measurements.table.key_of[codes].astype(np.int64)
+    values = written * measurements.table.factors[codes]
+    part = RunValues.of(metrics, codes, values, (counts >= min_count) & np.isfinite(values))
+    return RunValues(*medians(part.metrics, part.values), part.links) if by_run else part
 
 
 def _mixed_units(
-    measurements: Measurements,
-    linked: tuple[frozenset[int], ...],
-    parts: Sequence[Part],
-    numbers: Numbers,
-    places: Mapping[int, Place],
-) -> tuple[tuple[int, tuple[str, ...], str], ...]:
-    """Metrics written in several units, these units, and one file that holds the one that fewest runs have."""
-    found = []
-    for row, codes in enumerate(linked):
+    pooled: Pool[MetricKey], measurements: Measurements, runs: Sequence[Run], parts: Sequence[RunValues]
+) -> tuple[MixedUnits, ...]:
+    mixed = []
+    for row, codes in enumerate(pooled.codes):
         if len(codes) < 2:
             continue
-        units = {measurements.series[code].unit: code for code in sorted(codes)}
-        if len({canonical(unit) for unit in units}) < 2:
+        code_of_unit = {measurements.table.series[code].unit: code for code in sorted(codes)}
+        if len({canonical_unit(unit) for unit in code_of_unit}) < 2:
             continue
-        number = int(numbers[row])
-        holders = {unit: [part for part in parts if (number, code) in part.links] for unit, code in units.items()}
+        number = int(pooled.numbers[row])
+        holders = {
+            unit: [run for run, part in zip(runs, parts, strict=True) if part.has_link(number, code)]
+            for unit, code in code_of_unit.items()
+        }
         rarest = min(holders, key=lambda unit: (len(holders[unit]), unit))
-        run = holders[rarest][0].run
-        file = next(chunk.file for chunk in run.chunks if (chunk.codes == units[rarest]).any())
-        found.append((row, tuple(sorted(units)), f"{run.job}/{run.name}/{places[file].rest}"))
-    return tuple(found)
+        run = holders[rarest][0]
+        path = next(path for path, chunk in run.chunks if (chunk.codes == code_of_unit[rarest]).any())
+        mixed.append(MixedUnits(row, tuple(sorted(code_of_unit)), f"{run.job}/{run.name}/{path}"))
+    return tuple(mixed)

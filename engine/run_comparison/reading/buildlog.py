@@ -1,4 +1,4 @@
-"""Old build logs: PerfData printed between ``[Result:Performance]`` and ``[Finished:Performance]``."""
+"""Read old build logs: PerfData printed between ``[Result:Performance]`` and ``[Finished:Performance]``."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class BuildLog:
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By name: the blocks stand far behind the first bytes."""
+        """Recognise the file by its name: the blocks stand far behind the first bytes."""
         return name == "build-log.txt"
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Every closed block; one that is still open is waited for, or a problem when nothing will follow."""
+        """Read every closed block; an open one is waited for, or is a problem when nothing will follow."""
         out = Collected(source)
         out.count = []
         test = "build-log"
@@ -63,9 +63,9 @@ class BuildLog:
         return out.reading(len(data))
 
     def _take(self, out: Collected, text: str, test: str, line: int) -> None:
-        found = go_json.decode(text.encode())
-        if found.refused:
-            out.problem("bad-record", f"result block: {found.refused}", line=line)
-        pods = any(item.labels.get("Metric") == "pod_startup" for item in found.items)
+        document = go_json.decode(text.encode())
+        if document.refused:
+            out.problem("bad-record", f"result block: {document.refused}", line=line)
+        pods = any(item.labels.get("Metric") == "pod_startup" for item in document.items)
         kind = BY_NAME["PodStartupLatency" if pods else "APIResponsiveness"]
-        take_items(out, kind.name, f"{kind.name}_{test}", found, exact=True)
+        take_items(out, kind.name, f"{kind.name}_{test}", document, exact=True)

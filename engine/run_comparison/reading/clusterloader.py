@@ -1,19 +1,18 @@
-"""Reports of ClusterLoader2 and what perfdash reads: PerfData documents and the other JSON shapes."""
+"""Read reports of ClusterLoader2 and what else perfdash reads: PerfData documents and the other JSON shapes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from engine.reading import Reading, Source
 from engine.run_comparison.reading import go_json
+from engine.run_comparison.reading.json_document import BadShape, load_document
 from engine.run_comparison.reading.metric_kinds import (
     BY_NAME,
     Measured,
     MetricKind,
-    Wrong,
     join_labels,
     kind_of_content,
     kind_of_name,
@@ -23,17 +22,23 @@ from engine.run_comparison.reading.series import NOT_AN_INTEGER, Series
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 
-UPSTREAM_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
-"""The only reports that the comparison tool of perf-tests reads, by what follows ``artifacts/``."""
+BENCHMARK_TOOL_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
+"""The only reports that perf-tests' benchmark tool reads, by what follows ``artifacts/``."""
+
+_MOST_SERIES = 65_536
+"""Packed series of one report kept for the next files."""
 
 _NOT_LABELS = frozenset({"Verb", "Resource", "Subresource", "Scope", "Count", "SlowCount", "Metric"})
 
 
 def report_of(name: str) -> tuple[str, int | None]:
-    """A report's name without what differs between runs, and its time. Upstream's two kinds lose their last piece,
-    which is the time or an identifier; of the others only a time is cut."""
+    """Return a report's name without what differs between runs, and its time in epoch ms if the name has one.
+
+    The benchmark tool's two kinds lose their last piece, which is the time or an identifier; of the others only a time is
+    cut.
+    """
     report, stamp = split_report_name(name)
-    if name.startswith(UPSTREAM_PREFIXES) and stamp is None:
+    if name.startswith(BENCHMARK_TOOL_PREFIXES) and stamp is None:
         pieces = report.split("_")
         if len(pieces) >= 3:
             report = "_".join(pieces[:-1])
@@ -51,8 +56,8 @@ class ClusterLoaderReport:
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Names that begin as a report's, JSON or not (upstream reads by name); other JSON by its content."""
-        if name.startswith(UPSTREAM_PREFIXES):
+        """Recognise names that begin as a report's, JSON or not (the benchmark tool reads by name); other JSON by its content."""
+        if name.startswith(BENCHMARK_TOOL_PREFIXES):
             return True
         if name == "junit.xml" or name.endswith((".xml", ".log", ".csv", ".md", ".yaml", ".yml")):
             return False
@@ -62,7 +67,7 @@ class ClusterLoaderReport:
         return kind_of_name(name) is not None or (kind_of_content(head) is not None and b'"kind":' not in head[:200])
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """The whole document; the last good one stays while a new one is being written."""
+        """Read the whole document; the last good one stays while a new one is being written."""
         out = Collected(source)
         report, out.report_ms = report_of(source.name)
         kind = kind_of_name(source.name) or kind_of_content(data[:65536]) or BY_NAME["PerfData"]
@@ -72,32 +77,39 @@ class ClusterLoaderReport:
         if common is not None:
             _take_common(out, kind.name, report, common)
             return out.reading(len(data))
-        found = go_json.decode(data)
-        upstream = source.name.startswith(UPSTREAM_PREFIXES)
-        if found.bad:
-            out.problem("cut-file" if found.cut else "refused-file", f"{found.refused}; the whole file is skipped")
+        document = go_json.decode(data)
+        by_tool = source.name.startswith(BENCHMARK_TOOL_PREFIXES)
+        if document.bad:
+            out.problem(
+                "cut-file" if document.cut else "refused-file", f"{document.refused}; the whole file is skipped"
+            )
             return out.reading(len(data), complete=False)
-        if found.refused:
+        if document.refused:
             out.refused = True
-            skipped = "the comparison tool skips the whole file" if upstream else "the good values are kept"
-            out.problem("refused-file", f"{found.refused}; {skipped}")
-        if not found.items and not found.refused and b'"dataItems"' not in data and not kind.perf_data:
+            skipped = "the comparison tool skips the whole file" if by_tool else "the good values are kept"
+            out.problem("refused-file", f"{document.refused}; {skipped}")
+        if not document.items and not document.refused and b'"dataItems"' not in data and not kind.perf_data:
             return _read_shape(out, kind, report, data)
-        if not found.items and not found.refused and not upstream and type(kind).measured is not MetricKind.measured:
+        if (
+            not document.items
+            and not document.refused
+            and not by_tool
+            and type(kind).measured is not MetricKind.measured
+        ):
             return _read_shape(out, kind, report, data)
-        take_items(out, kind.name, report, found, exact=upstream)
+        take_items(out, kind.name, report, document, exact=by_tool)
         return out.reading(len(data))
 
 
-def take_items(out: Collected, kind: str, report: str, found: go_json.PerfData, *, exact: bool) -> None:
-    """Rows of decoded items. ``exact``: label names count in their exact case only, as upstream has it."""
+def take_items(out: Collected, kind: str, report: str, document: go_json.PerfData, *, exact: bool) -> None:
+    """Take rows of decoded items. ``exact``: label names count in their exact case only, as in the benchmark tool."""
     if out.count is None:
         out.count = []
-    if found.nulls:
-        told = "; the comparison tool takes it as 0" if exact else ""
-        out.problem("null-value", f"null where a number belongs{told}", count=found.nulls)
+    if document.nulls:
+        consequence = "; the comparison tool takes it as 0" if exact else ""
+        out.problem("null-value", f"null where a number belongs{consequence}", count=document.nulls)
     bad_counts = 0
-    for item in found.items:
+    for item in document.items:
         count = _count(item.labels.get("Count", ""))
         bad_counts += count == NOT_AN_INTEGER
         labels = _freeze(item.labels)
@@ -115,26 +127,28 @@ def _freeze(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=65536)
 def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: str, unit: str, exact: bool) -> str:
-    found = dict(labels)
-    rest = {key: value for key, value in found.items() if key not in _NOT_LABELS and value}
+    by_name = dict(labels)
+    rest = {key: value for key, value in by_name.items() if key not in _NOT_LABELS and value}
     named = {}
     for field in ("Verb", "Resource", "Subresource", "Scope"):
-        value = found.get(field)
+        value = by_name.get(field)
         if value is None and not exact:
             value = rest.pop(field.lower(), None)
         named[field] = value or ""
     metric = join_labels(rest)
-    if found.get("Metric"):
-        metric = found["Metric"] + (f", {metric}" if metric else "")
+    if by_name.get("Metric"):
+        metric = by_name["Metric"] + (f", {metric}" if metric else "")
     return Series(
         kind, report, named["Verb"], named["Resource"], named["Subresource"], named["Scope"], metric, bucket, unit
     ).pack()
 
 
 @lru_cache(maxsize=256)
-def _three(kind: str, report: str) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Packed series of one report by its items' labels: a table that fills while files are read. Texts are shared by
-    all files, and a look-up costs a third of packing."""
+def _packed_percentiles(kind: str, report: str) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the packed series of one report by its items' labels: a table that fills while files are read.
+
+    Texts are shared by all files, and a look-up costs a third of packing.
+    """
     return {}
 
 
@@ -147,20 +161,22 @@ def _count(text: str) -> int | None:
 
 
 def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDoc) -> None:
-    """The hot path: half a million items of one shape, no dict per item."""
+    """Take the items of the common shape: half a million of them, so without a dict per item."""
     series, values = out.series, out.value
     counts: list[int | None] = []
-    known = _three(kind, report)
+    series_by_labels = _packed_percentiles(kind, report)
     bad = 0
     for item in document.dataItems:
         labels, data = item.labels, item.data
         key = (labels.Verb, labels.Resource, labels.Subresource, labels.Scope, labels.Metric, item.unit)
-        packed = known.get(key)
+        packed = series_by_labels.get(key)
         if packed is None:
-            if len(known) > 65_536:
-                known.clear()
+            if len(series_by_labels) > _MOST_SERIES:
+                series_by_labels.clear()
             start = Series(kind, report, *key[:5], "", item.unit)
-            packed = known[key] = tuple(start._replace(bucket=b).pack() for b in ("Perc50", "Perc90", "Perc99"))
+            packed = series_by_labels[key] = tuple(
+                start._replace(bucket=b).pack() for b in ("Perc50", "Perc90", "Perc99")
+            )
         series += packed
         values += (data.Perc50, data.Perc90, data.Perc99)
         text = labels.Count
@@ -174,21 +190,14 @@ def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDo
 
 
 def _read_shape(out: Collected, kind: MetricKind, report: str, data: bytes) -> Reading:
-    """A document that is not PerfData: parsed by the kind's own class."""
-    text = data.decode("utf-8", errors="replace")
-    if text.startswith("\ufeff"):
-        out.problem("byte-order-mark", "the file begins with a byte order mark")
-        text = text[1:]
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        cut = isinstance(error, ValueError) and go_json.looks_cut(text, error)
-        out.problem("cut-file" if cut else "refused-file", f"not JSON: {error}; the whole file is skipped")
+    """Read a document that is not PerfData by the class of its kind."""
+    document, parsed = load_document(out, data, skipped="; the whole file is skipped")
+    if not parsed:
         return out.reading(len(data), complete=False)
     measured: list[Measured] = []
     try:
         measured.extend(kind.measured(document))
-    except Wrong as error:
+    except BadShape as error:
         out.problem("bad-shape", f"{kind.name}: {error}")
     except (TypeError, AttributeError, RecursionError, OverflowError, ZeroDivisionError) as error:
         out.problem("bad-shape", f"{kind.name}: {error}")

@@ -1,4 +1,4 @@
-"""CSV with a time column: one run per row, one metric per numeric column (as Otava reads it)."""
+"""Read CSV with a time column: one run per row, one metric per numeric column (as Otava does)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _UNIT = re.compile(r"^(?P<name>.*?)\s*[\[(](?P<unit>[^\])]+)[\])]$")
 
 
 def parse_time(text: str) -> int | None:
-    """A time as ISO 8601, epoch seconds or ms, or one of Otava's notations, in epoch ms."""
-    found = time_ms(text)
-    if found is not None:
-        return found
+    """Convert ISO 8601, epoch seconds or ms, or one of Otava's notations to epoch ms; None for anything else."""
+    iso_ms = time_ms(text)
+    if iso_ms is not None:
+        return iso_ms
     try:
         number = float(text)
     except ValueError:
@@ -51,8 +51,10 @@ class CsvSeries:
     tables: tuple[Table, ...] = (MEASUREMENTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """``.csv`` or ``.tsv`` whose header begins with a time column; under another name, or with the time further
-        right, the first row must have a time there and a number beside it."""
+        """Recognise ``.csv`` or ``.tsv`` whose header begins with a time column.
+
+        Under another name, or with the time further right, the first row must have a time there and a number beside it.
+        """
         header, _, rest = head.decode("utf-8", errors="replace").lstrip("\ufeff").partition("\n")
         cells = _cells(header)
         at = _time_column(cells)
@@ -68,7 +70,7 @@ class CsvSeries:
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Rows with a readable time; a last line without its end waits unless nothing will follow."""
+        """Read rows with a readable time; a last line without its end waits unless nothing will follow."""
         out = Collected(source)
         text = decode(whole_lines(data, final)).lstrip("\ufeff")
         lines = io.StringIO(text, newline="")
@@ -90,14 +92,14 @@ class CsvSeries:
         attributes = [at for at in others if at not in numeric]
         columns = {at: _column(header[at]) for at in numeric}
         for line, row in rows:
-            said = row[when].strip() if when < len(row) else ""
-            stamp = parse_time(said)
+            moment = row[when].strip() if when < len(row) else ""
+            stamp = parse_time(moment)
             if stamp is None:
-                out.problem("bad-time", f"{said!r:.60} is not a time", line=line)
+                out.problem("bad-time", f"{moment!r:.60} is not a time", line=line)
                 continue
             if len(row) < len(header):
                 out.problem("bad-record", "fewer fields than the header", line=line)
-            run = clean(row[run_at].strip() if run_at is not None and run_at < len(row) else said, 200)
+            run = clean(row[run_at].strip() if run_at is not None and run_at < len(row) else moment, 200)
             labels = ", ".join(
                 f"{header[at]}={row[at].strip()}" for at in attributes if at < len(row) and row[at].strip()
             )
@@ -109,7 +111,7 @@ class CsvSeries:
                     continue
                 name, unit = columns[at]
                 series = Series("csv", report, name, metric=labels, bucket="value", unit=unit)
-                out.add(series, float(row[at]), run=run or said, time_ms=stamp)
+                out.add(series, float(row[at]), run=run or moment, time_ms=stamp)
         return out.reading(len(data))
 
 
@@ -133,5 +135,5 @@ def _is_number(row: list[str], at: int) -> bool:
 
 
 def _column(header: str) -> tuple[str, str]:
-    found = _UNIT.match(header)
-    return (found["name"], found["unit"]) if found else (header, "")
+    parts = _UNIT.match(header)
+    return (parts["name"], parts["unit"]) if parts else (header, "")

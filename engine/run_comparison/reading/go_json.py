@@ -1,8 +1,8 @@
-"""JSON as Go's ``encoding/json`` takes it into perf-tests' ``PerfData``: what it refuses, what it swallows.
+"""Decode JSON as Go's ``encoding/json`` does into perf-tests' ``PerfData``: what it refuses and what it accepts.
 
-The fast path is a typed decoder that accepts a subset of what Go accepts; everything else goes the slow way, which
+The fast path is a typed decoder that accepts a subset of what Go accepts. Everything else goes the slow way, which
 follows Go's rules (field names match in any case, null is a zero value, a type that does not fit or a number beyond
-double refuses the whole file) and salvages what is still plain data for the modes that do not imitate upstream.
+double refuses the whole file) and salvages what is still plain data for the modes that do not imitate the benchmark tool.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ class Item:
 
 @dataclass(slots=True)
 class PerfData:
-    """A decoded document. ``refused``: why Go's decoder refuses it, empty if it does not. ``nulls``: how many numbers
-    are null. ``cut``: the text ends too early, so nothing was taken."""
+    """A decoded document.
+
+    ``refused``: why Go's decoder refuses it, empty if it does not. ``nulls``: number of null values. ``bad``: nothing
+    could be decoded. ``cut``: because the text ends too early.
+    """
 
     items: list[Item] = field(default_factory=list)
     refused: str = ""
@@ -90,7 +93,7 @@ REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_api(data: bytes) -> ApiDoc | None:
-    """The document if it has the common shape exactly, else None."""
+    """Decode a document of exactly the common shape; None for any other."""
     try:
         return _api.decode(data)
     except REFUSALS:
@@ -98,11 +101,11 @@ def decode_api(data: bytes) -> ApiDoc | None:
 
 
 def decode(data: bytes) -> PerfData:
-    """Any PerfData document, the way Go takes it."""
+    """Decode any PerfData document by Go's rules."""
     try:
         plain = _plain.decode(data)
     except REFUSALS:
-        return _slow(data)
+        return _decode_slowly(data)
     return PerfData([Item(dict(i.data), i.labels, i.unit) for i in plain.dataItems])
 
 
@@ -124,11 +127,11 @@ def _parse(text: str) -> Any:
     )
 
 
-def _slow(data: bytes) -> PerfData:
-    found = PerfData()
+def _decode_slowly(data: bytes) -> PerfData:
+    decoded = PerfData()
     text = data.decode("utf-8", errors="replace")
     if text.startswith("\ufeff"):
-        found.refused = "it begins with a byte order mark"
+        decoded.refused = "it begins with a byte order mark"
         text = text[1:]
     try:
         document = _parse(text)
@@ -138,12 +141,12 @@ def _slow(data: bytes) -> PerfData:
         cut = looks_cut(text, error)
         reason = "the file is empty" if not text.strip() else f"not JSON: {error}"
         return PerfData(refused=reason, cut=cut, bad=True)
-    _Reader(found).document(document)
-    return found
+    _Reader(decoded).document(document)
+    return decoded
 
 
 def looks_cut(text: str, error: ValueError) -> bool:
-    """Whether the text looks like one that is still being written: the error is at its end."""
+    """Whether the error is at the end of the text, as in a file that is still being written."""
     if not text.strip():
         return True
     position = getattr(error, "pos", 0)
@@ -151,23 +154,23 @@ def looks_cut(text: str, error: ValueError) -> bool:
 
 
 class _Reader:
-    def __init__(self, found: PerfData) -> None:
-        self.found = found
+    def __init__(self, decoded: PerfData) -> None:
+        self.decoded = decoded
 
     def refuse(self, reason: str) -> None:
-        if not self.found.refused:
-            self.found.refused = reason
+        if not self.decoded.refused:
+            self.decoded.refused = reason
 
     @staticmethod
     def fields(pairs: _Pairs, names: tuple[str, ...]) -> dict[str, Any]:
-        """Struct fields: names match in any case, the last one wins."""
+        """Return struct fields: names match in any case, the last one wins."""
         folded = {name.lower(): name for name in names}
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, value in pairs:
             name = folded.get(key.lower())
             if name is not None:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     def document(self, value: Any) -> None:
         if value is None:
@@ -191,7 +194,7 @@ class _Reader:
                 self.refuse("a data item is not an object")
                 continue
             parts = self.fields(item, ("data", "unit", "labels"))
-            self.found.items.append(
+            self.decoded.items.append(
                 Item(
                     self.data(parts.get("data")), self.labels(parts.get("labels")), self.text(parts.get("unit"), "unit")
                 )
@@ -223,7 +226,7 @@ class _Reader:
         for key, number in value:
             numbers.pop(key, None)
             if number is None:
-                self.found.nulls += 1
+                self.decoded.nulls += 1
                 numbers[key] = None
             elif isinstance(number, _NotANumber):
                 self.refuse(f"{key} is not a number that JSON has")
@@ -237,7 +240,7 @@ class _Reader:
 
 
 def go_atoi(text: str) -> int | None:
-    """What ``strconv.Atoi`` makes of ``text``: base 10, an optional sign, 64 bits; None where it refuses."""
+    """Convert as ``strconv.Atoi`` does: base 10, an optional sign, 64 bits; None where it refuses."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 4000:
         return None

@@ -1,26 +1,20 @@
-"""Benchmark tools that write one JSON document: k6, pytest-benchmark, hyperfine, JMH, fio, pyperf, kube-burner."""
+"""Read benchmark tools that write one JSON document: k6, pytest-benchmark, hyperfine, JMH, fio, pyperf, kube-burner."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from engine.reading import Reading, Source
-from engine.run_comparison.reading import go_json
+from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, load_document
 from engine.run_comparison.reading.rows import Collected, epoch_ms, time_ms
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Rows, Table
 
 
-class _Shape(Exception):
-    """The document is not of the tool's shape."""
-
-
 class _JsonTool:
-    """Parsing, the byte order mark, cut files and wrong shapes, alike for all tools."""
+    """What all tools share: parsing, problems of cut files and wrong shapes, hints about directions."""
 
     id = ""
     title = ""
@@ -30,24 +24,15 @@ class _JsonTool:
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """The whole document; a part that has another shape is a problem, the rest is kept."""
+        """Read the whole document; a part that has another shape is a problem, the rest is kept."""
         out = Collected(source)
-        text = data.decode("utf-8", errors="replace")
-        if text.startswith("\ufeff"):
-            out.problem("byte-order-mark", "the file begins with a byte order mark")
-            text = text[1:]
-        try:
-            document = json.loads(text)
-        except RecursionError:
-            out.problem("refused-file", "the document is nested too deeply")
-            return out.reading(len(data), complete=False)
-        except ValueError as error:
-            out.problem("cut-file" if go_json.looks_cut(text, error) else "refused-file", f"not JSON: {error}")
+        document, parsed = load_document(out, data)
+        if not parsed:
             return out.reading(len(data), complete=False)
         better: dict[str, str] = {}
         try:
             self.take(out, document, better)
-        except _Shape as error:
+        except BadShape as error:
             out.problem("bad-shape", f"{self.id}: {error}")
         reading = out.reading(len(data))
         if better:
@@ -61,20 +46,8 @@ class _JsonTool:
         return reading
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Rows of a parsed document; directions that it tells into ``better``. Raises _Shape."""
+        """Take rows of a parsed document, and the directions that it has into ``better``. Raises BadShape."""
         raise NotImplementedError
-
-
-def _object(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _Shape(f"{what} is not an object")
-    return value
-
-
-def _list(value: Any, what: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise _Shape(f"{what} is not a list")
-    return value
 
 
 def _text(value: Any) -> str:
@@ -100,7 +73,7 @@ class K6Summary(_JsonTool):
     _units: ClassVar = {"time": "ms", "data": "bytes"}
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Its root group, or its metrics with k6's percentile names."""
+        """Recognise the root group, or metrics with k6's percentile names."""
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
             return False
         if b'"root_group"' in head or b'"summaryTrendStats"' in head:
@@ -108,10 +81,10 @@ class K6Summary(_JsonTool):
         return b'"metrics"' in head and (b'"p(9' in head or b'"contains"' in head)
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Every number of every metric; also the flat form of ``--summary-export``."""
-        metrics = _object(_object(document, "the document").get("metrics"), "metrics")
+        """Take every number of every metric; also the flat form of ``--summary-export``."""
+        metrics = as_object(as_object(document, "the document").get("metrics"), "metrics")
         for name, metric in metrics.items():
-            fields = _object(metric, name)
+            fields = as_object(metric, name)
             values = fields.get("values")
             kind, contains = _text(fields.get("type")), _text(fields.get("contains"))
             if not isinstance(values, dict):
@@ -139,18 +112,18 @@ class PytestBenchmark(_JsonTool):
     rounds = 500
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Its machine and commit information, or a benchmark with its full name and statistics."""
+        """Recognise machine and commit information, or a benchmark with its full name."""
         if b'"machine_info"' in head and (b'"python_' in head or b'"benchmarks"' in head):
             return True
         return b'"benchmarks"' in head and b'"fullname"' in head
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Statistics in seconds."""
-        fields = _object(document, "the document")
+        """Take statistics in seconds, and rounds where they are few."""
+        fields = as_object(document, "the document")
         out.report_ms = time_ms(fields.get("datetime"))
-        for entry in _list(fields.get("benchmarks"), "benchmarks"):
-            benchmark = _object(entry, "a benchmark")
-            stats = _object(benchmark.get("stats"), "stats")
+        for entry in as_list(fields.get("benchmarks"), "benchmarks"):
+            benchmark = as_object(entry, "a benchmark")
+            stats = as_object(benchmark.get("stats"), "stats")
             report = _text(benchmark.get("group"))
             name = _text(benchmark.get("fullname") or benchmark.get("name"))
             for bucket in ("min", "median", "mean"):
@@ -169,13 +142,13 @@ class Hyperfine(_JsonTool):
     title = "hyperfine --export-json"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A results list with commands."""
+        """Recognise a list of results with commands."""
         return b'"results"' in head and b'"command"' in head
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Seconds; commands that failed are kept and told."""
-        for entry in _list(_object(document, "the document").get("results"), "results"):
-            result = _object(entry, "a result")
+        """Take timings in seconds; commands that failed are kept, with a problem."""
+        for entry in as_list(as_object(document, "the document").get("results"), "results"):
+            result = as_object(entry, "a result")
             command, metric = _text(result.get("command")), _labels(result.get("parameters"))
             times = result.get("times")
             if isinstance(times, list) and times:
@@ -202,21 +175,21 @@ class Jmh(_JsonTool):
     title = "JMH -rf json"
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """A list of benchmarks with mode and primary metric, or its version field."""
+        """Recognise a list of benchmarks with a primary metric, or the version field."""
         if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             return False
         return b'"jmhVersion"' in head or (b'"benchmark"' in head and b'"primaryMetric"' in head)
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Raw data if stored, else the score. "NaN", "+INF" and "-INF" are texts there and become problems."""
-        for entry in _list(document, "the document"):
-            benchmark = _object(entry, "a benchmark")
+        """Take raw data if stored, else the score. "NaN", "+INF" and "-INF" are texts there and become problems."""
+        for entry in as_list(document, "the document"):
+            benchmark = as_object(entry, "a benchmark")
             name, mode = _text(benchmark.get("benchmark")), _text(benchmark.get("mode"))
             labels = _labels(benchmark.get("params"))
             metrics = [("", benchmark.get("primaryMetric"))]
-            metrics += list(_object(benchmark.get("secondaryMetrics") or {}, "secondaryMetrics").items())
+            metrics += list(as_object(benchmark.get("secondaryMetrics") or {}, "secondaryMetrics").items())
             for secondary, metric in metrics:
-                fields = _object(metric, "primaryMetric")
+                fields = as_object(metric, "primaryMetric")
                 full = f"{name}:{secondary}" if secondary else name
                 if mode == "thrpt" and not secondary:
                     better[full] = "higher"
@@ -245,15 +218,15 @@ class Fio(_JsonTool):
     }
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Its version field."""
+        """Recognise the version field."""
         return b'"fio version"' in head
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Directions without any operation are left out."""
-        fields = _object(document, "the document")
+        """Take rates, latencies and CPU; directions of transfer without any operation are left out."""
+        fields = as_object(document, "the document")
         out.report_ms = epoch_ms(fields.get("timestamp_ms"), 1.0) or epoch_ms(fields.get("timestamp"))
-        for entry in _list(fields.get("jobs"), "jobs"):
-            job = _object(entry, "a job")
+        for entry in as_list(fields.get("jobs"), "jobs"):
+            job = as_object(entry, "a job")
             report = _text(job.get("jobname"))
             for verb in ("read", "write", "trim"):
                 part = job.get(verb)
@@ -291,23 +264,23 @@ class Pyperf(_JsonTool):
     _units: ClassVar = {"second": "s", "byte": "bytes", "integer": "count"}
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Benchmarks that hold runs, or pyperf's metadata."""
+        """Recognise benchmarks that hold runs, or pyperf's metadata."""
         if b'"benchmarks"' not in head:
             return False
         dense = head.replace(b" ", b"").replace(b"\n", b"")
         return b'"benchmarks":[{' in dense and (b'"runs":[' in dense or b'"perf_version"' in dense)
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """The name stands in the metadata of the benchmark or of the file."""
-        fields = _object(document, "the document")
+        """Take every value; the name stands in the metadata of the benchmark or of the file."""
+        fields = as_object(document, "the document")
         common = fields.get("metadata")
-        for entry in _list(fields.get("benchmarks"), "benchmarks"):
-            benchmark = _object(entry, "a benchmark")
+        for entry in as_list(fields.get("benchmarks"), "benchmarks"):
+            benchmark = as_object(entry, "a benchmark")
             metadata = {**(common if isinstance(common, dict) else {}), **(benchmark.get("metadata") or {})}
             name = _text(metadata.get("name"))
             unit = self._units.get(_text(metadata.get("unit") or "second"), "")
-            for run in _list(benchmark.get("runs"), "runs"):
-                values = _object(run, "a run").get("values")
+            for run in as_list(benchmark.get("runs"), "runs"):
+                values = as_object(run, "a run").get("values")
                 for value in values if isinstance(values, list) else ():
                     out.add(Series("pyperf", "", name, bucket="value", unit=unit), value)
 
@@ -321,14 +294,14 @@ class KubeBurner(_JsonTool):
     _quantiles = ("P50", "P90", "P95", "P99", "max", "avg", "min")
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Documents with a metric name and a uuid."""
+        """Recognise documents with a metric name and a uuid."""
         return b'"metricName"' in head and b'"uuid"' in head
 
     def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Values by metric, job and labels; quantile documents one value per quantile (ms)."""
+        """Take values by metric, job and labels; of quantile documents one value per quantile (ms)."""
         entries = document if isinstance(document, list) else [document]
         for entry in entries:
-            fields = _object(entry, "a document")
+            fields = as_object(entry, "a document")
             name, job = _text(fields.get("metricName")), _text(fields.get("jobName"))
             stamp = fields.get("timestamp")
             moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)

@@ -1,4 +1,4 @@
-"""``started.json`` and ``finished.json``: when a run began and how it ended."""
+"""Read ``started.json`` and ``finished.json``: when a run began and how it ended."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class RunMetadata:
     tables: tuple[Table, ...] = (RUN_FACTS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """By name alone: that is how the CI finds them."""
+        """Recognise the files by their names alone, as the CI does."""
         return name in ("started.json", "finished.json")
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """One fact; an unreadable file is a problem and leaves the run unstarted or unfinished."""
+        """Read one fact; an unreadable file is a problem and leaves the run unstarted or unfinished."""
         fact = source.name.removesuffix(".json")
         problems: list[Problem] = []
 

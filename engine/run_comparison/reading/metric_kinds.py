@@ -1,20 +1,29 @@
-"""The kinds of report ClusterLoader2 and its relatives write. Adding one is one small class in ``KINDS``.
+"""Declare the kinds of report that ClusterLoader2 and its relatives write. A new kind is one small class in ``KINDS``.
 
-A kind says which reports it covers, below which value a difference does not matter (the seed design's cutoff), whether
-design mode compares it unless told otherwise, which direction is better, and, where its file is not PerfData, how the
-document becomes measured values.
+A kind names its reports, its cutoff in published mode, whether published mode compares it by default, which direction is
+better and, where its file is not PerfData, how the document becomes measured values.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from engine.run_comparison.reading.json_document import (
+    BadShape,
+    as_list,
+    as_number,
+    as_numbers,
+    as_object,
+    bucket_bound,
+    duration_ms,
+    float_or_none,
+)
+
 
 class Measured(NamedTuple):
-    """Some values of one thing: labels, unit as written, and a number per bucket (None: the file says null)."""
+    """Values of one metric: labels, unit as written, and a number per bucket (None: null in the file)."""
 
     values: Mapping[str, float | None]
     unit: str = ""
@@ -25,38 +34,34 @@ class Measured(NamedTuple):
     metric: str = ""
 
 
-class Wrong(ValueError):
-    """A document that is not of the shape its kind has; the message says what is wrong."""
-
-
 class MetricKind:
-    """Base of all kinds; the plain ones only set attributes.
+    """Base of all kinds; a plain one only sets attributes.
 
-    ``prefixes``: how names of its reports begin. ``marks``: bytes that show its shape under any name. ``cutoff``: in
-    design mode smaller values count as this one (in the canonical unit). ``chosen``: part of design mode's metric set.
-    ``better``: direction, where unit and name do not tell it.
+    ``prefixes``: how names of its reports begin. ``marks``: bytes that identify its shape under any name. ``cutoff``: in
+    published mode smaller values count as this one (in the canonical unit). ``published``: part of the metric set of
+    published mode. ``better``: direction, where unit and name do not tell it. ``perf_data``: its documents are PerfData.
     """
 
     name = ""
     prefixes: tuple[str, ...] = ()
     marks: tuple[bytes, ...] = ()
     cutoff: float | None = None
-    chosen = False
+    published = False
     better = ""
     perf_data = True
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """Values of a document that is not PerfData. Raises Wrong if it has another shape."""
-        raise Wrong("it holds no dataItems")
+        """Return the values of a document that is not PerfData. Raises BadShape if it has another shape."""
+        raise BadShape("it holds no dataItems")
 
 
 class ApiResponsiveness(MetricKind):
-    """API call latency until 2019: the kind upstream's comparison reads."""
+    """API call latency until 2019: one of the two kinds that perf-tests' benchmark tool reads."""
 
     name = "APIResponsiveness"
     prefixes = ("APIResponsiveness_",)
     cutoff = 50.0
-    chosen = True
+    published = True
     better = "lower"
 
 
@@ -66,17 +71,17 @@ class ApiResponsivenessPrometheus(MetricKind):
     name = "APIResponsivenessPrometheus"
     prefixes = ("APIResponsivenessPrometheus",)
     cutoff = 50.0
-    chosen = True
+    published = True
     better = "lower"
 
 
 class PodStartupLatency(MetricKind):
-    """Pod startup phases, all pods: the other kind upstream's comparison reads."""
+    """Pod startup phases, all pods: the other kind that perf-tests' benchmark tool reads."""
 
     name = "PodStartupLatency"
     prefixes = ("PodStartupLatency_",)
     cutoff = 1000.0
-    chosen = True
+    published = True
     better = "lower"
 
 
@@ -105,8 +110,8 @@ class PhaseLatency(MetricKind):
     better = "lower"
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """``{name: {Perc50: …}}`` or ``{Perc50: …}``; numbers in ms, texts as Go durations."""
-        yield from _latencies(_object(document), "ms")
+        """Read ``{name: {Perc50: …}}`` or ``{Perc50: …}``; numbers in ms, texts as Go durations."""
+        yield from _latencies(as_object(document), "ms")
 
 
 class NetworkLatency(MetricKind):
@@ -121,7 +126,7 @@ class NetworkLatency(MetricKind):
 
 
 class GenericPrometheusQuery(MetricKind):
-    """Whatever the author of a test queried; unit and names are theirs."""
+    """Prometheus queries of a test's author, with their own units and names."""
 
     name = "GenericPrometheusQuery"
     prefixes = ("GenericPrometheusQuery",)
@@ -166,23 +171,23 @@ class ResourceUsage(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """Maximum per folded name, and perfdash's mean over all entries as ``all-nodes``."""
+        """Return the maximum per folded pod name, and the mean over all entries as ``all-nodes``, as perfdash has it."""
         cpu: dict[str, dict[str, float | None]] = {}
         memory: dict[str, dict[str, float | None]] = {}
-        for percentile, entries in _object(document).items():
+        for percentile, entries in as_object(document).items():
             total_cpu, total_memory, n = 0.0, 0.0, 0
-            for entry in _list(entries or []):
-                fields = _object(entry)
+            for entry in as_list(entries or []):
+                fields = as_object(entry)
                 owner = fold_pod_name(str(fields.get("Name", "")))
                 for target, key in ((cpu, "CPU"), (memory, "Mem")):
-                    value = _number(fields.get(key), key)
-                    seen = target.setdefault(owner, {}).get(percentile)
+                    value = as_number(fields.get(key), key)
+                    highest = target.setdefault(owner, {}).get(percentile)
                     if value is None:
                         target[owner].setdefault(percentile, None)
-                    elif seen is None or value > seen:
+                    elif highest is None or value > highest:
                         target[owner][percentile] = value
-                total_cpu += _number(fields.get("CPU"), "CPU") or 0.0
-                total_memory += _number(fields.get("Mem"), "Mem") or 0.0
+                total_cpu += as_number(fields.get("CPU"), "CPU") or 0.0
+                total_memory += as_number(fields.get("Mem"), "Mem") or 0.0
                 n += 1
             if n:
                 cpu.setdefault("all-nodes", {})[percentile] = total_cpu / n
@@ -203,8 +208,8 @@ class SchedulingThroughput(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """``{perc50, perc90, perc99, max}`` or any part of it (older: ``average``)."""
-        yield Measured(_numbers(_object(document)), "pods/s")
+        """Read ``{perc50, perc90, perc99, max}`` or any part of it (older: ``average``)."""
+        yield Measured(as_numbers(as_object(document)), "pods/s")
 
 
 class SchedulingMetrics(MetricKind):
@@ -217,8 +222,8 @@ class SchedulingMetrics(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """A latency per name, the extension points one level deeper; also ``throughput…`` numbers of older files."""
-        yield from _latencies(_object(document), "ns")
+        """Read a latency per name, the extension points one level deeper; also ``throughput…`` numbers of older files."""
+        yield from _latencies(as_object(document), "ns")
 
 
 class EtcdMetrics(MetricKind):
@@ -231,21 +236,21 @@ class EtcdMetrics(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """Per histogram and label set: per cent of ``+Inf`` at each bound (0 if nothing was counted)."""
-        for name, value in _object(document).items():
+        """Return per cent of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
+        for name, value in as_object(document).items():
             if isinstance(value, list):
                 for histogram in value:
-                    fields = _object(histogram)
-                    buckets = _numbers(_object(fields.get("buckets") or {}))
+                    fields = as_object(histogram)
+                    buckets = as_numbers(as_object(fields.get("buckets") or {}))
                     total = buckets.pop("+Inf", None) or 0.0
                     shares: dict[str, float | None] = {
                         f"<= {bound}s": None if n is None else (n / total * 100.0 if total else 0.0)
-                        for bound, n in sorted(buckets.items(), key=lambda pair: _bound(pair[0]))
+                        for bound, n in sorted(buckets.items(), key=lambda pair: bucket_bound(pair[0]))
                     }
-                    labels = {k: str(v) for k, v in _object(fields.get("labels") or {}).items() if k != "__name__"}
+                    labels = {k: str(v) for k, v in as_object(fields.get("labels") or {}).items() if k != "__name__"}
                     yield Measured(shares, "%", resource=name, metric=join_labels(labels))
             elif isinstance(value, (int, float)):
-                yield Measured({"value": _number(value, name)}, "bytes", resource=name)
+                yield Measured({"value": as_number(value, name)}, "bytes", resource=name)
 
 
 class MetricsForE2E(MetricKind):
@@ -259,21 +264,21 @@ class MetricsForE2E(MetricKind):
     _client = re.compile(r"^([^/]*)/(\S+)(.*?)(/[0-9a-f]{7,})?$")
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """Samples of one name and label set are added; a client's version and commit are left out of the labels."""
-        for component, metrics in _object(document).items():
+        """Add the samples of one name and label set; a client's version and commit are left out of the labels."""
+        for component, metrics in as_object(document).items():
             if not isinstance(metrics, dict):
                 continue
             for name, samples in metrics.items():
                 sums: dict[str, float] = {}
-                for sample in _list(samples or []):
-                    fields = _object(sample)
-                    labels = {k: str(v) for k, v in _object(fields.get("metric") or {}).items()}
+                for sample in as_list(samples or []):
+                    fields = as_object(sample)
+                    labels = {k: str(v) for k, v in as_object(fields.get("metric") or {}).items()}
                     labels.pop("__name__", None)
                     labels.pop("contentType", None)
                     if "client" in labels and (client := self._client.match(labels["client"])):
                         labels["client"] = (client[1] + client[3]).strip()
                     pair = fields.get("value")
-                    number = _float(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
+                    number = float_or_none(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
                     if number is not None:
                         key = join_labels(labels)
                         sums[key] = sums.get(key, 0.0) + number
@@ -292,13 +297,13 @@ class SystemPodMetrics(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """``{pods: [{containers: [{name, restartCount}]}]}``."""
+        """Read ``{pods: [{containers: [{name, restartCount}]}]}``."""
         most: dict[str, float] = {}
-        for pod in _list(_object(document).get("pods") or []):
-            for container in _list(_object(pod).get("containers") or []):
-                fields = _object(container)
+        for pod in as_list(as_object(document).get("pods") or []):
+            for container in as_list(as_object(pod).get("containers") or []):
+                fields = as_object(container)
                 name = str(fields.get("name", ""))
-                most[name] = max(most.get(name, 0.0), _number(fields.get("restartCount", 0), "restartCount") or 0.0)
+                most[name] = max(most.get(name, 0.0), as_number(fields.get("restartCount", 0), "restartCount") or 0.0)
         for name, restarts in most.items():
             yield Measured({"RestartCount": restarts}, "count", resource=name)
 
@@ -313,12 +318,12 @@ class ContainerRestarts(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """``[{Container, RestartCount}]``."""
+        """Read ``[{Container, RestartCount}]``."""
         sums: dict[str, float] = {}
-        for entry in _list(document or []):
-            fields = _object(entry)
+        for entry in as_list(document or []):
+            fields = as_object(entry)
             name = str(fields.get("Container", ""))
-            sums[name] = sums.get(name, 0.0) + (_number(fields.get("RestartCount", 0), "RestartCount") or 0.0)
+            sums[name] = sums.get(name, 0.0) + (as_number(fields.get("RestartCount", 0), "RestartCount") or 0.0)
         for name, restarts in sums.items():
             yield Measured({"RestartCount": restarts}, "count", resource=name)
 
@@ -332,16 +337,16 @@ class ApiAvailability(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """``availabilityPercentage`` in per cent, ``longestUnavailablePeriod`` as a Go duration."""
-        fields = _object(document)
+        """Read ``availabilityPercentage`` in per cent and ``longestUnavailablePeriod`` as a Go duration."""
+        fields = as_object(document)
         hosts = [("cluster", fields.get("clusterMetrics"))]
-        for host in _list(fields.get("hostMetrics") or []):
-            entry = _object(host)
+        for host in as_list(fields.get("hostMetrics") or []):
+            entry = as_object(host)
             hosts.append((str(entry.get("IP") or entry.get("ip") or entry.get("host") or "host"), entry))
         for name, metrics in hosts:
             if not isinstance(metrics, dict):
                 continue
-            share = _number(metrics.get("availabilityPercentage"), "availabilityPercentage")
+            share = as_number(metrics.get("availabilityPercentage"), "availabilityPercentage")
             yield Measured({"value": share}, "%", resource=name, metric="availability")
             if metrics.get("longestUnavailablePeriod") is not None:
                 longest = duration_ms(metrics["longestUnavailablePeriod"])
@@ -357,16 +362,16 @@ class CiliumDelay(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """Per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
-        times = {t: b for t, b in _object(document).items() if isinstance(b, dict)}
+        """Return per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
+        times = {t: b for t, b in as_object(document).items() if isinstance(b, dict)}
         if times:
-            buckets = _numbers(times[max(times)])
+            buckets = as_numbers(times[max(times)])
             total = buckets.pop("+Inf", None) or max((n for n in buckets.values() if n is not None), default=0.0)
             yield Measured({f"<= {b}": (n or 0.0) / total * 100.0 if total else 0.0 for b, n in buckets.items()}, "%")
 
 
 class Tracked(MetricKind):
-    """Out-of-memory kills and unhealthy nodes: how many."""
+    """Counts of out-of-memory kills and unhealthy nodes."""
 
     name = "Tracked"
     prefixes = ("ClusterOOMsTracker", "NodeHealthTracker")
@@ -374,12 +379,12 @@ class Tracked(MetricKind):
     perf_data = False
 
     def measured(self, document: Any) -> Iterable[Measured]:
-        """The length of each list, each number as it is."""
-        for name, value in _object(document).items():
+        """Return the length of each list, and each number unchanged."""
+        for name, value in as_object(document).items():
             if value is None or isinstance(value, (list, dict)):
                 yield Measured({"count": float(len(value or ()))}, "count", resource=name)
             elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                yield Measured({"count": _number(value, name)}, "count", resource=name)
+                yield Measured({"count": as_number(value, name)}, "count", resource=name)
 
 
 class OtherPerfData(MetricKind):
@@ -396,14 +401,14 @@ KINDS: tuple[MetricKind, ...] = (
     SchedulingMetrics(), EtcdMetrics(), MetricsForE2E(), SystemPodMetrics(), ContainerRestarts(), ApiAvailability(),
     CiliumDelay(), Tracked(), OtherPerfData(),
 )  # fmt: skip
-"""All kinds; the longest fitting prefix wins, then the first whose marks are all there."""
+"""All kinds: the longest fitting prefix wins, then the first kind whose marks all occur."""
 
 _PREFIXES = sorted(((prefix, kind) for kind in KINDS for prefix in kind.prefixes), key=lambda pair: -len(pair[0]))
 BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 def kind_of_name(name: str) -> MetricKind | None:
-    """The kind whose reports are called like ``name``; ``<id>_PrometheusSchedulingMetrics`` too."""
+    """Return the kind by a report's name, also ``<id>_PrometheusSchedulingMetrics``; None if no kind fits."""
     for prefix, kind in _PREFIXES:
         if name.startswith(prefix):
             return kind
@@ -413,7 +418,7 @@ def kind_of_name(name: str) -> MetricKind | None:
 
 
 def kind_of_content(head: bytes) -> MetricKind | None:
-    """The kind whose marks all occur in ``head``; PerfData first, in any case of its name."""
+    """Return the kind whose marks all occur in ``head``, PerfData first; None if no kind fits."""
     if b'"dataitems"' in head.lower():
         return BY_NAME["PerfData"]
     for kind in KINDS:
@@ -423,8 +428,11 @@ def kind_of_content(head: bytes) -> MetricKind | None:
 
 
 def fold_pod_name(name: str) -> str:
-    """``pod/container`` with the generated end of the pod's name cut, as perfdash cuts it: at the first piece after
-    the first that looks like a hash (four or more characters, none of e u y i o a) or a version (v and a digit)."""
+    """Cut the generated end of the pod's name in ``pod/container``, as perfdash does.
+
+    It begins at the first piece after the first that looks like a hash (four or more characters, none of e u y i o a) or
+    like a version (v and a digit).
+    """
     pod, slash, container = name.partition("/")
     pieces = pod.split("-")
     for i, piece in enumerate(pieces[1:], start=1):
@@ -436,30 +444,8 @@ def fold_pod_name(name: str) -> str:
 
 
 def join_labels(labels: Mapping[str, str]) -> str:
-    """Labels as one text in a fixed order."""
+    """Join labels to one text in a fixed order."""
     return ", ".join(f"{key}={labels[key]}" for key in sorted(labels))
-
-
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
-_DURATION_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
-
-
-def duration_ms(text: Any) -> float:
-    """A Go duration (``1m5.2s``) or a number of nanoseconds in ms. Raises Wrong."""
-    if isinstance(text, (int, float)) and not isinstance(text, bool):
-        return float(text) * 1e-6
-    if text == "0":
-        return 0.0
-    total, at = 0.0, 0
-    body = text.removeprefix("-") if isinstance(text, str) else ""
-    for part in _DURATION.finditer(body):
-        if part.start() != at:
-            break
-        total += float(part[1]) * _DURATION_MS[part[2]]
-        at = part.end()
-    if not body or at != len(body):
-        raise Wrong(f"{text!r} is not a duration")
-    return -total if text != body else total
 
 
 def _latencies(document: Mapping[str, Any], unit: str) -> Iterator[Measured]:
@@ -473,7 +459,7 @@ def _latencies(document: Mapping[str, Any], unit: str) -> Iterator[Measured]:
             for key, inner in nested.items():
                 yield Measured(_times(inner, unit), unit, resource=name, subresource=key)
         elif name.lower().startswith("throughput"):
-            yield Measured({"value": _number(value, name)}, "pods/s", resource=name)
+            yield Measured({"value": as_number(value, name)}, "pods/s", resource=name)
         elif value is None or isinstance(value, (int, float, str)):
             direct[name] = _time(value, name, unit)
     if direct:
@@ -488,47 +474,4 @@ def _time(value: Any, name: str, unit: str) -> float | None:
     if isinstance(value, str):
         ms = duration_ms(value)
         return ms * 1e6 if unit == "ns" else ms
-    return _number(value, name)
-
-
-def _bound(text: str) -> float:
-    number = _float(text)
-    return math.inf if number is None else number
-
-
-def _float(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise Wrong("it is not a JSON object where one belongs")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise Wrong("it is not a list where one belongs")
-    return value
-
-
-def _number(value: Any, name: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise Wrong(f"{name} is not a number")
-    try:
-        number = float(value)
-    except OverflowError:
-        raise Wrong(f"{name} is beyond the range of a double") from None
-    if not math.isfinite(number):
-        raise Wrong(f"{name} is not a finite number")
-    return number
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, float | None]:
-    return {name: _number(value, name) for name, value in values.items()}
+    return as_number(value, name)

@@ -1,4 +1,4 @@
-"""Collecting measured values into columns."""
+"""Collect measured values into columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.tables import Rows
 
 
 class Collected:
-    """Columns of the ``measurements`` table under construction, and what went wrong meanwhile."""
+    """Columns of the ``measurements`` table of one file under construction, and its problems."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -29,7 +29,7 @@ class Collected:
         self.problems: list[Problem] = []
 
     def add(self, series: Series, value: Any, *, run: str | None = None, time_ms: int | None = None) -> None:
-        """One value; what is not a finite number becomes a problem, null a missing value with a problem."""
+        """Add one value; what is not a finite number becomes a problem, null a missing value with a problem."""
         number = self._number(value, series)
         if number is None and value is not None:
             return
@@ -63,7 +63,7 @@ class Collected:
         self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))
 
     def reading(self, consumed: int, *, complete: bool = True) -> Reading:
-        """What ``read`` returns."""
+        """Return what a reader's ``read`` returns. ``consumed``: bytes read; ``complete``: the file parses to its end."""
         rows: dict[str, Rows] = {}
         if self.series:
             columns: dict[str, Any] = {"series": self.series, "value": self.value}
@@ -84,16 +84,16 @@ _STAMP = re.compile(r"[_.-](\d{4}-\d\d-\d\d(?:T[\d:.\-]+(?:Z|[+-]\d\d:?\d\d)?)?)
 
 
 def split_report_name(name: str) -> tuple[str, int | None]:
-    """A report's file name without ending and time, and the time in epoch ms if the name tells one."""
+    """Return a report's file name without ending and time, and the time in epoch ms if the name has one."""
     stem = re.sub(r"\.(json|txt|csv|log|xml)$", "", name)
-    found = _STAMP.search(stem)
-    if found is None:
+    stamp = _STAMP.search(stem)
+    if stamp is None:
         return stem, None
-    return stem[: found.start()], time_ms(found[1])
+    return stem[: stamp.start()], time_ms(stamp[1])
 
 
 def time_ms(text: Any) -> int | None:
-    """An ISO 8601 time (UTC unless it says otherwise) as epoch ms, None if it is not one."""
+    """Convert an ISO 8601 time (UTC without an offset) to epoch ms; None if it is not one."""
     if not isinstance(text, str):
         return None
     try:
@@ -109,7 +109,7 @@ def time_ms(text: Any) -> int | None:
 
 
 def epoch_ms(seconds: Any, scale: float = 1000.0) -> int | None:
-    """Epoch seconds (or ms with ``scale`` 1) as an int of ms, None if it is no sane time."""
+    """Convert epoch seconds (ms with ``scale`` 1) to whole ms; None if it is no sane time."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         return None
     try:

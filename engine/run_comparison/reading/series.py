@@ -1,4 +1,4 @@
-"""The identity of a measured series: one packed text per series, so that millions of values carry one column."""
+"""Pack the identity of a measured series into one text, so that millions of values have one column for it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import NamedTuple
 from engine.text import clean
 
 SEPARATOR = "\x1f"
-"""Unit separator: ``clean`` lets no control character of a file through, so no field can hold one."""
+"""ASCII unit separator between packed fields: ``clean`` removes control characters, so no field holds one."""
 
 NOT_AN_INTEGER = -(2**63)
-"""Count of an item whose ``Count`` label is not an integer: upstream drops such items."""
+"""Count of an item whose ``Count`` label is not an integer: the benchmark tool drops such items."""
 
 
 class Series(NamedTuple):
-    """What was measured: ``kind`` of report, ``report`` (its name without the time), the labels, the ``metric`` (all
-    further labels), the ``bucket`` (percentile or statistic) and the ``unit`` as written."""
+    """What was measured: ``kind`` of report, ``report`` (its name without the time) and its labels.
+
+    ``metric``: all further labels; ``bucket``: percentile or statistic; ``unit``: as written.
+    """
 
     kind: str
     report: str
@@ -28,10 +30,10 @@ class Series(NamedTuple):
     unit: str = ""
 
     def pack(self) -> str:
-        """The identity as one text; fields are cleaned here, the gate for text of all readers."""
+        """Return the identity as one text; fields are cleaned here, for all readers."""
         return SEPARATOR.join([clean(field) for field in self])
 
     @classmethod
     def unpack(cls, text: str) -> Series:
-        """The inverse of ``pack``."""
+        """Return the series that ``pack`` made a text of."""
         return cls(*text.split(SEPARATOR))

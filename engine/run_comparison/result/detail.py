@@ -1,4 +1,4 @@
-"""What the run comparison's screen draws beyond the tables: the samples themselves."""
+"""Give the screen what it draws beyond the tables: the samples themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.run_comparison.insight.change_points import Axis, Found, series_of
+from engine.run_comparison.insight.change_points import Axis, MetricChanges, series_of
 from engine.run_comparison.runs.measurements import Floats
 from engine.run_comparison.runs.runs import Run
 from engine.run_comparison.runs.samples import Samples
@@ -14,14 +14,17 @@ from engine.run_comparison.runs.samples import Samples
 
 @dataclass(frozen=True, eq=False)
 class Detail:
-    """Samples by the ``row`` column of the metrics table, runs of both sides (newest first), the common time axis and
-    the change points by row. ``margin``: the lower limit in force; ``upper``: the higher one."""
+    """Samples by the ``row`` column of the metrics table, and what is drawn with them.
+
+    Runs of both sides are newest first; ``axis``: all runs in time order; ``changes``: change points by row; ``margin`` and
+    ``upper``: the limits of the ratio in force.
+    """
 
     samples: Samples
     left: tuple[Run, ...]
     right: tuple[Run, ...]
     axis: Axis
-    found: tuple[Found, ...]
+    changes: tuple[MetricChanges, ...]
     margin: float
     upper: float
     alpha: float
@@ -29,16 +32,16 @@ class Detail:
     right_patterns: tuple[str, ...] = ()
 
     def sample(self, row: int) -> tuple[Floats, Floats]:
-        """Left and right values of a metric."""
+        """Return the left and the right values of a metric."""
         return self.samples.left.of(row), self.samples.right.of(row)
 
     def series(self, row: int) -> tuple[Floats, Floats, Floats]:
-        """Mean per run along the time axis: positions on the axis, values, side of each (0 left, 1 right)."""
+        """Return the mean per run along the time axis: positions on the axis, values, side of each (0 left, 1 right)."""
         values, places = series_of(self.samples, self.axis, row)
         return places.astype(np.float64), values, self.axis.sides[places].astype(np.float64)
 
     def histogram(self, row: int, bins: int) -> tuple[Floats, Floats, Floats]:
-        """Common edges (one more than bins) and both samples' counts; empty without values."""
+        """Return common edges (one more than bins) and both samples' counts; empty without values."""
         left, right = self.sample(row)
         both = np.concatenate([left, right])
         if not both.size:
@@ -50,17 +53,18 @@ class Detail:
         counts = [np.histogram(side, edges)[0].astype(np.float64) for side in (left, right)]
         return edges, counts[0], counts[1]
 
-    def change_points(self, row: int) -> Found | None:
-        """Change points of a metric, None if it has none or was not searched."""
-        return next((found for found in self.found if found.metric == row), None)
+    def change_points(self, row: int) -> MetricChanges | None:
+        """Return the change points of a metric, None if it has none or was not searched."""
+        return next((changes for changes in self.changes if changes.metric == row), None)
 
     def __eq__(self, other: object) -> bool:
-        """Equal samples, limits and runs draw the same."""
+        """Whether samples, limits and runs are equal, so that both draw the same."""
         if not isinstance(other, Detail):
             return False
         mine, theirs = self.samples, other.samples
         return (
-            (self.margin, self.upper, self.alpha, self.found) == (other.margin, other.upper, other.alpha, other.found)
+            (self.margin, self.upper, self.alpha, self.changes)
+            == (other.margin, other.upper, other.alpha, other.changes)
             and (self.left_patterns, self.right_patterns) == (other.left_patterns, other.right_patterns)
             and [run.key for run in self.axis.runs] == [run.key for run in other.axis.runs]
             and [run.key for run in self.left + self.right] == [run.key for run in other.left + other.right]
@@ -74,5 +78,5 @@ class Detail:
         )
 
     def __hash__(self) -> int:
-        """By what is cheap to hash."""
+        """Hash what is cheap to hash."""
         return hash((self.margin, self.upper, self.alpha, len(self.axis.runs)))

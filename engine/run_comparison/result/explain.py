@@ -1,4 +1,4 @@
-"""The arithmetic of one verdict in words: what was compared, with what result, and why the modes differ."""
+"""Explain one verdict in words: what was compared, with what result, and why the modes differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.run_comparison.result.detail import Detail
 
 
 class Fact(NamedTuple):
-    """A label, its value as text (empty: the label is a heading), and a level word or empty."""
+    """A label, its value as text (empty: the label is a heading), and the level of its colour or empty."""
 
     label: str
     value: str
@@ -23,7 +23,7 @@ class Fact(NamedTuple):
 
 
 def name_of(row: Mapping[str, Any]) -> str:
-    """A metrics row in words."""
+    """Return the name of a metrics row in words."""
     return " ".join(
         str(row[part]) for part in ("test", "verb", "resource", "subresource", "scope", "bucket") if row[part]
     )
@@ -40,7 +40,7 @@ def _p(value: float | None) -> str:
 
 
 def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonParameters) -> tuple[Fact, ...]:
-    """The facts of a metrics ``row`` in the mode it was made by."""
+    """Return the facts of a metrics ``row`` in the mode it was made by."""
     left, right = detail.sample(row["row"])
     unit = f" {row['unit']}" if row["unit"] else ""
     facts = [Fact(name_of(row), "")]
@@ -60,10 +60,10 @@ def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonPar
         if parameters.mode == "statistical":
             facts += _statistical(detail, row, left, right, parameters)
             facts += _changes(detail, row)
-        elif parameters.mode == "design":
-            facts += _design(row, parameters)
+        elif parameters.mode == "published":
+            facts += _published(row, parameters)
         else:
-            facts += _upstream(row, parameters)
+            facts += _benchmark(row, parameters)
     return tuple(facts)
 
 
@@ -72,33 +72,33 @@ def _statistical(
 ) -> list[Fact]:
     if not (left.size and right.size):
         return [Fact("verdict", "missing: on one side only, never counted as matched", "low")]
-    margin = min(max(parameters.threshold, 1e-9), 1.0 / max(parameters.threshold, 1e-9))
+    margin = statistical.usable_margin(parameters.threshold)
     q = row["q_value"] if row["q_value"] is not None else math.nan
-    told = statistical.explain(left, right, margin, parameters.alpha, q)
+    numbers = statistical.explain(left, right, margin, parameters.alpha, q)
     confidence = f"{1 - 2 * parameters.alpha:.0%}"
-    interval = f"[{_number(told.ratio_low)}, {_number(told.ratio_high)}]"
-    if math.isinf(told.ratio_high):
+    interval = f"[{_number(numbers.ratio_low)}, {_number(numbers.ratio_high)}]"
+    if math.isinf(numbers.ratio_high):
         interval = "no interval: too few values"
-    inside = margin <= told.ratio_low and told.ratio_high <= 1 / margin
+    inside = margin <= numbers.ratio_low and numbers.ratio_high <= 1 / margin
     significant = q <= parameters.alpha
     facts = [
-        Fact("ratio", f"{_number(told.ratio)} right/left (Hodges-Lehmann), {confidence} {interval}"),
+        Fact("ratio", f"{_number(numbers.ratio)} right/left (Hodges-Lehmann), {confidence} {interval}"),
         Fact(
             "margin",
             f"{margin:.3g} to {1 / margin:.3g}: the interval lies {'inside' if inside else 'not inside'}; "
-            f"two one-sided tests p {_p(told.equivalence_p)}",
+            f"two one-sided tests p {_p(numbers.equivalence_p)}",
             "ok" if inside else "",
         ),
         Fact(
             "shift",
-            f"Mann-Whitney p {_p(told.p_value)}, q {_p(q)} {'≤' if significant else '>'} {parameters.alpha:g}; "
+            f"Mann-Whitney p {_p(numbers.p_value)}, q {_p(q)} {'≤' if significant else '>'} {parameters.alpha:g}; "
             f"Cliff's delta {_number(row['cliffs_delta'])}",
             "moderate" if significant else "",
         ),
         Fact(
             "spread",
-            f"KS p {_p(told.spread_p)}, q {_p(row['spread_q'])}; Brown-Forsythe p {_p(told.brown_forsythe_p)}; "
-            f"deviations {_number(told.deviation_left)} and {_number(told.deviation_right)}",
+            f"KS p {_p(numbers.spread_p)}, q {_p(row['spread_q'])}; Brown-Forsythe p {_p(numbers.brown_forsythe_p)}; "
+            f"deviations {_number(numbers.deviation_left)} and {_number(numbers.deviation_right)}",
         ),
     ]
     verdict = str(row["verdict"])
@@ -111,21 +111,23 @@ def _statistical(
     level = {"different": "severe", "equivalent": "ok"}.get(str(row["verdict"]), "low")
     facts.append(Fact("verdict", verdict, level))
     if row["pooled"]:
-        facts.append(Fact("pooled", "upstream puts several metrics into this sample; it is shown, never counted"))
+        facts.append(
+            Fact("pooled", "the benchmark tool puts several metrics into this sample; it is shown, never counted")
+        )
     if row["upstream_matched"] is not None:
-        facts.append(Fact("upstream", _why(row, parameters), "moderate" if row["disagree"] else ""))
+        facts.append(Fact("benchmark tool", _why_benchmark(row, parameters), "moderate" if row["disagree"] else ""))
     return facts
 
 
 def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
-    """Where the level changes along the runs of both sides, in time order."""
-    found = detail.change_points(row["row"])
-    if found is None:
+    """Return where the level changes along the runs of both sides, in time order."""
+    changes = detail.change_points(row["row"])
+    if changes is None:
         return []
     facts = []
     unit = f" {row['unit']}" if row["unit"] else ""
     sides = ("left", "right")
-    for point, position in zip(found.points, found.positions, strict=True):
+    for point, position in zip(changes.points, changes.positions, strict=True):
         run = detail.axis.runs[position]
         here, before = (int(detail.axis.sides[at]) for at in (position, max(position - 1, 0)))
         where = f"inside the {sides[here]} side" if here == before else "where the side changes"
@@ -136,8 +138,8 @@ def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def _why(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
-    """What upstream says of the same metric, and where it differs, why."""
+def _why_benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
+    """Return what the benchmark tool says of the same metric, and why it differs where it does."""
     word = "matched" if row["upstream_matched"] else "mismatched"
     left, right = row["mean_left"], row["mean_right"]
     ratio = left / right if left is not None and right else math.nan
@@ -155,7 +157,7 @@ def _why(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
     return f"{text} is beyond the limits: a few large values move the mean, not the median"
 
 
-def _design(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
+def _published(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
     kind = BY_NAME.get(row["kind"])
     cut = kind.cutoff if kind is not None else None
     facts = []
@@ -172,7 +174,7 @@ def _design(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fa
     return facts
 
 
-def _upstream(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
+def _benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[Fact]:
     low = parameters.threshold
     facts = []
     if parameters.scheme == "avg":
@@ -184,6 +186,6 @@ def _upstream(row: Mapping[str, Any], parameters: ComparisonParameters) -> list[
     if small and max(row["mean_left"], row["mean_right"]) < parameters.min_average:
         facts.append(Fact("excused", f"both means lie below {parameters.min_average:g}: matched in any case"))
     if not (row["n_left"] and row["n_right"]):
-        facts.append(Fact("one-sided", "a metric that one side lacks is matched, as upstream has it", "moderate"))
+        facts.append(Fact("one-sided", "a metric that one side lacks is matched, as in the benchmark tool", "moderate"))
     facts.append(Fact("verdict", "matched" if row["matched"] else "mismatched", "ok" if row["matched"] else "severe"))
     return facts

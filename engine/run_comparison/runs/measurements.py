@@ -1,27 +1,47 @@
-"""The measurements as arrays per file, kept between computations: one arriving run costs only its own rows."""
+"""Encode the measured values of each file as arrays, and number the series and metrics that occur in them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from engine.incremental import Memo, Partials
 from engine.inputs import FILE, Inputs
 from engine.run_comparison.reading.series import Series
+from engine.run_comparison.runs.metric_units import canonical_unit
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float64]
 NO_COUNT = np.iinfo(np.int64).max
-"""Stands for a value without a request count, so that every minimum lets it pass."""
+"""Request count of a value without one, so that it passes every minimum."""
 
 
-@dataclass(frozen=True, slots=True)
+class MetricKey(NamedTuple):
+    """Identity of a metric outside upstream mode: a series with its unit converted."""
+
+    kind: str
+    report: str
+    verb: str
+    resource: str
+    subresource: str
+    scope: str
+    metric: str
+    bucket: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """The values of one run in one file, in file order: series codes, raw values (NaN: null), request counts."""
+    """Values of one run in one file, in file order: series codes, values (NaN: null), and request counts.
+
+    ``run`` names the run where the file holds several, else None. ``refused``: Go's decoder refuses the file.
+    """
 
     file: int
     run: str | None
@@ -32,85 +52,103 @@ class Chunk:
     refused: bool
 
 
-@dataclass
+class SeriesTable:
+    """Codes of all series, and the metric that each belongs to. Codes and metric numbers never change once given.
+
+    ``series[code]``: the series; ``keys[number]``: the metric; ``key_of[code]``: number of the metric of a series;
+    ``factors[code]``: converts a written value into the metric's unit.
+    """
+
+    def __init__(self) -> None:
+        self.series: list[Series] = []
+        self.keys: list[MetricKey] = []
+        self.key_of: Codes = np.zeros(0, dtype=np.int32)
+        self.factors: Floats = np.zeros(0)
+        self._codes: dict[str, int] = {}
+        self._numbers: dict[MetricKey, int] = {}
+
+    def codes(self, texts: list[str]) -> Codes:
+        """Return the code of each packed series in ``texts``; a new series gets the next code."""
+        new = [text for text in texts if text not in self._codes]
+        if new:
+            units = []
+            numbers = []
+            for text in new:
+                series = Series.unpack(text)
+                unit = canonical_unit(series.unit)
+                bucket = unit.name if series.bucket == series.unit else series.bucket
+                key = MetricKey(*series[:7], bucket, unit.name)
+                self._codes[text] = len(self.series)
+                self.series.append(series)
+                if key not in self._numbers:
+                    self._numbers[key] = len(self.keys)
+                    self.keys.append(key)
+                numbers.append(self._numbers[key])
+                units.append(unit.factor)
+            self.key_of = np.concatenate([self.key_of, np.array(numbers, dtype=np.int32)])
+            self.factors = np.concatenate([self.factors, np.array(units)])
+        return np.array([self._codes[text] for text in texts], dtype=np.int32)
+
+
 class Measurements:
-    """All chunks, and the series that their codes mean. ``version`` is that of the inputs they were made from."""
+    """Chunks of each file by its id (``of_file``), and the ``table`` that their series codes refer to."""
 
-    version: int = -1
-    texts: list[str] = field(default_factory=list)
-    series: list[Series] = field(default_factory=list)
-    code_of: dict[str, int] = field(default_factory=dict)
-    by_file: dict[int, tuple[int, tuple[Chunk, ...]]] = field(default_factory=dict)
-    keyed: Any = None
-    """Table of ``samples.metric_keys``, which grows with the series."""
+    def __init__(self) -> None:
+        self.table = SeriesTable()
+        self.of_file: Partials[int, tuple[Chunk, ...]] = Partials()
 
+    def _encode(self, inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Chunk, ...]]:
+        """Encode the rows of ``files``; a file without rows has no chunks."""
+        chunks: dict[int, list[Chunk]] = {file: [] for file in files}
+        frame = inputs.of("measurements", frozenset(files)) if len(files) < len(inputs.files) else None
+        frame = inputs.table("measurements") if frame is None else frame
+        if frame.height:
+            for chunk in self._chunks(frame):
+                if chunk.file in chunks:
+                    chunks[chunk.file].append(chunk)
+        return {file: tuple(each) for file, each in chunks.items()}
 
-def measurements(inputs: Inputs, memo: dict[Any, Any]) -> Measurements:
-    """The inputs' measurements; only files that changed since the last call are encoded again."""
-    kept: Measurements = memo.setdefault("measurements", Measurements())
-    if kept.version == inputs.version:
-        return kept
-    files = inputs.files
-    touched = inputs.touched(kept.version, kept.by_file)
-    for gone in touched - files.keys():
-        kept.by_file.pop(gone, None)
-    changed = [i for i in touched if i in files and kept.by_file.get(i, (-1, ()))[0] != files[i].version]
-    frame = None
-    if kept.version >= 0 and not any(kept.by_file.get(i, (0, ()))[1] for i in changed):
-        frame = inputs.added("measurements", kept.version)  # the rows of new files, without a look at all others
-    if frame is None:
-        some = kept.by_file and len(changed) < len(files)
-        frame = inputs.of("measurements", frozenset(changed)) if some else inputs.table("measurements")
-    for file in changed:
-        kept.by_file[file] = (inputs.files[file].version, ())
-    if frame.height:
-        _encode(kept, frame, inputs)
-    kept.version = inputs.version
-    return kept
-
-
-def _encode(kept: Measurements, frame: pl.DataFrame, inputs: Inputs) -> None:
-    packed = frame.get_column("series").cast(pl.Categorical)
-    physical = packed.to_physical().to_numpy()
-    unique = packed.unique()
-    known = np.zeros(int(physical.max()) + 1, dtype=np.int32)
-    for text, number in zip(unique.cast(pl.String).to_list(), unique.to_physical().to_list(), strict=True):
-        code = kept.code_of.get(text)
-        if code is None:
-            code = kept.code_of[text] = len(kept.texts)
-            kept.texts.append(text)
-            kept.series.append(Series.unpack(text))
-        known[number] = code
-    codes = known[physical]
-    values = frame.get_column("value").fill_null(float("nan")).to_numpy()
-    counts = frame.get_column("count").fill_null(NO_COUNT).to_numpy()
-    refused = frame.get_column("refused").fill_null(False).to_numpy()
-    files = frame.get_column(FILE).to_numpy()
-    runs = frame.get_column("run")
-    starts = np.flatnonzero(np.concatenate([[True], files[1:] != files[:-1]]))
-    ends = np.concatenate([starts[1:], [files.size]])
-    inner = runs.null_count() < runs.len()
-    found: dict[int, list[Chunk]] = {}
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        file = int(files[start])
-        if file not in inputs.files:
-            continue
-        pieces: list[tuple[str | None, int | None, Any]] = [(None, None, slice(start, end))]
-        if inner and runs[start] is not None:
-            pieces = _by_run(frame.slice(start, end - start), start)
-        for run, stamp, rows in pieces:
-            found.setdefault(file, []).append(
-                Chunk(file, run, stamp, codes[rows], values[rows], counts[rows], bool(refused[rows][0]))
-            )
-    for file, chunks in found.items():
-        kept.by_file[file] = (inputs.files[file].version, tuple(chunks))
+    def _chunks(self, frame: pl.DataFrame) -> list[Chunk]:
+        packed = frame.get_column("series").cast(pl.Categorical)
+        physical = packed.to_physical().to_numpy()
+        unique = packed.unique()
+        code_of = np.zeros(int(physical.max()) + 1, dtype=np.int32)
+        code_of[unique.to_physical().to_numpy()] = self.table.codes(unique.cast(pl.String).to_list())
+        codes = code_of[physical]
+        values = frame.get_column("value").fill_null(float("nan")).to_numpy()
+        counts = frame.get_column("count").fill_null(NO_COUNT).to_numpy()
+        refused = frame.get_column("refused").fill_null(False).to_numpy()
+        files = frame.get_column(FILE).to_numpy()
+        runs = frame.get_column("run")
+        starts = np.flatnonzero(np.concatenate([[True], files[1:] != files[:-1]]))
+        ends = np.concatenate([starts[1:], [files.size]])
+        several = runs.null_count() < runs.len()
+        chunks = []
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            pieces: list[tuple[str | None, int | None, slice | Ints]] = [(None, None, slice(start, end))]
+            if several and runs[start] is not None:
+                pieces = _rows_by_run(frame.slice(start, end - start), start)
+            chunks += [
+                Chunk(int(files[start]), run, time_ms, codes[at], values[at], counts[at], bool(refused[at][0]))
+                for run, time_ms, at in pieces
+            ]
+        return chunks
 
 
-def _by_run(rows: pl.DataFrame, offset: int) -> list[tuple[str | None, int | None, Any]]:
+def read_measurements(inputs: Inputs, memo: Memo) -> Measurements:
+    """Return the measurements of all files; only files that changed since the last call are encoded."""
+    measurements = memo.state("measurements", Measurements)
+    versions = {file: info.version for file, info in inputs.files.items()}
+    measurements.of_file.update(versions, lambda files: measurements._encode(inputs, files))
+    return measurements
+
+
+def _rows_by_run(rows: pl.DataFrame, offset: int) -> list[tuple[str | None, int | None, slice | Ints]]:
+    """Group the rows of a file that holds several runs: name, earliest time and row numbers of each run."""
     groups = (
         rows.select("run", "time_ms")
         .with_row_index("at")
         .group_by("run", maintain_order=True)
         .agg(pl.col("time_ms").min(), pl.col("at"))
     )
-    return [(run, stamp, np.array(at, dtype=np.int64) + offset) for run, stamp, at in groups.iter_rows()]
+    return [(run, time_ms, np.array(at, dtype=np.int64) + offset) for run, time_ms, at in groups.iter_rows()]

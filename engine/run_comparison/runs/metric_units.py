@@ -1,4 +1,4 @@
-"""Units: what files write, converted to one unit per dimension, and which direction is better."""
+"""Convert written units to one canonical unit per dimension, and tell which direction of a metric is better."""
 
 from __future__ import annotations
 
@@ -7,54 +7,56 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from engine.run_comparison.parameters import DirectionRule
+
 
 class Unit(NamedTuple):
-    """A canonical unit's ``name`` and the factor from the written unit."""
+    """A canonical unit and the factor that converts a written value to it."""
 
     name: str
     factor: float
 
 
-_TIME = {
+_MS_PER_UNIT = {
     "ns": 1e-6, "nanoseconds": 1e-6, "nanosecond": 1e-6, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "microseconds": 1e-3,
     "ms": 1.0, "msec": 1.0, "milliseconds": 1.0, "s": 1e3, "sec": 1e3, "secs": 1e3, "second": 1e3, "seconds": 1e3,
     "min": 6e4, "minutes": 6e4, "m": 6e4, "h": 3.6e6, "hours": 3.6e6,
 }  # fmt: skip
-_BYTES = {
+_BYTES_PER_UNIT = {
     "b": 1.0, "byte": 1.0, "bytes": 1.0, "kb": 1e3, "kbytes": 1e3, "kib": 1024.0, "mb": 1e6, "mbytes": 1e6,
     "mib": 1048576.0, "gb": 1e9, "gbytes": 1e9, "gib": 1073741824.0,
 }  # fmt: skip
-_SHARE = {"%": 1.0, "percent": 1.0, "percentage": 1.0, "pct": 1.0}
-_ONE = {"": "", "count": "count", "counts": "count", "#": "count"}
+_PERCENT = frozenset({"%", "percent", "percentage", "pct"})
+_COUNTS = {"": "", "count": "count", "counts": "count", "#": "count"}
 
 
-def canonical(written: str) -> Unit:
-    """Canonical unit and factor: durations in ms (per-operation times in s, as benchstat has them), sizes in bytes.
+def canonical_unit(written: str) -> Unit:
+    """Return the canonical unit of a written one: ms for durations, bytes for sizes, s for times per operation.
 
-    An unknown unit stays as it is.
+    Times per operation follow benchstat. An unknown unit is returned unchanged with factor 1.
     """
     text = written.strip()
     lower = text.lower()
-    if lower in _TIME and text != "M":
-        return Unit("ms", _TIME[lower])
-    if lower in _BYTES:
-        return Unit("bytes", _BYTES[lower])
-    if lower in _SHARE:
+    if lower in _MS_PER_UNIT and text != "M":
+        return Unit("ms", _MS_PER_UNIT[lower])
+    if lower in _BYTES_PER_UNIT:
+        return Unit("bytes", _BYTES_PER_UNIT[lower])
+    if lower in _PERCENT:
         return Unit("%", 1.0)
-    if lower in _ONE:
-        return Unit(_ONE[lower], 1.0)
+    if lower in _COUNTS:
+        return Unit(_COUNTS[lower], 1.0)
     head, slash, rest = text.partition("/")
     if slash:
-        if rest in ("s", "sec", "second") and head.lower() in _BYTES:
-            return Unit("B/s", _BYTES[head.lower()])
+        if rest in ("s", "sec", "second") and head.lower() in _BYTES_PER_UNIT:
+            return Unit("B/s", _BYTES_PER_UNIT[head.lower()])
         if head in ("ns", "us", "µs", "μs", "ms", "s", "sec"):
-            return Unit("sec/" + rest, _TIME[head] * 1e-3)
+            return Unit("sec/" + rest, _MS_PER_UNIT[head] * 1e-3)
         if head.endswith("-ns"):
             return Unit(head[:-2] + "sec/" + rest, 1e-9)
         if rest in ("s", "sec", "second"):
             return Unit(head + "/s", 1.0)
-        if head in ("ops", "op") and rest in _TIME:
-            return Unit("ops/s", 1e3 / _TIME[rest])
+        if head in ("ops", "op") and rest in _MS_PER_UNIT:
+            return Unit("ops/s", 1e3 / _MS_PER_UNIT[rest])
     if text.endswith("-ns"):
         return Unit(text[:-3] + "-sec", 1e-9)
     return Unit(text, 1.0)
@@ -69,27 +71,12 @@ _LOWER_NAME = re.compile(
 )
 
 
-class Rule(NamedTuple):
-    """An operator's direction for metrics whose name matches ``pattern`` (``*`` and ``?``)."""
+def better_direction(name: str, unit: str, hint: str = "", rules: Sequence[DirectionRule] = ()) -> str:
+    """Return ``lower`` or ``higher``, whichever values of a metric are better.
 
-    pattern: str
-    better: str
-
-
-def parse_rules(texts: Sequence[str]) -> tuple[Rule, ...]:
-    """``NAME=lower`` or ``NAME=higher`` per text. Raises ValueError saying what is wrong."""
-    rules = []
-    for text in texts:
-        pattern, sign, better = text.rpartition("=")
-        if not sign or better not in ("lower", "higher") or not pattern:
-            raise ValueError(f"direction {text!r} is not NAME=lower or NAME=higher")
-        rules.append(Rule(pattern.lower(), better))
-    return tuple(rules)
-
-
-def direction(name: str, unit: str, hint: str = "", rules: Sequence[Rule] = ()) -> str:
-    """Whether ``lower`` or ``higher`` values of a metric are better: an operator's rule, then the reader's hint, then
-    unit and name; latencies and everything unknown count as lower is better."""
+    The operator's ``rules`` decide first, then the reader's ``hint``, then name and unit. Latencies and everything
+    unknown are better when lower.
+    """
     lowered = name.lower()
     for rule in rules:
         if fnmatchcase(lowered, rule.pattern) or fnmatchcase(lowered, f"*{rule.pattern}*"):

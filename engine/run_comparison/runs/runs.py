@@ -1,29 +1,42 @@
-"""Runs: what is known of each, from its folder and from what its files say."""
+"""Find the runs: what is known of each from its folder, its files and the values in them."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from typing import NamedTuple
 
-import polars as pl
-
+from engine.incremental import Memo, Partials
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem, fold
-from engine.run_comparison.runs.layout import Place, Placer, path_parts, run_number, short_names, stem_of
+from engine.run_comparison.runs.layout import Place, path_parts, place_files, run_number, short_names, stem_of
 from engine.run_comparison.runs.measurements import Chunk, Measurements
 from engine.text import clean
 
 SUCCESS = "SUCCESS"
+"""The result of a run that perf-tests' benchmark tool takes, exactly as ``finished.json`` has it."""
+
 RunKey = tuple[tuple[str, ...], str]
-"""A job's path and a run's name in it."""
+"""Path of a job and name of a run in it."""
 
 
-@dataclass(slots=True)
+class Fact(NamedTuple):
+    """One row of the ``run_facts`` table."""
+
+    name: str
+    time_ms: int | None
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """One run of a job. ``started_ms``/``finished_ms``: from its two files, None if unreadable or absent;
-    ``result``: as written in ``finished.json``, empty if it tells none. ``chunks``: its values, by file."""
+    """One run of a job. A run whose files did not change stays the same object, so that it can be a key.
+
+    ``started_ms``, ``finished_ms``: from the run's two metadata files, None if absent or unreadable. ``result``: as
+    written in ``finished.json``, empty if it has none. ``ci``: laid out like a run of the Kubernetes CI. ``chunks``: its
+    values by file, each with the path of the file inside the run.
+    """
 
     job_path: tuple[str, ...]
     job: str
@@ -36,199 +49,198 @@ class Run:
     report_ms: int | None = None
     mtime_ms: int | None = None
     ci: bool = False
-    files: set[int] = field(default_factory=set)
-    chunks: list[Chunk] = field(default_factory=list)
-    values: int = 0
-    problems: int = 0
-    key: RunKey = field(init=False)
-    """What names the run."""
-    time_ms: int | None = field(init=False, default=None)
-    """When it began, as well as is known."""
-    newness: tuple[bool, int, int, str] = field(init=False)
-    """Rises with number, or time, among the runs of a job."""
-    place: tuple[str, tuple[str, ...], int, str] = field(init=False)
-    """Place among all runs: by job, the newest first."""
+    files: frozenset[int] = frozenset()
+    chunks: tuple[tuple[str, Chunk], ...] = ()
 
-    def __post_init__(self) -> None:
-        """Orders are asked for much more often than runs change."""
-        self.settle()
+    @property
+    def key(self) -> RunKey:
+        """The run's identity among all runs."""
+        return self.job_path, self.name
 
-    def settle(self) -> None:
-        """Bring up to date what follows from the rest."""
+    @property
+    def values(self) -> int:
+        """Number of values in its files."""
+        return sum(chunk.values.size for _, chunk in self.chunks)
+
+    @property
+    def time_ms(self) -> int | None:
+        """When the run began: its start, else its end, its report or its oldest file."""
         moments = (self.started_ms, self.finished_ms, self.report_ms, self.mtime_ms)
-        self.key = self.job_path, self.name
-        self.time_ms = next((moment for moment in moments if moment is not None), None)
-        self.newness = self.number is not None, self.number or 0, self.time_ms or 0, self.name
-        self.place = self.job, self.job_path, -(self.number or 0), self.name
+        return next((moment for moment in moments if moment is not None), None)
+
+    @property
+    def age_order(self) -> tuple[bool, int, int, str]:
+        """Sort key among the runs of a job: by number, or by time where there is none; the newest run is the largest."""
+        return self.number is not None, self.number or 0, self.time_ms or 0, self.name
 
     @property
     def success(self) -> bool:
-        """Upstream's rule: the result is exactly SUCCESS."""
+        """Whether the run finished with exactly ``SUCCESS``."""
         return self.finished and self.result == SUCCESS
 
     @property
     def state(self) -> str:
-        """The result to show: as written, ``unfinished`` for a CI run without one, empty where runs tell none."""
+        """The result as shown: as written, ``unfinished`` for a CI run without one, empty where runs have none."""
         return self.result if self.finished else ("unfinished" if self.ci else "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Runs:
-    """All runs, in order of job and name, and the jobs."""
+    """All runs, by job and the newest first. ``directions``: hints of readers, as ``NAME=lower`` or ``NAME=higher``."""
 
     runs: tuple[Run, ...]
     directions: tuple[str, ...]
     bad_names: tuple[Problem, ...]
+    places: Mapping[int, Place]
     jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)
-    """Runs by job path; not to be changed."""
+    """Runs by job path."""
 
     def __post_init__(self) -> None:
-        """Sort runs by job once."""
+        """Group the runs by job."""
         for run in self.runs:
             self.jobs.setdefault(run.job_path, []).append(run)
 
+    def until(self, time_ms: int) -> Runs:
+        """Return the runs that began at ``time_ms`` or before, and those without a time."""
+        runs = tuple(run for run in self.runs if run.time_ms is None or run.time_ms <= time_ms)
+        return replace(self, runs=runs)
 
-class RunBook:
-    """All runs, kept from one look to the next: a run is made anew only if one of its files changed, so that an arriving
-    run costs its own files. A run that did not change stays the same object."""
 
-    def __init__(self) -> None:
-        """No runs yet."""
-        self._placer = Placer()
-        self._version = -1
-        self._files: dict[int, FileInfo] = {}
-        self._facts: dict[int, list[tuple[str, int | None, str | None]]] = {}
-        self._told: dict[int, list[tuple[str, int | None, str | None]]] = {}
-        self._runs_of: dict[int, tuple[RunKey, ...]] = {}
-        self._files_of: dict[RunKey, set[int]] = defaultdict(set)
-        self._found: dict[RunKey, Run] = {}
-        self._names: dict[tuple[str, ...], str] = {}
+def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo) -> Runs:
+    """Return all runs; only runs whose files changed since the last call are made again."""
+    files = inputs.files
+    places = memo.value("places", tuple(files), lambda: place_files(files))
+    facts: Partials[int, tuple[Fact, ...]] = memo.state("run facts", Partials)
+    facts.update({file: info.version for file, info in files.items()}, lambda changed: _read_facts(inputs, changed))
+    files_of: dict[RunKey, list[int]] = defaultdict(list)
+    for file in files:
+        for key in _runs_of_file(places[file], measurements.of_file[file], facts[file]):
+            files_of[key].append(file)
+    names = {path: clean(name, 400) for path, name in short_names({job for job, _ in files_of}).items()}
+    stamps = {
+        key: (names[key[0]], *((file, files[file].version, files[file].mtime_ms, places[file]) for file in sorted(own)))
+        for key, own in files_of.items()
+    }
 
-    @property
-    def places(self) -> Mapping[int, Place]:
-        """Where each file lies."""
-        return self._placer.places
-
-    def update(self, inputs: Inputs, found: Measurements) -> Runs:
-        """Runs from the files and the ``run_facts`` table of ``inputs``, and the measurements of the same moment."""
-        known, files = self._files, inputs.files
-        candidates = inputs.touched(self._version, known)
-        changed = [i for i in candidates if i in files and known.get(i) != files[i]]
-        gone = [i for i in candidates if i in known and i not in files]
-        self._version = -1  # until this is through
-        if changed or gone:
-            whole = len(changed) == len(files)
-            self._take_facts(
-                inputs.table("run_facts") if whole else inputs.of("run_facts", frozenset(changed)), changed
+    def make(keys: Collection[RunKey]) -> dict[RunKey, Run]:
+        return {
+            key: _make_run(
+                key,
+                names[key[0]],
+                [(files[i], places[i], measurements.of_file[i], facts[i]) for i in sorted(files_of[key])],
             )
-            touched = self._placer.update(files, changed, gone) | set(changed)
-            again: set[RunKey] = set()
-            for i in (*gone, *touched):
-                for key in self._runs_of.pop(i, ()):
-                    again.add(key)
-                    self._files_of[key].discard(i)
-            for i in gone:
-                self._facts.pop(i, None)
-                self._told.pop(i, None)
-            for i in touched:
-                keys = self._runs_of[i] = tuple(self._keys(i, files[i], _chunks(found, i)))
-                for key in keys:
-                    again.add(key)
-                    self._files_of[key].add(i)
-            for i in gone:
-                del known[i]
-            known.update((i, files[i]) for i in changed)
-            for key in again:
-                if self._files_of[key]:
-                    self._found[key] = self._make(key, found)
-                else:
-                    del self._files_of[key]
-                    self._found.pop(key, None)
-            if self._names.keys() != (jobs := {job for job, _ in self._found}):
-                self._names = {job: clean(name, 400) for job, name in short_names(jobs).items()}
-                again = set(self._found)
-            for key in again & self._found.keys():
-                if self._found[key].job != self._names[key[0]]:
-                    self._found[key] = replace(self._found[key], job=self._names[key[0]])
-        self._version = inputs.version
-        ordered = sorted(self._found.values(), key=attrgetter("place"))
-        directions = {result or "" for facts in self._told.values() for _, _, result in facts}
-        return Runs(tuple(ordered), tuple(sorted(directions)), _bad_names(ordered))
+            for key in keys
+        }
 
-    def _take_facts(self, facts: pl.DataFrame, changed: list[int]) -> None:
-        for i in changed:
-            self._facts.pop(i, None)
-            self._told.pop(i, None)
-        for file, fact, stamp, result in facts.select(FILE, "fact", "time_ms", "result").iter_rows():
-            self._facts.setdefault(file, []).append((fact, stamp, result))
-            if fact == "direction":
-                self._told.setdefault(file, []).append((fact, stamp, result))
+    by_key: Partials[RunKey, Run] = memo.state("runs by key", Partials)
+    by_key.update(stamps, make)
+    runs = sorted(by_key.values(), key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
+    directions = {fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "direction"}
+    return Runs(tuple(runs), tuple(sorted(directions)), _bad_names(runs), places)
 
-    def _keys(self, i: int, info: FileInfo, chunks: tuple[Chunk, ...]) -> dict[RunKey, None]:
-        """The runs that a file tells something about: its folder's, or those named in it."""
-        place = self.places[i]
-        keys = {self._key(place, chunk): None for chunk in chunks}
-        told = any(fact != "direction" for fact, _, _ in self._facts.get(i, ()))
-        if told or not any(chunk.run is not None for chunk in chunks):
-            keys[place.job, place.run] = None
-        return keys
 
-    def _key(self, place: Place, chunk: Chunk) -> RunKey:
-        if chunk.run is None:
-            return place.job, place.run
-        stem = stem_of(place.rest.rpartition("/")[2])
-        return (*place.job, stem) if stem == place.run else (*place.job, place.run, stem), chunk.run
+def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact, ...]]:
+    """Return the rows of ``run_facts`` of each file."""
+    whole = len(files) == len(inputs.files)
+    frame = inputs.table("run_facts") if whole else inputs.of("run_facts", frozenset(files))
+    facts: dict[int, list[Fact]] = {file: [] for file in files}
+    for file, *fact in frame.select(FILE, "fact", "time_ms", "result").iter_rows():
+        facts[file].append(Fact(*fact))
+    return {file: tuple(each) for file, each in facts.items()}
 
-    def _make(self, key: RunKey, found: Measurements) -> Run:
-        run = Run(key[0], self._names.get(key[0], ""), clean(key[1], 200), run_number(key[1]))
-        for i in sorted(self._files_of[key]):
-            info, place, chunks = self._files[i], self.places[i], _chunks(found, i)
-            inner = False
-            for chunk in chunks:
-                inner = inner or chunk.run is not None
-                if self._key(place, chunk) != key:
-                    continue
+
+def _runs_of_file(place: Place, chunks: tuple[Chunk, ...], facts: tuple[Fact, ...]) -> dict[RunKey, None]:
+    """Return the runs that a file belongs to: the run of its folder, or those named in the file."""
+    keys = {_run_of_chunk(place, chunk): None for chunk in chunks}
+    about_run = any(fact.name != "direction" for fact in facts)
+    if about_run or not any(chunk.run is not None for chunk in chunks):
+        keys[place.job, place.run] = None
+    return keys
+
+
+def _run_of_chunk(place: Place, chunk: Chunk) -> RunKey:
+    if chunk.run is None:
+        return place.job, place.run
+    stem = stem_of(place.rest.rpartition("/")[2])
+    return (*place.job, stem) if stem == place.run else (*place.job, place.run, stem), chunk.run
+
+
+_RunFile = tuple[FileInfo, Place, tuple[Chunk, ...], tuple[Fact, ...]]
+"""A file of a run: its description, its place, its values and its facts."""
+
+
+def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
+    """Put together what the files of a run say about it."""
+    started_ms = finished_ms = report_ms = mtime_ms = None
+    finished = ci = False
+    result = ""
+    files: set[int] = set()
+    values: list[tuple[str, Chunk]] = []
+    for info, place, chunks, facts in run_files:
+        for chunk in chunks:
+            if _run_of_chunk(place, chunk) == key:
                 if chunk.run is not None:
-                    run.report_ms = chunk.time_ms
-                run.chunks.append(chunk)
-                run.values += int(chunk.values.size)
-                run.files.add(i)
-            if (place.job, place.run) != key:
-                continue
-            if not inner:
-                if info.kind != "run-metadata":
-                    run.files.add(i)
-                inside = place.rest.startswith("artifacts/") or info.kind in ("run-metadata", "build-log")
-                run.ci = run.ci or inside
-                run.mtime_ms = info.mtime_ms if run.mtime_ms is None else min(run.mtime_ms, info.mtime_ms)
-            for fact, stamp, result in self._facts.get(i, ()):
-                if fact == "started":
-                    run.started_ms = stamp
-                elif fact == "finished":
-                    run.finished, run.finished_ms, run.result = True, stamp, result or ""
-                elif fact == "report" and stamp is not None and (run.report_ms is None or stamp < run.report_ms):
-                    run.report_ms = stamp
-        run.settle()
-        return run
+                    report_ms = chunk.time_ms
+                values.append((place.rest, chunk))
+                files.add(info.id)
+        if (place.job, place.run) != key:
+            continue
+        if all(chunk.run is None for chunk in chunks):
+            if info.kind != "run-metadata":
+                files.add(info.id)
+            ci = ci or place.rest.startswith("artifacts/") or info.kind in ("run-metadata", "build-log")
+            mtime_ms = info.mtime_ms if mtime_ms is None else min(mtime_ms, info.mtime_ms)
+        for fact in facts:
+            if fact.name == "started":
+                started_ms = fact.time_ms
+            elif fact.name == "finished":
+                finished, finished_ms, result = True, fact.time_ms, fact.result or ""
+            elif fact.name == "report" and fact.time_ms is not None:
+                report_ms = fact.time_ms if report_ms is None else min(report_ms, fact.time_ms)
+    return Run(
+        key[0], job, clean(key[1], 200), run_number(key[1]), started_ms, finished_ms, finished, result, report_ms,
+        mtime_ms, ci, frozenset(files), tuple(values),
+    )  # fmt: skip
 
 
-def _chunks(found: Measurements, file: int) -> tuple[Chunk, ...]:
-    return found.by_file.get(file, (0, ()))[1]
-
-
-def _bad_names(ordered: Iterable[Run]) -> tuple[Problem, ...]:
-    """Run folders that are not called by a number in jobs where others are."""
-    odd = [run for run in ordered if run.number is None and run.ci]
-    numbered = {run.job_path for run in ordered if run.number is not None} if odd else set()
+def _bad_names(runs: Iterable[Run]) -> tuple[Problem, ...]:
+    """Return a problem for each CI run that is not named by a number in a job where others are."""
+    unnumbered = [run for run in runs if run.number is None and run.ci]
+    numbered_jobs = {run.job_path for run in runs if run.number is not None}
     return tuple(
         Problem.at(f"{run.job}/{run.name}", "bad-run-name", "a run's folder is called by its number, an integer")
-        for run in odd
-        if run.job_path in numbered
+        for run in unnumbered
+        if run.job_path in numbered_jobs
     )
 
 
-def _place_of(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place | None:
-    """Where a file belongs that gave no rows: below a job's folder."""
+def name_problems(
+    problems: Iterable[Problem], files: Mapping[int, FileInfo], runs: Runs
+) -> tuple[tuple[Problem, ...], Counter[RunKey]]:
+    """Return problems by ``<job>/<run>/…``, one per file, and how many each run has."""
+    problems = tuple(problems)
+    counts: Counter[RunKey] = Counter()
+    if not problems:
+        return (), counts
+    file_of = {clean(info.path, 4096): file for file, info in files.items()}
+    run_keys = {run.key for run in runs.runs}
+    names = {run.job_path: run.job for run in runs.runs}
+    named = []
+    for problem in problems:
+        file = file_of.get(problem.path)
+        place = runs.places[file] if file is not None else _place_without_rows(problem.path, names)
+        label = problem.path
+        if place is not None:
+            job = names.get(place.job, place.job[-1] if place.job else "")
+            label = clean(f"{job}/{place.run}/{place.rest}", 4096)
+            if (place.job, place.run) in run_keys:
+                counts[place.job, place.run] += problem.count
+        named.append(replace(problem, path=label))
+    return one_per_file(named), counts
+
+
+def _place_without_rows(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place | None:
+    """Return the place of a file that gave no rows, None if it does not lie below a job's folder."""
     parts = path_parts(path)
     for at in range(len(parts) - 2, 0, -1):
         if parts[:at] in jobs:
@@ -236,43 +248,13 @@ def _place_of(path: str, jobs: Mapping[tuple[str, ...], str]) -> Place | None:
     return None
 
 
-def name_problems(
-    problems: Iterable[Problem], files: Mapping[int, FileInfo], places: Mapping[int, Place], runs: Runs
-) -> tuple[Problem, ...]:
-    """Problems by ``<job>/<run>/…``, one per file: reasons joined, counts added; counts each run's in its record."""
-    problems = tuple(problems)
-    if not problems:
-        return ()
-    by_path = {clean(info.path, 4096): i for i, info in files.items()}
-    records = {run.key: run for run in runs.runs}
-    names = {run.job_path: run.job for run in runs.runs}
-    shown: dict[str, list[Problem]] = defaultdict(list)
-    owners: dict[str, Run | None] = {}
-    for problem in problems:
-        file = by_path.get(problem.path)
-        label, owner = problem.path, None
-        place = places[file] if file is not None else _place_of(problem.path, names)
-        if place is not None:
-            job = names.get(place.job, place.job[-1] if place.job else "")
-            label = clean(f"{job}/{place.run}/{place.rest}", 4096)
-            owner = records.get((place.job, place.run))
-        shown[label].append(problem)
-        owners[label] = owner
-    for label, same in shown.items():
-        owner = owners[label]
-        if owner is not None:
-            owner.problems += sum(problem.count for problem in same)
-    relabelled = (replace(problem, path=label) for label, same in shown.items() for problem in same)
-    return one_per_file(relabelled)
-
-
 def one_per_file(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Problems of one path as one: the first place, the commonest kind, reasons joined, counts added."""
-    shown: dict[str, list[Problem]] = defaultdict(list)
+    """Merge the problems of each path: the first place, the commonest kind, reasons joined, counts added."""
+    by_path: dict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
-        shown[problem.path].append(problem)
+        by_path[problem.path].append(problem)
     merged = []
-    for path, same in shown.items():
+    for path, same in by_path.items():
         first = same[0]
         kind = Counter(p.kind for p in same).most_common(1)[0][0]
         reason = "; ".join(dict.fromkeys(p.reason for p in same))

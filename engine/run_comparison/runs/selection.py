@@ -1,50 +1,103 @@
-"""Which runs are compared: upstream's two rules, and putting jobs, ranges and single runs on a side."""
+"""Choose the runs to compare: the benchmark tool's two rules, and putting jobs, ranges and single runs on a side.
+
+See docs/models/run-comparison.md, Selection of runs and Sides.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import attrgetter
 
-from engine.run_comparison.runs.runs import Run, Runs
+import numpy as np
 
-_RULE = re.compile(r"(last-n-runs|last-n-hours):([0-9]{1,9}(?:\.[0-9]+)?)")
+from engine.run_comparison.parameters import ComparisonParameters, RunRule, parse_run_rule
+from engine.run_comparison.runs.measurements import Measurements
+from engine.run_comparison.runs.runs import Run, RunKey, Runs
+from engine.view import NoInput
+
+_MOST_SHOWN = 8
+"""Patterns that a text of a side names, at most."""
+
+_MOST_JOBS = 24
+"""Jobs among which a usual pair is searched: those with the most runs."""
+
+_WILD = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """``last-n-runs``, ``last-n-hours`` or ``all``, with its number."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Sides:
+    """Runs of both sides, the newest first; the patterns that picked them; and how they were chosen if not by hand."""
 
-    name: str
-    n: float = 0
+    left: tuple[Run, ...]
+    right: tuple[Run, ...]
+    left_patterns: tuple[str, ...]
+    right_patterns: tuple[str, ...]
+    note: str
 
 
-def parse_rule(text: str) -> Rule:
-    """``last-n-runs:20``, ``last-n-hours:24`` or ``all``. Raises ValueError."""
-    if text == "all":
-        return Rule("all")
-    found = _RULE.fullmatch(text)
-    if found is None or (found[1] == "last-n-runs" and "." in found[2]):
-        raise ValueError(f"unknown run selection {text!r}; it is last-n-runs:N, last-n-hours:N or all")
-    return Rule(found[1], float(found[2]))
+def choose_sides(runs: Runs, parameters: ComparisonParameters, now_ms: int, measurements: Measurements) -> Sides:
+    """Return the runs of both sides. Raises NoInput if a side stays empty, with what there is."""
+    rule = parse_run_rule(parameters.select)
+    strict = parameters.mode == "upstream"
+    left, right, note = parameters.left, parameters.right, ""
+    if not left or not right:
+        usual_left, usual_right, note = usual_sides(runs, metrics_of_jobs(runs, measurements))
+        left, right = left or usual_left, right or usual_right
+        if parameters.left or parameters.right:
+            note = ""
+    blocked = {problem.path.partition("/")[0] for problem in runs.bad_names} if strict else set()
+    picked = []
+    for word, patterns in (("left", left), ("right", right)):
+        side = pick(patterns, runs, rule, now_ms, strict=strict, failed=parameters.include_failed)
+        if strict and any(run.job in blocked for run in side):
+            raise NoInput(
+                f"{word}: a run folder that is not called by a number makes the benchmark tool's listing fail"
+            )
+        picked.append(tuple(side))
+    for word, side_runs, patterns in zip(("left", "right"), picked, (left, right), strict=True):
+        if not side_runs:
+            jobs = sorted({run.job for run in runs.runs})
+            there = f"jobs: {', '.join(jobs[:8])}{' …' if len(jobs) > 8 else ''}" if jobs else "no runs found"
+            asked = ", ".join(patterns) or "nothing chosen"
+            raise NoInput(f"no runs on the {word} side ({asked}; select {parameters.select}); {there}")
+    return Sides(picked[0], picked[1], left, right, note)
+
+
+def metrics_of_jobs(runs: Runs, measurements: Measurements) -> dict[tuple[str, ...], frozenset[int]]:
+    """Return the numbers of the metrics of each job, by its path.
+
+    Series of one name in two units count as one metric.
+    """
+    key_of = measurements.table.key_of
+    metrics = {}
+    for path, listed in runs.jobs.items():
+        present = np.zeros(key_of.size, dtype=bool)
+        for run in listed:
+            for _, chunk in run.chunks:
+                present[chunk.codes] = True
+        metrics[path] = frozenset(key_of[present].tolist())
+    return metrics
 
 
 def newest_first(runs: Iterable[Run]) -> list[Run]:
-    """By falling number; runs without one by falling time, then name."""
-    return sorted(runs, key=attrgetter("newness"), reverse=True)
+    """Sort by falling number; runs without one by falling time, then name."""
+    return sorted(runs, key=attrgetter("age_order"), reverse=True)
 
 
 def last_n_runs(runs: Iterable[Run], n: int, *, strict: bool = True) -> list[Run]:
-    """The newest ``n`` runs that finished with SUCCESS; fewer are fine."""
+    """Return the newest ``n`` finished runs, or fewer if there are no more."""
     return [run for run in newest_first(runs) if counts_as_finished(run, strict)][: max(n, 0)]
 
 
 def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool = True) -> list[Run]:
-    """Runs that began within ``hours``, newest number first: a run without a readable start is passed over, the first
-    one that is too old (or lies in the future: upstream computes unsigned) ends the search, whatever its result."""
-    found = []
+    """Return finished runs that began within ``hours``, newest number first.
+
+    A run without a readable start is passed over. The first one that is too old, or lies in the future (the benchmark tool
+    computes unsigned), ends the search, whatever its result.
+    """
+    recent = []
     for run in newest_first(runs):
         start = run.started_ms if strict or run.started_ms is not None else run.time_ms
         if start is None:
@@ -53,17 +106,17 @@ def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool
         if age < 0 or age >= 3600 * hours:
             break
         if counts_as_finished(run, strict):
-            found.append(run)
-    return found
+            recent.append(run)
+    return recent
 
 
 def counts_as_finished(run: Run, strict: bool = True) -> bool:
-    """SUCCESS; outside upstream mode also runs of tools that leave no such mark."""
+    """Whether the result is SUCCESS; unless ``strict`` also for runs of tools that write no result."""
     return run.success or (not strict and not run.ci)
 
 
-def apply(rule: Rule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed: bool = False) -> list[Run]:
-    """The runs of one job that ``rule`` takes, newest first. ``failed``: unfinished and failed ones count as well."""
+def apply(rule: RunRule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed: bool = False) -> list[Run]:
+    """Return the runs of one job that ``rule`` takes, newest first. ``failed``: unfinished and failed ones count as well."""
     listed = list(runs)
     if failed:
         newest = newest_first(listed)
@@ -80,9 +133,6 @@ def apply(rule: Rule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed:
     return [run for run in newest_first(listed) if counts_as_finished(run, strict)]
 
 
-_WILD = frozenset("*?[")
-
-
 def _ends_with(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return len(pattern) <= len(parts) and all(
         part == wanted or fnmatchcase(part, wanted)
@@ -97,16 +147,16 @@ def _in_range(run: Run, low: str, high: str) -> bool:
 
 
 def pick(
-    patterns: Sequence[str], runs: Runs, rule: Rule, now_ms: int, *, strict: bool, failed: bool = False
+    patterns: Sequence[str], runs: Runs, rule: RunRule, now_ms: int, *, strict: bool, failed: bool = False
 ) -> list[Run]:
-    """The runs of one side, in the order of ``patterns``, newest first within each, none twice.
+    """Return the runs of one side, in the order of ``patterns``, newest first within each, none twice.
 
     A pattern is a job (the selection rule applies), ``JOB/RUN`` (that run, whatever its result), ``JOB/A..B`` (finished
     runs between two numbers or names) or one of them with ``!`` in front (leave out). ``*`` and ``?`` stand for any
     text; a job may be given by the end of its path. What matches no job or run is taken for a folder: all jobs below it.
     """
-    taken: dict[tuple[tuple[str, ...], str], Run] = {}
-    dropped: set[tuple[tuple[str, ...], str]] = set()
+    taken: dict[RunKey, Run] = {}
+    dropped: set[RunKey] = set()
     for text in patterns:
         drop = text.startswith("!")
         parts = text.removeprefix("!").strip("/").split("/")
@@ -137,7 +187,7 @@ def pick(
 
 
 def shorten(patterns: Sequence[str], runs: Runs, *, strict: bool, failed: bool) -> tuple[str, ...]:
-    """``patterns`` with neighbouring runs of a job as one range (``JOB/A..B``), where that picks the same runs."""
+    """Join neighbouring runs of a job to one range (``JOB/A..B``), where that picks the same runs."""
     if not any("/" in text for text in patterns):
         return tuple(dict.fromkeys(patterns))
     single = {f"{run.job}/{run.name}": run for run in runs.runs}
@@ -162,7 +212,7 @@ def shorten(patterns: Sequence[str], runs: Runs, *, strict: bool, failed: bool) 
 
 
 def in_words(patterns: Sequence[str]) -> str:
-    """Patterns as one text of a sane length."""
+    """Join patterns to one text; many are cut to the first few and their number."""
     if len(patterns) <= _MOST_SHOWN:
         return ", ".join(patterns)
     return f"{', '.join(patterns[: _MOST_SHOWN - 1])}, … ({len(patterns)} in all)"
@@ -171,8 +221,11 @@ def in_words(patterns: Sequence[str]) -> str:
 def put(
     left: Sequence[str], right: Sequence[str], runs: Iterable[tuple[str, str]], side: str, whole: Iterable[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Patterns after putting ``runs`` (job and name) on ``side`` (left, right, or empty: on neither), and the jobs of
-    ``whole`` as jobs, so that runs to come join as well. Later patterns never contradict earlier ones."""
+    """Return the patterns after putting ``runs`` (job and name) on ``side`` (left, right, or empty: on neither).
+
+    Jobs of ``whole`` are put as jobs, so that their coming runs join as well. Later patterns never contradict earlier
+    ones.
+    """
     texts = [f"{job}/{name}" for job, name in runs]
     sides = {"left": list(left), "right": list(right)}
     for word, patterns in sides.items():
@@ -203,21 +256,21 @@ _PAIRS = (
 
 
 def usual_sides(
-    runs: Runs, series: Mapping[tuple[str, ...], frozenset[int]]
+    runs: Runs, metrics: Mapping[tuple[str, ...], frozenset[int]]
 ) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Left and right patterns where the operator named none, and a sentence that says how they were chosen.
+    """Return left and right patterns where the operator named none, and a sentence on how they were chosen.
 
-    ``series``: which series each job (by path) has. Jobs called as pairs usually are, then the two jobs that have most
-    metrics in common over most runs, then the halves of the largest job.
+    ``metrics``: which metrics each job (by path) has. Jobs named like a usual pair come first, then the two jobs that have
+    most metrics in common over most runs, then the halves of the largest job. Empty if no job has metrics.
     """
-    jobs = {path: listed for path, listed in runs.jobs.items() if series.get(path)}
+    jobs = {path: listed for path, listed in runs.jobs.items() if metrics.get(path)}
     names = {path: listed[0].job for path, listed in jobs.items()}
     for left, right in _PAIRS:
-        found = [[path for path in names if path[-1] == end] for end in (left, right)]
-        if any(series[one] & series[other] for one in found[0] for other in found[1]):
+        lefts, rights = ([path for path in names if path[-1] == end] for end in (left, right))
+        if any(metrics[one] & metrics[other] for one in lefts for other in rights):
             return (
-                tuple(sorted(names[path] for path in found[0])),
-                tuple(sorted(names[path] for path in found[1])),
+                tuple(sorted(names[path] for path in lefts)),
+                tuple(sorted(names[path] for path in rights)),
                 f"Sides by name: {left} against {right}.",
             )
     sizes = {
@@ -227,7 +280,7 @@ def usual_sides(
     best: tuple[int, str, str] | None = None
     for at, one in enumerate(largest):
         for other in largest[at + 1 :]:
-            score = len(series[one] & series[other]) * min(sizes[one], sizes[other])
+            score = len(metrics[one] & metrics[other]) * min(sizes[one], sizes[other])
             first, second = sorted((names[one], names[other]))
             if score and (best is None or (-score, first, second) < (-best[0], *best[1:])):
                 best = (score, first, second)
@@ -247,10 +300,3 @@ def usual_sides(
             )
             return left_runs, right_runs, f"{name}: its older runs on the left, its newer ones on the right."
     return (), (), ""
-
-
-_MOST_SHOWN = 8
-"""Patterns told one by one."""
-
-_MOST_JOBS = 24
-"""Jobs among which pairs are looked for: those with the most runs."""

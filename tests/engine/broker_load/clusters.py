@@ -5,7 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
+
+from engine.result import Result
+
 T0 = 1_700_000_040_000
+KB, MB = 1024.0, 1048576.0
 Rows = list[tuple[str, int, str, object, float]]
 
 
@@ -61,3 +66,27 @@ class Cluster:
         entries = [{"brokerId": key, "capacity": value} for key, value in self.capacity.items()]
         (self.folder / "capacity.json").write_text(json.dumps({"brokerCapacities": entries}))
         return self.folder
+
+
+def simple(folder: Path) -> Cluster:
+    """Two topics of one partition each, led by 1 and 2; everything is reported."""
+    made = Cluster(folder)
+    made.partition("t", 0, 1, "1|2")
+    made.partition("u", 0, 2, "2|3")
+    for broker, topic in ((1, "t"), (2, "u")):
+        made.rate(broker, topic, 100 * KB, 200 * KB)
+        made.size(broker, topic, 0, 10 * MB)
+        made.totals(broker, 0.5, bytes_in=100 * KB, bytes_out=200 * KB)
+    made.totals(3, 0.1)
+    return made
+
+
+def sample(result: Result, topic: str, partition: int = 0) -> dict[str, object] | None:
+    """One row of ``samples``."""
+    rows = result.tables["samples"].filter((pl.col("topic") == topic) & (pl.col("partition") == partition))
+    return rows.row(0, named=True) if rows.height else None
+
+
+def skipped(result: Result) -> dict[tuple[str, int], str]:
+    """Rule by partition."""
+    return {(row["topic"], row["partition"]): row["rule"] for row in result.tables["skipped"].iter_rows(named=True)}

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.tables import INPUTS
+from engine.broker_load.tables.inputs import INPUTS
 from engine.broker_load.view import VIEW
+from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.parameters import parse
 from engine.reading import HEAD, Source
@@ -48,9 +49,7 @@ def read(*paths: Path, mtime_ms: int | None = None, after: int = 0) -> Inputs:
     return Inputs(number, files, tuple(problems), lambda name: tables[name])
 
 
-def compute(
-    inputs: Inputs, *pairs: tuple[str, Any], at_ms: int | None = None, memo: dict[Any, Any] | None = None
-) -> Result:
+def compute(inputs: Inputs, *pairs: tuple[str, Any], at_ms: int | None = None, memo: Memo | None = None) -> Result:
     """A result as ``report -o key=value`` computes it."""
-    context = Context(now_ms=0, at_ms=at_ms, memo={} if memo is None else memo)
+    context = Context(now_ms=0, at_ms=at_ms, memo=Memo() if memo is None else memo)
     return VIEW.compute(inputs, parse(VIEW.parameters, pairs), context)

@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from hypothesis import strategies as st
 
 from engine.inputs import FILE, FileInfo, Inputs
+from engine.parameters import parse
 from engine.problems import Problem, fold
 from engine.reading import HEAD, Source
+from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import hex16, xxh64, xxh64_each
 from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Keys
-from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.pyroscope.placement import Placement, place
+from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.view import VIEW
+from engine.view import Context
 from tests.reference import reference
 
 DAY_MS = 1_795_217_520_000
@@ -115,3 +120,83 @@ def page(members_: Sequence[Member], now: str = "2026-11-20T23:32:00Z", beat: st
 
 def table(rows: Sequence[tuple[Any, ...]], header: str = "tenant,dataset,bytes_per_s") -> bytes:
     return (header + "\n" + "".join(",".join(map(str, r)) + "\n" for r in rows)).encode()
+
+
+STATES = st.sampled_from(["ACTIVE", "ACTIVE", "ACTIVE", "LEAVING", "PENDING"])
+
+
+@st.composite
+def clusters(draw: st.DrawFn, regular: bool = False) -> Placement:
+    """A small ring with keys of all kinds on it."""
+    count = draw(st.integers(2, 7))
+    tokens = draw(st.integers(1, 4))
+    ring = Ring.of(
+        Member(
+            f"node-{i}",
+            "ACTIVE" if regular else draw(STATES),
+            f"z{i % 3}",
+            tokens if regular else draw(st.integers(0, 4)),
+        )
+        for i in range(count)
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    datasets, rows = draw(st.integers(1, 12)), draw(st.integers(1, 40))
+    tenants = 3
+    keys = Keys(
+        tuple(f"t{i}" for i in range(tenants)),
+        rng.integers(0, tenants, datasets).astype(np.int32),
+        xxh64_each(f"t{i}" for i in range(tenants)),
+        xxh64_each(f"d{rng.integers(99)}" for _ in range(datasets)),
+        rng.choice([0, 0, 1, 2, 3, 5, 9], datasets).astype(np.int64),
+        rng.choice([0, 1, 1, 2, 3, 8, 40], datasets).astype(np.int64),
+        rng.random(datasets) < 0.2,
+        rng.integers(0, datasets, rows).astype(np.int32),
+        rng.integers(0, 3, rows).astype(np.uint8),
+        rng.integers(0, 2**63, rows).astype(np.uint64),
+        rng.integers(0, 10**6, rows).astype(np.int64),
+    )
+    return place(ring, keys, 6)
+
+
+def quiet(fraction: float) -> None:
+    assert 0 <= fraction <= 1
+
+
+def even(count: int = 12, tokens: int = 4, datasets: int = 60) -> tuple[list[Member], bytes]:
+    cluster = [Member(f"segment-writer-{i}", "ACTIVE", f"zone-{'abc'[i % 3]}", tokens) for i in range(count)]
+    return cluster, table([(f"t{i % 7}", f"svc-{i}", 720720) for i in range(datasets)])
+
+
+def computed(cluster: list[Member], loads: bytes, *pairs: tuple[str, str], more: dict[str, bytes] | None = None) -> Any:
+    given_inputs = inputs({"ring.json": page(cluster), "loads.csv": loads, **(more or {})})
+    return VIEW.compute(given_inputs, parse(RingParameters, pairs), Context(now_ms=0))
+
+
+def equal_keys(count: int) -> Keys:
+    from tests.engine.ring_placement.cases import one_dataset_per_row
+
+    return one_dataset_per_row([(f"t{i % 5}", f"d{i}", 0, 1, 0, 0, 1000) for i in range(count)])
+
+
+THREE = [Member(f"w-{i}", "ACTIVE", f"z{i}") for i in range(3)]
+
+
+def result_of(files: dict[str, bytes], **parameters: Any) -> Any:
+    return VIEW.compute(inputs(files), RingParameters(**parameters), Context(now_ms=0))
+
+
+def kinds(result: Any) -> set[str]:
+    return {p.kind for p in result.problems}
+
+
+def plain_moves(before: Placement, after: Placement) -> int:
+    """Sum the decrease in load by definition, dataset by dataset and node by node."""
+    held: dict[tuple[int, str], int] = {}
+    for placement, sign in ((before, 1), (after, -1)):
+        for row, node, weight in zip(
+            placement.groups.datasets, placement.receivers, placement.groups.weight, strict=True
+        ):
+            if node >= 0:
+                key = (int(row), placement.ring.ids[node])
+                held[key] = held.get(key, 0) + sign * int(weight)
+    return sum(v for v in held.values() if v > 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem
 from engine.reading import HEAD, Source
@@ -64,10 +65,8 @@ def read_folder(root: Path, version: int = 1, before: Inputs | None = None) -> I
     return Inputs(version, files, tuple(problems), frames.__getitem__)
 
 
-def compute(
-    root: Path | Inputs, memo: dict[Any, Any] | None = None, now_ms: int = 1_785_000_000_000, **options: Any
-) -> Any:
+def compute(root: Path | Inputs, memo: Memo | None = None, now_ms: int = 1_785_000_000_000, **options: Any) -> Any:
     """The view's result for a folder (or inputs) and parameters."""
     inputs = root if isinstance(root, Inputs) else read_folder(root)
-    context = Context(now_ms=now_ms, memo={} if memo is None else memo)
+    context = Context(now_ms=now_ms, memo=Memo() if memo is None else memo)
     return VIEW.compute(inputs, ComparisonParameters(**options), context)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift, spread
+from engine.stats import edivisive, kolmogorov, multiplicity, ranks, shift, variance_test
 from engine.stats.student import t_quantile
 from tests.reference import reference
 
@@ -170,7 +170,7 @@ def test_brown_forsythe_agrees_with_scipy(n1: int, n2: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     left, right = rng.normal(0, 1, n1), rng.normal(0, 3, n2)
     wanted = stats.levene(left, right, center="median").pvalue
-    assert spread.brown_forsythe_p(left, right) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+    assert variance_test.brown_forsythe_p(left, right) == pytest.approx(wanted, rel=1e-9, nan_ok=True)
 
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 10, 11, 30, 200, 201, 1000, 100_000])
@@ -185,34 +185,20 @@ def test_student_quantiles_that_there_are_not(share: float, degrees: int) -> Non
         t_quantile(share, degrees)
 
 
-@pytest.mark.parametrize(("window", "max_p", "magnitude"), [(50, 0.001, 0.0), (20, 0.2, 0.05), (7, 0.01, 0.0)])
-def test_a_series_that_grows_has_the_change_points_it_has_at_once(window: int, max_p: float, magnitude: float) -> None:
-    rng = np.random.default_rng(window)
-    level = np.repeat([10.0, 14.0, 13.0, 13.0, 10.0], 33)
-    rows = np.stack([level + rng.normal(0.0, noise, level.size) for noise in (0.2, 1.0, 3.0)])
-    searches = [edivisive.Search() for _ in rows]
-    found = 0
-    for n in (1, 2, 3, 9, 40, *range(60, 80), 90, 130, 131, 165):
-        options = {"window": window, "max_p_value": max_p, "min_magnitude": magnitude}
-        told = edivisive.change_points_of(rows[:, :n], searches=searches, **options)  # type: ignore[arg-type]
-        assert told == edivisive.change_points_of(rows[:, :n], **options)  # type: ignore[arg-type]
-        found += sum(len(points) for points in told)
-    assert found > 20
-
-
 def test_a_point_more_divides_the_last_windows_only(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     series = np.concatenate([rng.normal(10.0, 1.0, 120), rng.normal(14.0, 1.0, 320)])
-    split: list[int] = []
-    whole = edivisive.best_split
-    monkeypatch.setattr(edivisive, "best_split", lambda part: (split.append(part.size), whole(part))[1])
-    search = edivisive.Search()
-    edivisive.change_points(series[:-1], search=search)
-    first = len(split)
-    found = edivisive.change_points(series, search=search)
-    again = len(split) - first
-    assert [point.index for point in found][:1] == [120]
-    assert found == edivisive.change_points(series)
+    sizes: list[int] = []
+    best_split = edivisive.best_split
+    monkeypatch.setattr(edivisive, "best_split", lambda part: (sizes.append(part.size), best_split(part))[1])
+    edivisive._splits_of_window.cache_clear()
+    edivisive.change_points(series[:-1])
+    first = len(sizes)
+    warm = edivisive.change_points(series)
+    again = len(sizes) - first
+    edivisive._splits_of_window.cache_clear()
+    assert [point.index for point in warm][:1] == [120]
+    assert warm == edivisive.change_points(series)
     assert again < first / 3
 
 

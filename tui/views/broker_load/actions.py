@@ -7,8 +7,8 @@ from tui.actions import Action
 SCOPE = "broker-load"
 
 ACTIONS: tuple[Action, ...] = (
-    Action("broker-load.mode", ("m",), "Mode", "Loads as upstream, corrected to what was measured, or from the regression.",
-           SCOPE, bar=14),
+    Action("broker-load.mode", ("m",), "Mode", "Loads as Cruise Control computes them, corrected to what was measured, or from "
+           "the regression.", SCOPE, bar=14),
     Action("broker-load.kill", ("space",), "Kill", "Let the broker or rack under the cursor die, or bring it back; the section "
            "'what if' shows who takes over.", SCOPE, bar=11),
     Action("broker-load.group", ("b",), "Group by", "Show brokers, hosts or racks.", SCOPE, bar=22),

@@ -18,13 +18,13 @@ _SHORT = {"over CPU": ">CPU", "over NW_IN": ">in", "over NW_OUT": ">out", "over 
 
 
 def shown(cell: Cell, kind: Kind, value: Any, width: int) -> str:
-    """``value`` as text of its kind in the characters the terminal has."""
+    """Return ``value`` as text of its kind in the characters the terminal has."""
     text = units.text(kind, value, width).strip()
     return text.replace(units.NOTHING, "-") if cell.glyphs.ascii else text
 
 
 def load_bar(kind: Kind, capacity: str = "", more: str = "") -> Renderer:
-    """The number, then a bar of what is left of the cell: of 100 for percentages, else of column ``capacity`` of the
+    """Draw the number, then a bar of what is left of the cell: of 100 for percentages, else of column ``capacity`` of the
     row, or of the column's peak where no capacity is known. Column ``more`` goes on in a second style."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
@@ -52,7 +52,7 @@ def load_bar(kind: Kind, capacity: str = "", more: str = "") -> Renderer:
 
 
 def moved(before: str, kind: Kind, bars: bool = False) -> Renderer:
-    """Before and after in one cell: ``38.4→52.1``, with a bar (of 100) of the part that was there and the part that came
+    """Draw before and after in one cell: ``38.4→52.1``, with a bar (of 100) of the part that was there and the part that came
     where ``bars``; one number where nothing changed."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
@@ -76,7 +76,7 @@ def moved(before: str, kind: Kind, bars: bool = False) -> Renderer:
 
 
 def leaders_cell(cell: Cell) -> Sequence[Fragment]:
-    """Leaders of all replicas, ``10/32``, or the leaders alone where both do not fit."""
+    """Draw leaders of all replicas, ``10/32``, or the leaders alone where both do not fit."""
     both = f"{shown(cell, 'text', cell.value, 0)}/{shown(cell, 'text', cell.row.get('replicas'), 0)}"
     return [
         (
@@ -87,25 +87,25 @@ def leaders_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def state_cell(cell: Cell) -> Sequence[Fragment]:
-    """A broker's state; anything but alive stands out."""
+    """Draw a broker's state; anything but alive stands out."""
     word = str(cell.value or "")
     return [(word, {"ALIVE": "dim", "FAILED": "critical", "DEMOTED": "moderate"}.get(word, "severe"))]
 
 
 def residual_cell(cell: Cell) -> Sequence[Fragment]:
-    """Modelled minus measured CPU with its sign; beyond five points it stands out."""
+    """Draw modelled minus measured CPU with its sign; beyond five points it stands out."""
     if cell.value is None:
         return [("-".rjust(cell.width), "dim")]
     return [(f"{cell.value:+.1f}".rjust(cell.width), "moderate" if abs(cell.value) >= 5 else "")]
 
 
 def trend_cell(cell: Cell) -> Sequence[Fragment]:
-    """Measured CPU by window."""
+    """Draw the measured CPU by window."""
     return [(spark(cell.value or (), cell.width, cell.glyphs, low=0), "bar")]
 
 
 def flag_cell(cell: Cell) -> Sequence[Fragment]:
-    """A state that is not alive, thresholds broken, an estimated capacity; in short words where there is little room."""
+    """Draw a state that is not alive, thresholds broken, an estimated capacity; in short words where there is little room."""
     words = [word for word in str(cell.value or "").split(", ") if word]
     state = str(cell.row.get("state") or "ALIVE")
     if cell.row.get("source") not in (None, "model"):
@@ -120,13 +120,13 @@ def flag_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def goal_cell(cell: Cell) -> Sequence[Fragment]:
-    """A goal without the word that all of them end in, where there is little room."""
+    """Draw a goal without the word that all of them end in, where there is little room."""
     name = str(cell.value or "")
     return [(name if len(name) <= cell.width else name.removesuffix("Goal"), "")]
 
 
 def violated_cell(cell: Cell) -> Sequence[Fragment]:
-    """Whether a goal is violated; unknown is said."""
+    """Draw whether a goal is violated; ``?`` where that is unknown."""
     if cell.value is None:
         return [("?", "dim")]
     if not cell.value:
@@ -135,24 +135,24 @@ def violated_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def breach_cell(cell: Cell) -> Sequence[Fragment]:
-    """What breaks."""
+    """Draw which thresholds break."""
     return [(str(cell.value or ""), "severe")]
 
 
 def count_cell(cell: Cell) -> Sequence[Fragment]:
-    """A count that should be 0."""
+    """Draw a count that should be 0."""
     return [(str(cell.value if cell.value is not None else "-").rjust(cell.width), "severe" if cell.value else "dim")]
 
 
 def split_cell(cell: Cell) -> Sequence[Fragment]:
-    """Over how many partitions the numbers of the row are split evenly; 1 is nothing to say."""
+    """Draw over how many partitions the numbers of the row are split evenly; nothing for 1."""
     if not isinstance(cell.value, int) or cell.value < 2:
         return [("", "")]
     return [(f"/{cell.value}".rjust(cell.width), "moderate")]
 
 
 def meanwhile(over: str, kind: Kind) -> Renderer:
-    """One cell of the rolling restart: the number, and ``!`` where column ``over`` of the row says so; the broker that is
+    """Draw one cell of the rolling restart: the number, and ``!`` where column ``over`` of the row says so; the broker that is
     down has none."""
 
     def render(cell: Cell) -> Sequence[Fragment]:

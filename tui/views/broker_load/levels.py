@@ -20,17 +20,17 @@ NAME = "broker-load"
 
 
 def number(value: Any, unit: str = "") -> str:
-    """A number with its unit, or a dash."""
+    """Return a number with its unit, or a dash."""
     return "–" if value is None else f"{units.text('number', value)} {unit}".rstrip()
 
 
 def percent(value: Any) -> str:
-    """A percentage, or a dash."""
+    """Return a percentage, or a dash."""
     return "–" if value is None else units.text("percent", value)
 
 
 def between(row: dict[str, Any], name: str, low: str, high: str, unit: str) -> str:
-    """A number with the bounds that an even split leaves open."""
+    """Return a number with the bounds that an even split leaves open."""
     text = number(row[name], unit)
     if row[low] is None or row[high] is None or row[low] == row[high]:
         return text
@@ -45,7 +45,7 @@ class BrokerLevel(Level):
         self.broker = broker
 
     def compose(self) -> ComposeResult:
-        """Replicas with the broker's facts beside."""
+        """Compose replicas with the broker's facts beside."""
         with Horizontal():
             with Vertical():
                 yield LiveTable(name=f"{NAME}/replicas", id="broker-replicas", renderers=COST_CELLS)
@@ -56,7 +56,7 @@ class BrokerLevel(Level):
                 yield Facts(id="broker-facts")
 
     def show(self, result: Result) -> None:
-        """Its replicas now."""
+        """Show its replicas."""
         frame = result.tables.get("replicas")
         if frame is not None:
             mine = frame.filter(frame["broker"] == self.broker).sort(
@@ -79,7 +79,7 @@ class BrokerLevel(Level):
 
 
 def broker_facts(row: dict[str, Any]) -> list[Fact]:
-    """What is known about one broker."""
+    """Return what is known about one broker."""
     facts: list[Fact] = [
         (f"broker {row['broker']}", "", "title"),
         ("host", str(row["host"] or "?"), ""),
@@ -113,6 +113,18 @@ def broker_facts(row: dict[str, Any]) -> list[Fact]:
     return facts
 
 
+def group_facts(row: dict[str, Any], grouping: str) -> list[Fact]:
+    """Return what is known about one host or rack; ``grouping`` is ``hosts`` or ``racks``."""
+    note = "percentages of CPU add up, as in Cruise Control" if grouping == "hosts" else "of the live capacity"
+    return [
+        (str(row.get("host") or row.get("rack") or ""), "", "title"),
+        ("CPU", percent(row["cpu_pct"]), ""),
+        ("disk", percent(row["disk_pct"]), ""),
+        ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""),
+        ("note", note, "dim"),
+    ]
+
+
 class TopicLevel(Level):
     """One topic: its partitions."""
 
@@ -121,11 +133,11 @@ class TopicLevel(Level):
         self.topic = topic
 
     def compose(self) -> ComposeResult:
-        """Its partitions."""
+        """Compose the table of its partitions."""
         yield LiveTable(name=f"{NAME}/partitions", id="topic-partitions", renderers=COST_CELLS)
 
     def show(self, result: Result) -> None:
-        """Its partitions now."""
+        """Show its partitions."""
         frame = result.tables.get("partitions")
         if frame is not None:
             self.pane.show_table("#topic-partitions", result, "partitions", frame.filter(frame["topic"] == self.topic))
@@ -139,19 +151,15 @@ class PartitionLevel(Level):
         self.topic, self.partition = topic, partition
 
     def compose(self) -> ComposeResult:
-        """Replicas with facts beside, windows below."""
+        """Compose replicas with facts beside, windows below."""
         with Horizontal():
-            yield LiveTable(
-                name=f"{NAME}/partition-replicas",
-                id="partition-replicas",
-                renderers=COST_CELLS,
-            )
+            yield LiveTable(name=f"{NAME}/partition-replicas", id="partition-replicas", renderers=COST_CELLS)
             with DetailPanel(id="partition-detail"):
                 yield Facts(id="partition-facts")
         yield LiveTable(name=f"{NAME}/windows", id="partition-windows")
 
     def show(self, result: Result) -> None:
-        """The partition now."""
+        """Show the partition."""
 
         def mine(name: str) -> Any:
             frame = result.tables.get(name)

@@ -12,18 +12,17 @@ from textual.containers import Horizontal, Vertical
 
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
-from tui.views.broker_load import rolling
+from tui.views.broker_load import regression, rolling, what_if
 from tui.views.broker_load.cells import AFTER_CELLS, BROKER_CELLS, count_cell, goal_cell, violated_cell
-from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, number, percent
+from tui.views.broker_load.levels import BrokerLevel, PartitionLevel, TopicLevel, broker_facts, group_facts
 from tui.widgets.control import NumberControl
 from tui.widgets.drawing.bars import share_bar
-from tui.widgets.drawing.plot import PlotView, Series, plot
-from tui.widgets.facts import Fact, Facts
-from tui.widgets.sections import Sections
+from tui.widgets.drawing.plot import PlotView
+from tui.widgets.facts import Facts
+from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.broker_load.view import Detail
     from engine.result import Result
 
 NAME = "broker-load"
@@ -34,15 +33,6 @@ MEASURES: tuple[rolling.Measure, ...] = (
     ("cpu_pct", "cpu_over", "CPU in %", "percent"), ("nw_out_kbs", "nw_out_over", "network out in KB/s", "number"),
     ("leaders", "", "leaders", "count"),
 )  # fmt: skip
-PAGES = (
-    ("who takes over", "failover_brokers", "failover_leaders"),
-    ("partitions under min.insync.replicas", "failover_min_isr", ""),
-    ("after demotion or reassignment", "scenario_brokers", "scenario_moves"),
-    ("bounds with more brokers", "add_brokers", ""),
-)
-"""What the section 'what if' can show: title, table, table below it."""
-NEUTRAL: dict[str, Any] = {"fail": (), "demote": (), "apply_plan": False, "reassignment": None, "add_brokers": 0}
-"""The what-if parameters and their neutral values."""
 
 
 class Pane(ViewPane):
@@ -79,7 +69,7 @@ class Pane(ViewPane):
         self.page = 0
 
     def compose_view(self) -> ComposeResult:
-        """One section per question."""
+        """Compose one section per question."""
         sections = Sections(id="bl-sections")
         sections.add(
             "brokers",
@@ -157,8 +147,6 @@ class Pane(ViewPane):
     def show(self, result: Result) -> None:
         """Draw the section on screen; the others when they are chosen."""
         titles = self.query_one("#bl-sections", Sections)
-        from tui.widgets.sections import TitleBar
-
         bar = titles.query_one(TitleBar)
         goals = result.summary.get("violated_goals", 0)
         hard = result.summary.get("violated_hard_goals", 0)
@@ -167,7 +155,7 @@ class Pane(ViewPane):
         bar.mark(FAILURES, str(lost) if lost else "", "severe")
         gone = result.summary.get("skipped_partitions", 0)
         bar.mark(DATA, str(gone) if gone else "", "moderate")
-        bar.mark(WHAT_IF, "*" if self._asked() else "", "key")
+        bar.mark(WHAT_IF, "*" if what_if.asked(self.parameters) else "", "key")
         self._draw(titles.chosen)
 
     @on(Sections.Shown, "#bl-sections")
@@ -210,7 +198,7 @@ class Pane(ViewPane):
             if "source" in row:
                 facts.show(broker_facts(row))
         else:
-            facts.show(self._group_facts(row))
+            facts.show(group_facts(row, self.grouping))
 
     @on(LiveTable.Highlighted, "#bl-goals")
     def _goal(self) -> None:
@@ -218,66 +206,13 @@ class Pane(ViewPane):
         words = str(row["detail"] or ("violated" if row["violated"] else "kept")) if row else ""
         self.query_one("#bl-goal-facts", Facts).show([(str(row["goal"]), words, "")] if row else [])
 
-    def _group_facts(self, row: dict[str, Any]) -> list[Fact]:
-        name = str(row.get("host") or row.get("rack") or "")
-        note = (
-            "percentages of CPU add up, as upstream shows them" if self.grouping == "hosts" else "of the live capacity"
-        )
-        return [
-            (name, "", "title"), ("CPU", percent(row["cpu_pct"]), ""), ("disk", percent(row["disk_pct"]), ""),
-            ("leaders", f"{row['leaders']} of {row['replicas']} replicas", ""), ("note", note, "dim"),
-        ]  # fmt: skip
-
     def _regression(self, result: Result) -> None:
         self.show_table("#bl-regression", result, "regression")
-        self.query_one("#bl-regression-facts", Facts).show(self._regression_facts(result))
+        self.query_one("#bl-regression-facts", Facts).show(regression.facts(result, self.parameters))
         self.show_table("#bl-coverage", result, "regression_coverage")
         for name in "abc":
             self.query_one(f"#bl-{name}", NumberControl).show(getattr(self.parameters, name))
-        detail: Detail = result.detail
-        if not detail.observed:
-            self.query_one("#bl-regression-plot", PlotView).show(None)
-            return
-        chosen = [place for place, used in enumerate(detail.used) if used]
-        rest = [place for place, used in enumerate(detail.used) if not used]
-
-        def points(places: list[int], name: str, style: str, shape: str) -> Series:
-            return Series(
-                [detail.observed[p] for p in places],
-                [detail.predicted[p] for p in places],
-                name,
-                style,
-                points=True,
-                shape=shape,
-            )
-
-        top = max(max(detail.observed), max(detail.predicted), 1.0)
-        lines = [points(chosen, "predicted by measured CPU %", "bar", "o")]
-        if rest:
-            lines.append(points(rest, "held out", "bar2", "+"))
-        lines.append(Series([0.0, top], [0.0, top], "equal", "dim", dashed=True))
-        self.query_one("#bl-regression-plot", PlotView).show(
-            lambda width, height, glyphs: plot(lines, width, height, glyphs, x_span=(0.0, top), y_span=(0.0, top))
-        )
-
-    def _regression_facts(self, result: Result) -> list[Fact]:
-        """The verdict, how good the fit is, and which weights are in force."""
-        rows = result.tables["regression"]
-        row = rows.row(0, named=True) if rows.height else {}
-        summary, parameters = result.summary, self.parameters
-        fit = [f"{summary.get('observations', 0)} observations"]
-        if row.get("held_out_error") is not None:
-            fit.append(f"held-out error {number(row['held_out_error'], '% CPU')}")
-        done = percent(100.0 * summary.get("regression_completeness", 0.0))
-        fit.append("trained" if row.get("trained") else f"upstream's training at {done}")
-        usable = parameters.weights == "static" or any("fitted weights a=" in note for note in result.notes)
-        static = f"a {parameters.a:g}, b {parameters.b:g}, c {parameters.c:g} as given (w: as fitted)"
-        weights = static if parameters.weights == "static" else "as fitted (w: as given)" if usable else (
-            "as given: the fitted ones cannot be used")  # fmt: skip
-        return [
-            ("verdict", str(row.get("verdict", "")).partition("; upstream")[0], "title"), ("weights", weights, "key"),
-            ("fit", ", ".join(fit), ""),
-        ]  # fmt: skip
+        self.query_one("#bl-regression-plot", PlotView).show(regression.chart(result.detail))
 
     def _rolling(self, result: Result) -> None:
         frame = result.tables.get("rolling_restart")
@@ -299,57 +234,21 @@ class Pane(ViewPane):
         table.renderers = renderers
         table.show(matrix, spec if table.spec is None or spec.columns != table.spec.columns else table.spec)
 
-    def _asked(self) -> bool:
-        return any(getattr(self.parameters, name) != value for name, value in NEUTRAL.items())
-
     def _what_if(self, result: Result) -> None:
-        facts = self.query_one("#bl-what-facts", Facts)
-        parameters = self.parameters
-        if not self._asked():
-            facts.show(
-                [
-                    (
-                        "Space kills the broker under the cursor, i demotes, v applies a plan, a adds.",
-                        "",
-                        "dim",
-                    )
-                ]
-            )
-        else:
-            shown: list[Fact] = []
-            if parameters.fail:
-                shown.append(("dead", ", ".join(parameters.fail), "critical"))
-            if parameters.demote:
-                shown.append(("demoted", ", ".join(parameters.demote), "moderate"))
-            if parameters.apply_plan or parameters.reassignment is not None:
-                shown.append(("plan", "the proposed reassignment is applied", "moderate"))
-            if parameters.add_brokers:
-                count = parameters.add_brokers
-                words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
-                shown.append(("added", words, "ok"))
-            summary = result.summary
-            if "failover_moved" in summary:
-                text = (
-                    f"{summary['failover_moved']} leaders move, {summary['failover_leaderless']} leaderless, "
-                    f"{summary['failover_under_min_isr']} under min ISR, {summary['failover_breaches']} thresholds broken"
-                )
-                bad = summary["failover_leaderless"] or summary["failover_breaches"]
-                shown.append(("outcome", text, "severe" if bad else "ok"))
-            facts.show(shown)
-        pages = [page for page in PAGES if page[1] in result.tables] or [PAGES[0]]
-        title, first, second = pages[self.page % len(pages)]
-        if len(pages) > 1 and self._asked():
-            place = self.page % len(pages) + 1
-            facts.show([("shown", f"{title} ({place} of {len(pages)}; y shows the next)", "key"), *facts.facts])
-        what, below = self.query_one("#bl-what", LiveTable), self.query_one("#bl-what-leaders", LiveTable)
-        what.renderers = AFTER_CELLS if first == "failover_brokers" else BROKER_CELLS
+        facts = what_if.facts(self.parameters, result.summary)
+        (title, first, second), place, count = what_if.page(result, self.page)
+        if count > 1 and what_if.asked(self.parameters):
+            facts.insert(0, ("shown", f"{title} ({place} of {count}; y shows the next)", "key"))
+        self.query_one("#bl-what-facts", Facts).show(facts)
+        table, below = self.query_one("#bl-what", LiveTable), self.query_one("#bl-what-leaders", LiveTable)
+        table.renderers = AFTER_CELLS if first == "failover_brokers" else BROKER_CELLS
         self.show_table("#bl-what", result, first)
         below.display = bool(second)
         if second:
             self.show_table("#bl-what-leaders", result, second)
 
     def steps(self) -> Sequence[int]:
-        """The ends of the windows there are."""
+        """Return the ends of all windows (epoch ms)."""
         detail = self.result.detail if self.result is not None else None
         return detail.window_ends if detail is not None else ()
 
@@ -394,7 +293,7 @@ class Pane(ViewPane):
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def _under_cursor(self) -> str | None:
-        """The broker or rack under the cursor, as the parameter ``fail`` names it."""
+        """Return the broker or rack under the cursor, as the parameter ``fail`` names it."""
         top = self.levels[-1] if self.levels else None
         if isinstance(top, BrokerLevel):
             return str(top.broker)
@@ -435,12 +334,12 @@ class Pane(ViewPane):
         self._toggle("demote")
 
     def action_mode(self) -> None:
-        """The next of upstream, corrected, regression."""
+        """Go on to the next of upstream (as Cruise Control), corrected, regression."""
         if self.parameters is not None:
             self.change(mode=MODES[(MODES.index(self.parameters.mode) + 1) % len(MODES)])
 
     def action_weights(self) -> None:
-        """Static or fitted weights."""
+        """Switch between static and fitted weights."""
         if self.parameters is not None:
             self.change(weights="static" if self.parameters.weights == "fitted" else "fitted")
 
@@ -450,17 +349,17 @@ class Pane(ViewPane):
             self.change(apply_plan=not self.parameters.apply_plan)
 
     def action_add(self) -> None:
-        """One more broker."""
+        """Add one more broker."""
         if self.parameters is not None:
             self.change(add_brokers=self.parameters.add_brokers + 1)
 
     def action_clear(self) -> None:
         """Drop the what-if."""
         if self.parameters is not None:
-            self.change(**NEUTRAL)
+            self.change(**what_if.NEUTRAL)
 
     def action_page(self) -> None:
-        """The next measure of the rolling restart, or the next table of the what-if."""
+        """Show the next measure of the rolling restart, or the next table of the what-if."""
         if self.result is None or not self.query("#bl-sections"):
             return
         section = self.query_one("#bl-sections", Sections).chosen
@@ -473,7 +372,7 @@ class Pane(ViewPane):
         self._draw(section)
 
     def action_group(self) -> None:
-        """Brokers, hosts or racks."""
+        """Group by brokers, hosts or racks."""
         self.grouping = GROUPS[(GROUPS.index(self.grouping) + 1) % len(GROUPS)]
         if self.result is not None and self.query("#bl-sections"):
             self.query_one("#bl-sections", Sections).choose(BROKERS)

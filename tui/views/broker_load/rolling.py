@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from tui.widgets.table.window import Renderer
 
 Measure = tuple[str, str, str, "Kind"]
-"""Column of the result table, its column that says "over", what it is in words, how it is shown."""
+"""Column of the result table, its column of broken thresholds, what it is in words, how it is shown."""
 
 
 def matrix(frame: pl.DataFrame, measure: Measure) -> tuple[pl.DataFrame, Table, dict[str, Renderer]]:
-    """Result table ``rolling_restart`` as a wide frame, its declaration, and the renderers of its cells."""
+    """Return result table ``rolling_restart`` as a wide frame, its declaration, and the renderers of its cells."""
     import polars as pl
 
     name, over, _, kind = measure
@@ -36,7 +36,7 @@ def matrix(frame: pl.DataFrame, measure: Measure) -> tuple[pl.DataFrame, Table, 
 
 @lru_cache(maxsize=8)
 def _spec(ids: tuple[int, ...], measure: Measure) -> Table:
-    """Columns of the matrix; what says "over" rides along unseen."""
+    """Return the declared columns of the matrix, with hidden ones for the thresholds."""
     import polars as pl
 
     from engine.tables import Column, Table

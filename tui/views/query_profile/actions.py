@@ -1,4 +1,4 @@
-"""What keys do in the query profile's tab."""
+"""The key bindings of the query profile's tab."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIONS: tuple[Action, ...] = (
         "rank", "v", "Rank by", "Rank classes by the next metric: CPU, time, calls, IO, rows, errors, latency.", bar=7
     ),
     _action("group", "b", "Group by", "Make a row per class, verb, user or database.", bar=8),
-    _action("rules", "x", "WLR rules", "Switch WLR between upstream's rules and the safe form."),
+    _action("rules", "x", "WLR rules", "Switch WLR between the rules of VividCortex' program and the safe form."),
     _action("source", "i", "Source", "Profile the next server or file set that was found."),
     _action("compare", "z", "Compare halves", "Compare the second half of the window with the first; again: stop."),
     _action("what-if", "w", "What if", "Go to the what-if slider of the class under the cursor.", bar=9),

@@ -1,4 +1,4 @@
-"""Charts of the query profile: pure functions from what the engine's detail holds to lines."""
+"""Draw the charts and facts of the query profile: pure functions from the engine's detail to lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from engine import units
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, bar, bars
-from tui.widgets.drawing.fragments import Fragment, Line, fit, fit_line
+from tui.widgets.drawing.fragments import Fragment, Line, fit_line
+from tui.widgets.drawing.fragments import fit as fit_text
 from tui.widgets.drawing.plot import Mark, Series, histogram, plot, spark
 
 if TYPE_CHECKING:
@@ -19,93 +20,97 @@ if TYPE_CHECKING:
     from tui.widgets.table.window import Cell
 
 LABELS = {"default": "time + calls", "wlr": "WLR", "ols": "OLS", "nnls": "NNLS", "ratio": "global ratio"}
+"""Names of the methods in charts."""
+
+MUCH, SOME = 10, 3
+"""Percent of all CPU from which a disagreement of the methods stands out."""
 
 
 def share_cell(cell: Cell) -> Sequence[Fragment]:
-    """A share of the CPU: percent, then a bar against the largest."""
+    """Draw a share of the CPU: percent, then a bar relative to the largest."""
     if cell.value is None:
         return [(units.NOTHING.rjust(7), "dim")]
-    label = fit(units.text("percent", cell.value, 7), 7, "right")
+    label = fit_text(units.text("percent", cell.value, 7), 7, "right")
     return [(label + " ", ""), (bar(cell.value, cell.peak(cell.name), cell.width - 8, cell.glyphs), "bar")]
 
 
 def trend_cell(cell: Cell) -> Sequence[Fragment]:
-    """A sparkline from 0; all rows share the time axis."""
+    """Draw a sparkline from 0; all rows share the time axis."""
     return [(spark(cell.value or [], cell.width, cell.glyphs, low=0.0), "bar2")]
 
 
 def disagree_cell(cell: Cell) -> Sequence[Fragment]:
-    """How far the methods differ; a lot stands out."""
+    """Draw how far the methods differ; large differences stand out."""
     if cell.value is None:
         return [(units.NOTHING.rjust(cell.width), "dim")]
-    style = "severe" if cell.value >= 10 else "moderate" if cell.value >= 3 else "dim"
-    sign = cell.glyphs.severity["moderate"] + " " if cell.value >= 3 else ""
+    style = "severe" if cell.value >= MUCH else "moderate" if cell.value >= SOME else "dim"
+    sign = cell.glyphs.severity["moderate"] + " " if cell.value >= SOME else ""
     return [((sign + units.text("percent", cell.value, 7)).rjust(cell.width), style)]
 
 
-def over_time(found: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Time and CPU of the class over the window."""
-    kind: Kind = "time_ms" if found.timed else "count"
+def over_time(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw time and CPU of the class over the window."""
+    kind: Kind = "time_ms" if drill.timed else "count"
     series = [
-        Series(found.at, found.time_ms, "time", "bar2", dashed=True),
-        Series(found.at, found.cpu_ms, "CPU", "bar"),
+        Series(drill.at, drill.time_ms, "time", "bar2", dashed=True),
+        Series(drill.at, drill.cpu_ms, "CPU", "bar"),
     ]
     return plot(series, width, height, glyphs, x_kind=kind, y_kind="ms")
 
 
-def scatter(found: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """WLR's points of the class, its share of CPU over its time, with the line fitted through them and the diagonal."""
-    xs = found.scatter_x
+def scatter(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw WLR's points of the class, its share of CPU over its time, with the fitted line and the diagonal."""
+    xs = drill.scatter_x
     if not xs:
         return [fit_line([("no interval has both this class and a CPU sample", "dim")], width)]
     top = max(xs)
-    reach = max(top, max(found.scatter_z))
-    series = [Series(xs, found.scatter_z, "share of CPU over time (WLR)", "bar", points=True)]
+    reach = max(top, max(drill.scatter_z))
+    series = [Series(xs, drill.scatter_z, "share of CPU over time (WLR)", "bar", points=True)]
     ends = [0.0, top]
-    if math.isfinite(found.slope) and math.isfinite(found.intercept_ms):
-        line = [found.intercept_ms + found.slope * x for x in ends]
+    if math.isfinite(drill.slope) and math.isfinite(drill.intercept_ms):
+        line = [drill.intercept_ms + drill.slope * x for x in ends]
         series.append(Series(ends, [max(value, 0.0) for value in line], "fit", "mark"))
     both = min(top, reach)
     series.append(Series([0.0, both], [0.0, both], "1:1", "dim", dashed=True))
     return plot(series, width, height, glyphs, x_kind="ms", y_kind="ms", x_span=(0.0, top * 1.02 or 1.0))
 
 
-def methods(found: Drill, width: int, glyphs: Glyphs) -> list[Line]:
-    """The class' CPU by every method, side by side."""
-    rows = [Bar(LABELS.get(name, name), value, units.text("s", value, 9)) for name, value in found.by_method]
+def methods(drill: Drill, width: int, glyphs: Glyphs) -> list[Line]:
+    """Draw the class' CPU by every method, side by side."""
+    rows = [Bar(LABELS.get(name, name), value, units.text("s", value, 9)) for name, value in drill.by_method]
     return bars(rows, width, glyphs) if rows else []
 
 
-def actual(found: Fit, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Actual against predicted at 1:1."""
-    if not found.actual_s:
+def actual(fit: Fit, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw predicted over actual, with the diagonal."""
+    if not fit.actual_s:
         return [fit_line([("no interval can be used", "dim")], width)]
-    top = max(max(found.actual_s), max(found.predicted_s)) * 1.02 or 1.0
+    top = max(max(fit.actual_s), max(fit.predicted_s)) * 1.02 or 1.0
     series = [
         Series([0.0, top], [0.0, top], "1:1", "dim", dashed=True),
-        Series(found.actual_s, found.predicted_s, "predicted over actual", "bar", points=True),
+        Series(fit.actual_s, fit.predicted_s, "predicted over actual", "bar", points=True),
     ]
     return plot(series, width, height, glyphs, x_kind="s", y_kind="s", x_span=(0.0, top), y_span=(0.0, top))
 
 
-def residuals(found: Fit, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """Residuals in percent over the window."""
-    kind: Kind = "time_ms" if found.timed else "count"
+def residuals(fit: Fit, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw residuals in percent over the window."""
+    kind: Kind = "time_ms" if fit.timed else "count"
     return plot(
-        [Series(found.at, found.residual, "predicted - actual, % of actual", "bar")],
+        [Series(fit.at, fit.residual, "predicted - actual, % of actual", "bar")],
         width, height, glyphs, x_kind=kind, y_kind="percent", rules=[Mark(0.0, "", "dim")],
     )  # fmt: skip
 
 
-def residual_histogram(found: Fit, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """How residuals are spread."""
-    return histogram(found.edges, found.counts, width, height, glyphs, kind="percent", marks=[Mark(0.0, "0", "mark")])
+def residual_histogram(fit: Fit, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """Draw the distribution of the residuals."""
+    return histogram(fit.edges, fit.counts, width, height, glyphs, kind="percent", marks=[Mark(0.0, "0", "mark")])
 
 
 def saving_lines(
     saved: Saving | None, name: str, faster: float, drop: bool, resource: str, glyphs: Glyphs
 ) -> list[tuple[str, str, str]]:
-    """Facts about a what-if."""
+    """List the facts of a what-if as text, value, style."""
     if saved is None:
         return [("Nothing is attributed to this class, so nothing can be saved.", "", "low")]
 
@@ -128,16 +133,16 @@ def saving_lines(
     return facts
 
 
-def fact_rows(found: Drill) -> list[tuple[str, str, str]]:
-    """The facts of a class as label, text, style."""
-    rows: list[tuple[str, str, str]] = [(found.label, "", "title")]
-    for label, value, kind in found.facts:
+def fact_rows(drill: Drill) -> list[tuple[str, str, str]]:
+    """List the facts of a class as label, text, style."""
+    rows: list[tuple[str, str, str]] = [(drill.label, "", "title")]
+    for label, value, kind in drill.facts:
         rows.append((label, str(value) if kind == "text" else units.text(kind, value, 14), ""))  # type: ignore[arg-type]
     return rows
 
 
 def summary_rows(row: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The row under the cursor for the panel beside the table."""
+    """List the values of the row under the cursor for the panel beside the table."""
     rows: list[tuple[str, str, str]] = [(str(row["name"]), "", "title")]
     for label, key, kind in (
         ("CPU", "cpu_s", "s"),

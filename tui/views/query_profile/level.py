@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from engine.result import Result
 
 CRUMB = 32
-"""A statement is cut to so many cells in the header line."""
+"""Cells of a statement in the header line."""
 
 OVERVIEW, SCATTER, WHAT_IF, QUERY = range(4)
 
 
 class Charts(Container, can_focus=True):
-    """Charts that take the focus, so that keys reach the tab."""
+    """A container of charts that takes the focus, so that keys reach the tab."""
 
     SCOPED_CSS = False
     DEFAULT_CSS = """
@@ -37,7 +37,7 @@ class Charts(Container, can_focus=True):
 
 
 class ClassLevel(Level):
-    """A query class; Escape goes back to the ranking."""
+    """One query class; Escape goes back to the ranking."""
 
     SCOPED_CSS = False
     DEFAULT_CSS = """
@@ -58,7 +58,7 @@ class ClassLevel(Level):
         self.result: Result | None = None
 
     def compose(self) -> ComposeResult:
-        """Four sections."""
+        """Compose the four sections."""
         sections = Sections(id="class-sections")
         sections.add(
             "overview",
@@ -81,22 +81,22 @@ class ClassLevel(Level):
         yield sections
 
     def show(self, result: Result) -> None:
-        """Draw the class, or say that it is gone."""
+        """Draw the class, or a text that it is gone."""
         self.result = result
-        found = result.detail.drill(result.tables["classes"], self.class_name) if result.detail is not None else None
+        drill = result.detail.drill(result.tables["classes"], self.class_name) if result.detail is not None else None
         facts = self.query_one("#class-facts", Facts)
-        if found is None:
+        if drill is None:
             facts.show([("This class does not appear any more in what is shown.", "", "low")])
             for name in ("#class-series", "#class-methods", "#class-scatter"):
                 self.query_one(name, PlotView).show(None)
             return
-        facts.show(drawing.fact_rows(found))
-        self.query_one("#class-series", PlotView).show(partial(drawing.over_time, found))
+        facts.show(drawing.fact_rows(drill))
+        self.query_one("#class-series", PlotView).show(partial(drawing.over_time, drill))
         self.query_one("#class-methods", PlotView).show(
-            lambda width, height, glyphs: drawing.methods(found, width, glyphs)
+            lambda width, height, glyphs: drawing.methods(drill, width, glyphs)
         )
-        self.query_one("#class-scatter", PlotView).show(partial(drawing.scatter, found))
-        text = found.query or "The source of these numbers has no query text."
+        self.query_one("#class-scatter", PlotView).show(partial(drawing.scatter, drill))
+        text = drill.query or "The source of these numbers has no query text."
         self.query_one("#class-query", TextPanel).show([(text, "")])
         self._what_if()
 
@@ -107,7 +107,7 @@ class ClassLevel(Level):
         self._what_if()
 
     def toggle_drop(self) -> None:
-        """Take the class away, or put it back."""
+        """Drop the class in the what-if, or restore it."""
         self.drop = not self.drop
         self.query_one("#class-sections", Sections).choose(WHAT_IF)
         self._what_if()

@@ -24,16 +24,14 @@ if TYPE_CHECKING:
     from engine.result import Result
 
 NAME = "query-profile"
-METHODS = ("default", "wlr", "ols", "nnls", "ratio")
-RANKS = ("cpu", "time", "calls", "io", "rows", "errors", "latency")
 GROUPS = ("class", "verb", "user", "database")
 CPU_SERIES = ("", "user_us", "system_us", "iowait_us", "steal_us")
-"""Resources that ``y`` offers first; others that the files have follow."""
+"""Resources that the key ``y`` offers first; other series of the files follow."""
 CLASSES, FIT, METHOD_TABLE, INTERVALS, COMPARISON, SOURCES = range(6)
 
 
 class Pane(ViewPane):
-    """Query profile."""
+    """The query profile's tab."""
 
     VIEW = NAME
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NAME)]
@@ -42,7 +40,7 @@ class Pane(ViewPane):
     """
 
     def compose_view(self) -> ComposeResult:
-        """Sections."""
+        """Compose the sections."""
         sections = Sections(id="profile")
         sections.add(
             "classes",
@@ -76,7 +74,7 @@ class Pane(ViewPane):
     # -- drawing --------------------------------------------------------------------------------------------------------
 
     def show(self, result: Result) -> None:
-        """Every section."""
+        """Draw every section."""
         table = self.query_one("#classes", LiveTable)
         if result.detail is None:
             self.show_table("#classes", result, "classes")
@@ -84,10 +82,10 @@ class Pane(ViewPane):
             from engine.query_profile.result.listing import LISTING
 
             table.show(result.detail.listing, LISTING)
-            found = result.detail.fit()
-            self.query_one("#actual", PlotView).show(partial(drawing.actual, found))
-            self.query_one("#residuals", PlotView).show(partial(drawing.residuals, found))
-            self.query_one("#residual-histogram", PlotView).show(partial(drawing.residual_histogram, found))
+            fit = result.detail.fit()
+            self.query_one("#actual", PlotView).show(partial(drawing.actual, fit))
+            self.query_one("#residuals", PlotView).show(partial(drawing.residuals, fit))
+            self.query_one("#residual-histogram", PlotView).show(partial(drawing.residual_histogram, fit))
         from engine.query_profile.result.listing import tables
 
         for name, (spec, frame) in tables(
@@ -106,7 +104,7 @@ class Pane(ViewPane):
         self.query_one("#class-summary", Facts).show(drawing.summary_rows(row) if row and "cpu_s" in row else [])
 
     def steps(self) -> Sequence[int]:
-        """The ends of the intervals."""
+        """Return the ends of the intervals."""
         if self.result is None or self.at_ms is not None:
             return getattr(self, "_steps", ())
         ends = self.result.tables["intervals"].get_column("end_ms").drop_nulls().unique().sort()
@@ -121,11 +119,11 @@ class Pane(ViewPane):
         await self._open_class(str(event.key[0]))
 
     async def _open_class(self, name: str) -> ClassLevel | None:
-        known = self.result is not None and self.result.detail is not None
-        if not known or self.result is None or self.result.detail.drill(self.result.tables["classes"], name) is None:
+        result = self.result
+        if result is None or result.detail is None or result.detail.drill(result.tables["classes"], name) is None:
             self.notify("a group has no detail: b ungroups", timeout=3)
             return None
-        level = ClassLevel(name, self.result.detail.names.get(name, name))
+        level = ClassLevel(name, result.detail.names.get(name, name))
         await self.drill(level)
         return level
 
@@ -142,6 +140,7 @@ class Pane(ViewPane):
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def _next(self, field: str, words: Sequence[str]) -> None:
+        """Change a parameter to the next of ``words``."""
         if self.parameters is None or not words:
             return
         now = getattr(self.parameters, field)
@@ -149,13 +148,15 @@ class Pane(ViewPane):
         self.change(**{field: words[(index + 1) % len(words)]})
 
     def action_method(self) -> None:
-        """The next method."""
+        """Choose the next method."""
+        from engine.query_profile.tables import METHODS
+
         self._next("method", METHODS)
 
     def action_resource(self) -> None:
-        """The next resource series."""
+        """Choose the next resource series."""
         detail = self.result.detail if self.result is not None else None
-        series = detail.work.resources if detail is not None else ()
+        series = detail.profile.work.resources if detail is not None else ()
         words = [name for name in CPU_SERIES if name == "" or name in series]
         words += [name for name in series if name not in words and name not in ("cpu_us", "idle_us")]
         if len(words) < 2:
@@ -164,22 +165,24 @@ class Pane(ViewPane):
         self._next("target", words)
 
     def action_rank(self) -> None:
-        """The next metric of the ranking."""
+        """Rank by the next metric."""
+        from engine.query_profile.parameters import RANKS
+
         self._next("metric", RANKS)
         if self.parameters is not None:
             self.query_one("#classes", LiveTable).choose(sort="")
             self.notify(f"ranked by {self.parameters.metric}", timeout=2, markup=False)
 
     def action_group(self) -> None:
-        """The next grouping."""
+        """Group by the next attribute."""
         self._next("group", GROUPS)
 
     def action_rules(self) -> None:
-        """Upstream's rules or the safe form."""
+        """Switch between the rules of VividCortex' program and the safe form."""
         self._next("rules", ("safe", "upstream"))
 
     def action_source(self) -> None:
-        """The next server or file set."""
+        """Choose the next server or file set."""
         if self.result is None or "sources" not in self.result.tables:
             return
         names: list[str] = self.result.tables["sources"].get_column("source").to_list()
@@ -190,7 +193,7 @@ class Pane(ViewPane):
         self.change(source=names[(names.index(now) + 1) % len(names)] if now in names else names[0])
 
     def action_compare(self) -> None:
-        """The second half of the window against the first."""
+        """Compare the second half of the window with the first, or stop comparing."""
         if self.parameters is None or self.result is None:
             return
         if self.parameters.compare:
@@ -205,7 +208,7 @@ class Pane(ViewPane):
             self.query_one("#profile", Sections).choose(COMPARISON)
 
     async def action_what_if(self) -> None:
-        """To the slider, opening the class under the cursor if none is open."""
+        """Go to the what-if slider, opening the class under the cursor if none is open."""
         top: Any = self.levels[-1] if self.levels else None
         if not isinstance(top, ClassLevel):
             row = self.query_one("#classes", LiveTable).row if self.query("#classes") else None
@@ -215,7 +218,7 @@ class Pane(ViewPane):
             top.query_one("#faster").focus()
 
     def action_drop(self) -> None:
-        """Drop the open class, or put it back."""
+        """Drop the open class in the what-if, or restore it."""
         top = self.levels[-1] if self.levels else None
         if isinstance(top, ClassLevel):
             top.toggle_drop()

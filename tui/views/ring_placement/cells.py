@@ -30,7 +30,7 @@ _CHANGE = change_bar("load_before", "load_after", limit="capacity")
 
 @cache
 def nodes_spec(table: Table, limited: bool) -> Table:
-    """The nodes' columns by what matters: the headroom with a capacity, the load before and what is added without one."""
+    """Order the nodes' columns by what matters: the headroom with a capacity, else the load before and what is added."""
     first = {"headroom": 0, "load_before": 2, "added": 1, "down": 4} if limited else {
         "headroom": 4, "over_capacity": 4, "capacity": 4, "added": 2, "down": 4,
     }  # fmt: skip
@@ -39,12 +39,12 @@ def nodes_spec(table: Table, limited: bool) -> Table:
 
 @cache
 def sweep_spec(table: Table, zones: bool) -> Table:
-    """The sweep's columns; the zone's only where zones fail."""
+    """Choose the sweep's columns: the zone only where zones fail."""
     return replace(table, columns=tuple(c for c in table.columns if zones or c.name != "zone"))
 
 
 def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:
-    """A node's sign on the map and its ID, coloured by what becomes of it; ``place`` gives its number and fate by ID."""
+    """Make a renderer of a node's sign on the map and its ID, coloured by its fate; ``place`` returns number and fate by ID."""
 
     def render(cell: Cell) -> Sequence[Fragment]:
         name = str(cell.value)
@@ -57,7 +57,7 @@ def node_cell(place: Callable[[str], tuple[int, str]]) -> Renderer:
 
 
 def change_cell(cell: Cell) -> Sequence[Fragment]:
-    """The ratio to the mean, and the load before and after as a bar."""
+    """Draw the ratio to the mean, and the load before and after as a bar."""
     from engine import units
 
     label = units.text("ratio", cell.value, 6) if cell.value is not None else ""
@@ -66,7 +66,7 @@ def change_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def names_cell(cell: Cell) -> Sequence[Fragment]:
-    """Several IDs: in full if they fit, else without what they all begin with, else how many there are."""
+    """Draw several IDs: in full if they fit, else without their common prefix, else with their number."""
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:
@@ -82,12 +82,12 @@ def names_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def drift_cell(cell: Cell) -> Sequence[Fragment]:
-    """What the rules and the observed placement disagree on."""
+    """Draw how an observed pair differs from the ring."""
     return [(str(cell.value or ""), "severe" if cell.value else "")]
 
 
 def rejected_cell(cell: Cell) -> Sequence[Fragment]:
-    """Bytes per second that nobody takes."""
+    """Draw bytes per second that are rejected."""
     from engine import units
 
     text = units.text("bytes_per_s", cell.value or 0, cell.width)

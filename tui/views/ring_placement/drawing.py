@@ -1,4 +1,4 @@
-"""The shard map and the time axis: pictures of a ``Picture``."""
+"""The shard map and the time axis: drawings of a ``ShardMapView``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut, harmless, join
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
 
 SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """One sign per node, in ring order; colour only helps."""
@@ -19,38 +19,38 @@ LOST_NAMES, LOST_SIGNS = 2, 12
 
 
 def sign(index: int) -> str:
-    """The sign of node number ``index``."""
+    """Return the sign of node number ``index``."""
     return SIGNS[index % len(SIGNS)] if index >= 0 else REJECTED
 
 
 def owner_style(index: int) -> str:
-    """The colour of node number ``index``."""
+    """Return the colour of node number ``index``."""
     return f"owner-{index % COLOURS}"
 
 
-def cells_of(picture: Picture) -> list[tuple[str, str]]:
-    """Sign and style of each shard, those that no longer exist last.
+def cells_of(map_view: ShardMapView) -> list[tuple[str, str]]:
+    """Return sign and style of each shard, those that no longer exist last.
 
-    A shard that is stored where it was is in its owner's colour; one that is stored elsewhere shows the sign of who takes it
-    now, reversed; one that nobody takes is critical; one without load whose owner is out is struck; one that is gone is a dash.
+    A shard that is stored where it was is in its owner's colour; one that is stored elsewhere shows the sign of its taker,
+    reversed; one that is rejected is critical; one without load whose owner is out is struck; one that is gone is a dash.
     """
     out: list[tuple[str, str]] = []
-    for place, taker in enumerate(picture.stored_by):
-        before = picture.owner_before[place] if place < len(picture.owner_before) else -1
+    for place, taker in enumerate(map_view.stored_by):
+        before = map_view.owner_before[place] if place < len(map_view.owner_before) else -1
         if taker == -2:
-            out.append((sign(picture.owner_after[place]), "struck"))
+            out.append((sign(map_view.owner_after[place]), "struck"))
         elif taker < 0:
             out.append((REJECTED, "critical"))
         elif taker != before and before >= 0:
             out.append((sign(taker), f"away-{taker % COLOURS}"))
         else:
             out.append((sign(taker), owner_style(taker)))
-    out += [(NOWHERE, "dim")] * (len(picture.owner_before) - len(picture.stored_by))
+    out += [(NOWHERE, "dim")] * (len(map_view.owner_before) - len(map_view.stored_by))
     return out
 
 
 def squeeze(parts: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
-    """At most ``room`` cells: each stands for several shards and shows the worst of them."""
+    """Shorten ``parts`` to ``room`` cells: each stands for several shards and shows the worst of them."""
     if len(parts) <= room or room <= 0:
         return parts[: max(room, 0)]
 
@@ -73,8 +73,10 @@ def squeeze(parts: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
 
 
 def arranged(total: int, width: int, rows: int) -> list[tuple[int, int, bool]]:
-    """Lines of the map for ``total`` shards in ``rows`` lines of ``width`` cells: first shard (0-based), how many, and
-    whether each is shown with its ID."""
+    """Arrange ``total`` shards in ``rows`` lines of ``width`` cells.
+
+    Returns for each line its first shard (0-based), their number, and whether each is shown with its ID.
+    """
     digits = len(str(total))
     per = max(width // (digits + 2), 1)
     numbered = total <= per * rows
@@ -120,11 +122,11 @@ class ShardMap(Canvas):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._picture: Picture | None = None
+        self._map_view: ShardMapView | None = None
 
-    def show(self, picture: Picture) -> None:
-        """Draw another picture."""
-        self._picture = picture
+    def show(self, map_view: ShardMapView) -> None:
+        """Draw the shard map of another result."""
+        self._map_view = map_view
         self._fit()
         self.repaint()
 
@@ -134,10 +136,10 @@ class ShardMap(Canvas):
 
     def _fit(self) -> None:
         """Take the height that the shards need. Another height is a new layout, so only then."""
-        if self._picture is None or not self.is_attached or self.screen.has_class("-tiny"):
+        if self._map_view is None or not self.is_attached or self.screen.has_class("-tiny"):
             return
         width = self.size.width or self.app.size.width - 2
-        total = max(len(self._picture.stored_by), len(self._picture.owner_before))
+        total = max(len(self._map_view.stored_by), len(self._map_view.owner_before))
         height = len(arranged(total, width, self._spare())) + 1
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height
@@ -150,10 +152,10 @@ class ShardMap(Canvas):
 
     def paint(self, width: int, height: int) -> list[Line]:
         """The shards, and the legend in the last line where there is room for it."""
-        picture = self._picture
-        if picture is None:
+        map_view = self._map_view
+        if map_view is None:
             return []
-        parts = cells_of(picture)
+        parts = cells_of(map_view)
         if not parts:
             return [[("no shards: no healthy member has tokens", "critical")]]
         rows = max(height - 1, 1)
@@ -174,33 +176,33 @@ class ShardMap(Canvas):
             shown += count if numbered else min(count, width - (digits + 1 if len(places) > 1 else 0))
             lines.append(line)
         if height > len(lines):
-            lines.append(self._legend(picture, len(parts), shown, width))
+            lines.append(self._legend(map_view, len(parts), shown, width))
         return lines
 
-    def _legend(self, picture: Picture, total: int, shown: int, width: int) -> Line:
+    def _legend(self, map_view: ShardMapView, total: int, shown: int, width: int) -> Line:
         from engine import units
 
         each = "" if shown == total else f" (a cell stands for {total / shown:.1f})"
         line: Line = [(f"{total} shards{each}  ", "dim")]
         takers: dict[int, float] = {}
-        for _, taker, load in picture.flows:
+        for _, taker, load in map_view.flows:
             takers[taker] = takers.get(taker, 0.0) + load
-        lost = [index for index, node in enumerate(picture.nodes) if node.fate in ("down", "gone", "leaving")]
+        lost = [index for index, node in enumerate(map_view.nodes) if node.fate in ("down", "gone", "leaving")]
         for index in lost[:LOST_SIGNS]:
             line.append((sign(index), owner_style(index)))
             if len(lost) <= LOST_NAMES:
-                line += [(" ", ""), (cut(harmless(picture.nodes[index].id), 24), "struck")]
+                line += [(" ", ""), (cut(harmless(map_view.nodes[index].id), 24), "struck")]
             line.append(("  " if len(lost) <= LOST_NAMES else " ", ""))
         if len(lost) > LOST_SIGNS:
             line.append((f"and {len(lost) - LOST_SIGNS} more ", "dim"))
         if takers:
             line.append((f"{self.glyphs.arrow} ", "dim"))
-        for taker, load in sorted(takers.items(), key=lambda found: (found[0] >= 0, -found[1], found[0])):
+        for taker, load in sorted(takers.items(), key=lambda entry: (entry[0] >= 0, -entry[1], entry[0])):
             rate = units.text("bytes_per_s", load, 11)
             if taker < 0:
                 line += [(REJECTED, "critical"), (f" rejected {rate}  ", "severe")]
             else:
-                name = f" {cut(harmless(picture.nodes[taker].id), 24)}" if width >= 100 else ""
+                name = f" {cut(harmless(map_view.nodes[taker].id), 24)}" if width >= 100 else ""
                 line += [(sign(taker), owner_style(taker)), (f"{name} +{rate}  ", "")]
         if len(line) == 1:
             line.append((f"{'a sign' if self.glyphs.ascii else 'sign and colour'} per owner, as in the table", "dim"))
@@ -214,25 +216,25 @@ class TimeAxis(Canvas):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._picture: Picture | None = None
+        self._map_view: ShardMapView | None = None
         self._steps: tuple[str, ...] = ()
         self._undo = 0
         self._clears = False
 
-    def show(self, picture: Picture, steps: tuple[str, ...], undo: int, clears: bool) -> None:
-        """Draw another picture; ``steps`` of the scenario as text, ``undo`` how many can be taken back, ``clears``
+    def show(self, map_view: ShardMapView, steps: tuple[str, ...], undo: int, clears: bool) -> None:
+        """Draw another result: ``steps`` of the scenario as text, ``undo`` how many can be taken back, ``clears``
         whether there is anything that clearing takes away."""
-        self._picture, self._steps, self._undo, self._clears = picture, steps, undo, clears
+        self._map_view, self._steps, self._undo, self._clears = map_view, steps, undo, clears
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Two lines."""
         from engine import units
 
-        picture = self._picture
-        if picture is None:
+        map_view = self._map_view
+        if map_view is None:
             return []
-        known = {m.regime: m for m in picture.timeline}
+        totals = {m.regime: m for m in map_view.timeline}
         line: Line = []
         names = (
             ("transient", "A", "not noticed yet, <60 s"),
@@ -240,8 +242,8 @@ class TimeAxis(Canvas):
             ("returned", "C", "back"),
         )
         for regime, letter, when in names:
-            chosen = regime == picture.regime
-            moment = known.get(regime)
+            chosen = regime == map_view.regime
+            moment = totals.get(regime)
             text = f" {letter} "
             if moment is None:
                 text += f"{when} "
@@ -252,7 +254,7 @@ class TimeAxis(Canvas):
                 elif moment.moved_bytes and width >= 100:
                     text += f", {units.text('bytes_per_s', moment.moved_bytes, 10)} moved"
                 text += " "
-            style = "cursor" if chosen else "dim" if not picture.down else ""
+            style = "cursor" if chosen else "dim" if not map_view.down else ""
             line += [(text, style), ("  " if self.glyphs.ascii else f"{self.glyphs.line}{self.glyphs.line}", "dim")]
         second: Line = []
         if self._steps:

@@ -1,4 +1,4 @@
-"""What the detail panel of the ring placement tab says: the node under the cursor, and the totals."""
+"""The facts of the detail panel of the ring placement tab: the node under the cursor, and the totals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.widgets.drawing.fragments import cut_left, harmless
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
 
 
 def _rate(row: Mapping[str, Any], name: str) -> str:
@@ -19,7 +19,7 @@ def _rate(row: Mapping[str, Any], name: str) -> str:
 
 
 def node_facts(row: Mapping[str, Any]) -> list[Fact]:
-    """State, load and headroom of one row of the table of nodes."""
+    """List state, load and headroom of one row of table ``nodes``."""
     facts: list[Fact] = [(str(row["instance"]), "", "title")]
     facts.append(("state", f"{row['state']}, {row['zone'] or 'no zone'}, {row['tokens']} shards", ""))
     facts.append(("load", f"{_rate(row, 'load_before')} → {_rate(row, 'load_after')}", ""))
@@ -31,17 +31,17 @@ def node_facts(row: Mapping[str, Any]) -> list[Fact]:
     return facts
 
 
-def flow_facts(picture: Picture, number: int, most: int, room: int, ellipsis: str) -> list[Fact]:
-    """Who takes over from the node ``number``, or from whom it takes over: at most ``most`` each, IDs in ``room`` cells."""
-    given = [("goes to", to, load) for lost, to, load in picture.flows if lost == number]
-    taken = [("from", lost, load) for lost, to, load in picture.flows if to == number]
+def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellipsis: str) -> list[Fact]:
+    """List who takes over from the node ``number``, or from whom it takes over: at most ``most`` each, IDs in ``room`` cells."""
+    lost_to = [("goes to", to, load) for lost, to, load in map_view.flows if lost == number]
+    gained_from = [("from", lost, load) for lost, to, load in map_view.flows if to == number]
     facts: list[Fact] = []
-    for flows in (given, taken):
+    for flows in (lost_to, gained_from):
         for place, (label, other, load) in enumerate(flows[:most]):
             rate = units.text("bytes_per_s", load, 11)
             name = "nobody: rejected"
             if other >= 0:
-                name = f"{sign(other)} {cut_left(harmless(picture.nodes[other].id), room, ellipsis)}"
+                name = f"{sign(other)} {cut_left(harmless(map_view.nodes[other].id), room, ellipsis)}"
             facts.append((label if not place else "", f"{rate} {name}", "" if other >= 0 else "critical"))
         if len(flows) > most:
             facts.append(("", f"and {len(flows) - most} more", "dim"))
@@ -49,7 +49,7 @@ def flow_facts(picture: Picture, number: int, most: int, room: int, ellipsis: st
 
 
 def totals(s: Mapping[str, Any]) -> list[Fact]:
-    """The totals of a result's summary, what decides first: on a small screen the rest is below the edge."""
+    """List the totals of a result's summary, what decides first: on a small screen the rest is below the edge."""
     facts: list[Fact] = [("Totals", "", "title"),
                          ("rejected", _rate(s, "rejected_bytes"), "critical" if s["rejected_bytes"] else "")]  # fmt: skip
     if s.get("nodes_over_capacity") is not None:

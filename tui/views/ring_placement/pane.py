@@ -33,7 +33,7 @@ from tui.widgets.table.window import Renderer
 
 if TYPE_CHECKING:
     from engine.result import Result
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
     from engine.view import View
 
 TABLES: tuple[tuple[str, str], ...] = (
@@ -71,7 +71,7 @@ RENDERERS: Mapping[str, Renderer] = {
 
 
 class Pane(ViewPane):
-    """The pane."""
+    """The tab's content."""
 
     VIEW = "ring-placement"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("ring-placement")]
@@ -90,7 +90,7 @@ class Pane(ViewPane):
         self._goto = ""
 
     def loaded(self, view: View, parameters: Any) -> None:
-        """Fewer keys are listed here than in a report: a screen shows few, and each change lists them anew."""
+        """List fewer keys than a report does: a screen shows few, and each change lists them again."""
         import msgspec
 
         rows = min(parameters.placement_rows, LISTED)
@@ -119,13 +119,13 @@ class Pane(ViewPane):
 
     def show(self, result: Result) -> None:
         """Draw what is on screen; the other sections when they are shown."""
-        picture: Picture = result.detail
-        self._places = {node.id: (number, node.fate) for number, node in enumerate(picture.nodes)}
+        map_view: ShardMapView = result.detail
+        self._places = {node.id: (number, node.fate) for number, node in enumerate(map_view.nodes)}
         steps = self.scenario_steps()
         clears = self.parameters is not None and scenario.changed(self.parameters)
-        self.query_one(TimeAxis).show(picture, steps, self.undo_depth if steps else 0, clears)
-        self.query_one(ShardMap).show(picture)
-        limited = any(node.capacity is not None for node in picture.nodes)
+        self.query_one(TimeAxis).show(map_view, steps, self.undo_depth if steps else 0, clears)
+        self.query_one(ShardMap).show(map_view)
+        limited = any(node.capacity is not None for node in map_view.nodes)
         self.query_one("#ring-nodes", LiveTable).show(result.tables["nodes"], nodes_spec(self.spec("nodes"), limited))
         self._show_section(result)
         self.query_one("#ring-sections > TitleBar", TitleBar).mark(2, self.parameters.sweep if self.parameters else "")
@@ -186,11 +186,11 @@ class Pane(ViewPane):
     def _flows(self, name: str) -> list[Fact]:
         """Who takes over from the node ``name``, as far as there is room."""
         number, _fate = self._place(name)
-        if self._picture is None or number < 0:
+        if self._map_view is None or number < 0:
             return []
         most = FLOWS if self.screen.has_class("-tall") else 2
         room = 15 if self.screen.has_class("-normal") else 30
-        return facts.flow_facts(self._picture, number, most, room, glyphs_of(self.app).ellipsis)
+        return facts.flow_facts(self._map_view, number, most, room, glyphs_of(self.app).ellipsis)
 
     # -- the scenario -------------------------------------------------------------------------------------------------
 
@@ -209,13 +209,13 @@ class Pane(ViewPane):
         return table.row
 
     @property
-    def _picture(self) -> Picture | None:
+    def _map_view(self) -> ShardMapView | None:
         """What the newest result draws."""
         return self.result.detail if self.result else None
 
     def _zone_of(self, name: str) -> str:
-        picture = self._picture
-        return next((n.zone for n in picture.nodes if n.id == name), "") if picture else ""
+        map_view = self._map_view
+        return next((n.zone for n in map_view.nodes if n.id == name), "") if map_view else ""
 
     async def action_back(self) -> None:
         """Stop a sweep that is under way, else as everywhere."""
@@ -238,7 +238,7 @@ class Pane(ViewPane):
             self.notify("put the cursor on a node first", timeout=2)
             return
         name, zone = str(row["instance"]), str(row["zone"])
-        self.change(fail=scenario.node_toggled(self.parameters.fail, name, zone, self._picture))
+        self.change(fail=scenario.node_toggled(self.parameters.fail, name, zone, self._map_view))
 
     def action_toggle_zone(self) -> None:
         """Its whole zone fails, or not any more."""
@@ -246,7 +246,7 @@ class Pane(ViewPane):
         if row is None or self.parameters is None:
             self.notify("put the cursor on a node first", timeout=2)
             return
-        self.change(fail=scenario.zone_toggled(self.parameters.fail, str(row["zone"]), self._picture))
+        self.change(fail=scenario.zone_toggled(self.parameters.fail, str(row["zone"]), self._map_view))
 
     def action_toggle_leaving(self) -> None:
         """The node under the cursor is LEAVING, or not any more."""

@@ -1,4 +1,4 @@
-"""The scenario of the ring placement tab: what a key press makes of the parameters, and the scenario in words."""
+"""The scenario of the ring placement tab: how key presses change the parameters, and the scenario in words."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.ring_placement.parameters import RingParameters
-    from engine.ring_placement.result.shard_map_view import Picture
+    from engine.ring_placement.result.shard_map_view import ShardMapView
 
 EMPTY: Mapping[str, Any] = {
     "fail": (), "leaving": (), "scale": None, "tokens": None, "tenant_shards": None, "dataset_shards": None,
@@ -23,7 +23,7 @@ SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 
 
 def steps(p: RingParameters) -> tuple[str, ...]:
-    """The scenario in words, one per change."""
+    """Describe the scenario in words, one text per change."""
     words = []
     if p.fail:
         words.append("fail " + ", ".join(p.fail))
@@ -55,35 +55,35 @@ def changed(p: RingParameters) -> bool:
     return any(getattr(p, name) != value for name, value in EMPTY.items())
 
 
-def expanded(names: Sequence[str], picture: Picture | None) -> tuple[str, ...]:
-    """``zone:x`` written out as its members, so that one of them can be brought back."""
+def expanded(names: Sequence[str], map_view: ShardMapView | None) -> tuple[str, ...]:
+    """Replace ``zone:x`` by its members, so that one of them can be brought back."""
     out: dict[str, None] = {}
     for name in names:
-        if name.startswith("zone:") and picture is not None:
-            out.update(dict.fromkeys(n.id for n in picture.nodes if n.zone == name[5:]))
+        if name.startswith("zone:") and map_view is not None:
+            out.update(dict.fromkeys(n.id for n in map_view.nodes if n.zone == name[5:]))
         else:
             out[name] = None
     return tuple(out)
 
 
-def node_toggled(fail: Sequence[str], name: str, zone: str, picture: Picture | None) -> tuple[str, ...]:
-    """``fail`` with the node ``name`` of ``zone`` failing, or not any more."""
+def node_toggled(fail: Sequence[str], name: str, zone: str, map_view: ShardMapView | None) -> tuple[str, ...]:
+    """Return ``fail`` with the node ``name`` of ``zone`` added or removed."""
     if name in fail:
         return tuple(f for f in fail if f != name)
     if f"zone:{zone}" in fail:
-        return tuple(f for f in expanded(fail, picture) if f != name)
+        return tuple(f for f in expanded(fail, map_view) if f != name)
     return (*fail, name)
 
 
-def zone_toggled(fail: Sequence[str], zone: str, picture: Picture | None) -> tuple[str, ...]:
-    """``fail`` with the whole ``zone`` failing, or not any more."""
+def zone_toggled(fail: Sequence[str], zone: str, map_view: ShardMapView | None) -> tuple[str, ...]:
+    """Return ``fail`` with the whole ``zone`` added or removed."""
     word = f"zone:{zone}"
     if word in fail:
         return tuple(f for f in fail if f != word)
-    members = set(expanded([word], picture))
+    members = set(expanded([word], map_view))
     return (*(f for f in fail if f not in members), word)
 
 
 def following(order: Sequence[str], now: str) -> str:
-    """What comes after ``now`` in ``order``, its first where it is not in it."""
+    """Return what comes after ``now`` in ``order``, or its first entry where it is not in it."""
     return order[(order.index(now) + 1) % len(order)] if now in order else order[0]

@@ -12,11 +12,11 @@ FIELDS = (
 
 
 class WhatIf(ParametersScreen):
-    """As the options, but only what makes a scenario."""
+    """The options screen with only what makes a scenario."""
 
     heading = "What if"
 
     def _fill(self) -> None:
-        found = {option.field: option for option in self._options}
-        self._options = tuple(found[name] for name in FIELDS if name in found)
+        by_field = {option.field: option for option in self._options}
+        self._options = tuple(by_field[name] for name in FIELDS if name in by_field)
         super()._fill()

@@ -10,9 +10,15 @@ def _action(name: str, keys: str, title: str, help: str, bar: int = 0) -> Action
 
 
 ACTIONS = (
-    _action("mode", "i", "Mode", "Switch between the statistical, the design and the upstream answer.", bar=5),
     _action(
-        "disagree", "m", "Disagree", "Show only metrics on which upstream and statistics disagree; again: all.", bar=6
+        "mode", "i", "Mode", "Switch between the statistical, the published and the benchmark tool's answer.", bar=5
+    ),
+    _action(
+        "disagree",
+        "m",
+        "Disagree",
+        "Show only metrics on which the benchmark tool and statistics disagree; again: all.",
+        bar=6,
     ),
     _action("group", "y", "Group by", "Group metrics by the next label: resource, verb, scope, test, kind, bucket."),
     _action("distribution", "v", "ECDF or histogram", "Draw both samples as distribution functions or as a histogram."),
@@ -24,5 +30,5 @@ ACTIONS = (
     _action("mark-range", "t", "Mark a range", "Mark all runs from here to where the key is pressed again."),
     _action("mark-shown", "x", "Mark all shown", "Mark all runs the table shows now (use a filter); again: none."),
     _action("mark-job", "z", "Mark the job", "Mark the whole job: runs to come join its side as well."),
-    _action("usual-sides", "a", "Usual sides", "Forget which runs were put where and choose the sides anew."),
+    _action("usual-sides", "a", "Usual sides", "Choose the sides as at start, whatever runs were put where."),
 )

@@ -1,4 +1,4 @@
-"""Cells of the run comparison's tables, and names that tell one metric from the next in little room."""
+"""Draw cells of the run comparison's tables, and shorten names that tell one metric from the next."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _PERCENTILE = re.compile(r"Perc([0-9]+)")
 
 
 def ratio_cell(cell: Cell) -> Sequence[Fragment]:
-    """The ratio, three digits."""
+    """Draw the ratio with three digits."""
     return [(f"{cell.value:.3g}".rjust(cell.width), "")] if cell.value is not None else [("–".rjust(cell.width), "dim")]
 
 
 def change_cell(cell: Cell) -> Sequence[Fragment]:
-    """A relative change as a percentage with its sign."""
+    """Draw a relative change as a percentage with its sign."""
     text = "–" if cell.value is None else f"{cell.value * 100:+.3g} %"
     return [(text.rjust(cell.width), "" if cell.value is not None else "dim")]
 
 
 def share_cell(cell: Cell) -> Sequence[Fragment]:
-    """A share as a percentage."""
+    """Draw a share as a percentage."""
     text = "–" if cell.value is None else f"{cell.value * 100:.3g} %"
     return [(text.rjust(cell.width), "" if cell.value is not None else "dim")]
 
 
 def influence_cell(cell: Cell) -> Sequence[Fragment]:
-    """The change of the matched share in percentage points, with its sign; nothing where there is none."""
+    """Draw the change of the matched share in percentage points, with its sign."""
     if cell.value is None:
         return [("", "")]
     points = cell.value * 100
@@ -42,7 +42,7 @@ def influence_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def interval_cell(cell: Cell) -> Sequence[Fragment]:
-    """The interval of the ratio; none where there are too few values."""
+    """Draw the interval of the ratio; none where there are too few values."""
     low, high = cell.row.get("ratio_low"), cell.row.get("ratio_high")
     if low is None or high is None:
         return [("", "")]
@@ -50,7 +50,7 @@ def interval_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def verdict_cell(cell: Cell) -> Sequence[Fragment]:
-    """The verdict with a mark for its weight; what changed inside the margin says so."""
+    """Draw the verdict with a mark for its level; a change inside the margin is marked as such."""
     word = str(cell.value or "")
     style = VERDICT_STYLE.get(word, "")
     if word == "different" and cell.row.get("effect") == "better":
@@ -62,20 +62,22 @@ def verdict_cell(cell: Cell) -> Sequence[Fragment]:
 
 
 def bucket_cell(cell: Cell) -> Sequence[Fragment]:
-    """``p99`` for Perc99; anything else as it is called."""
+    """Draw ``p99`` for Perc99, any other bucket by its name."""
     text = str(cell.value or "")
     found = _PERCENTILE.fullmatch(text)
     return [(f"p{found[1]}" if found else text, "")]
 
 
 def group_cell(cell: Cell) -> Sequence[Fragment]:
-    """A group's label; metrics without one say so."""
+    """Draw a group's label, or that its metrics have none."""
     return [(str(cell.value), "")] if cell.value else [("(none)", "dim")]
 
 
 def short_ends(names: Iterable[str]) -> dict[str, str]:
-    """The shortest end of each name, in pieces between ``_``, that no other name has as its end: ``simple_load`` for
-    ``APIResponsivenessPrometheus_simple_load`` where there is a ``load`` as well."""
+    """Return the shortest end of each name, in pieces between ``_``, that no other name ends with.
+
+    ``simple_load`` for ``APIResponsivenessPrometheus_simple_load`` where there is a ``load`` as well.
+    """
     known = sorted(set(names))
     pieces = {name: name.split("_") for name in known}
     holders: dict[tuple[str, ...], int] = {}
@@ -91,8 +93,10 @@ def short_ends(names: Iterable[str]) -> dict[str, str]:
 
 
 def named(frame: pl.DataFrame) -> pl.DataFrame:
-    """``frame`` with a column ``name``: verb, resource/subresource, scope (unless it is the usual ``resource``) and
-    further labels in one text. What the test column says already is left out."""
+    """Add a column ``name``: verb, resource/subresource, scope (unless it is ``resource``) and further labels.
+
+    Labels that repeat verb or resource are left out.
+    """
     import polars as pl
 
     def unless_empty(text: pl.Expr) -> pl.Expr:
@@ -112,6 +116,6 @@ def named(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_cell(shorts: Mapping[str, str], cell: Cell) -> Sequence[Fragment]:
-    """A test's name as short as it stays unlike the others; its end tells most."""
+    """Draw the shortest end of a test's name that differs from the others."""
     text = str(cell.value or "")
     return [(cut_left(shorts.get(text, text), cell.width, cell.glyphs.ellipsis), "")]

@@ -1,10 +1,17 @@
-"""Which columns the run comparison's tables show, in which order and width, and which go first in a narrow terminal."""
+"""Choose the columns of the tables on screen: order, widths, and which go first in a narrow terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
+
+from tui.views.run_comparison.cells import named
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from engine.tables import Table
 
 Shape = Mapping[str, tuple[int, int, int]]
 """Width, priority and growth of columns on screen."""
@@ -49,14 +56,38 @@ SECTIONS: Mapping[str, tuple[Sequence[str], Shape]] = {
 """Columns and shape of each table on screen."""
 
 
-def shaped(declared: Any, names: Sequence[str], shape: Shape, extra: Sequence[Any]) -> Any:
-    """A declared table as the screen shows it: the columns ``names`` first, with width, priority and growth from
-    ``shape``; the others can be switched on. ``extra``: columns made for the screen."""
+def screen_table(declared: Table) -> Table:
+    """Return a declared table as the screen shows it: what names a row in one column, samples in the row.
+
+    Columns that the section does not name can be switched on.
+    """
+    import polars as pl
+
+    from engine.tables import Column
+
+    extra = []
+    if any(column.name == "test" for column in declared.columns):
+        extra.append(Column("name", pl.String, "verb, resource, scope and further labels", priority=0))
+    if declared.name == "metrics":
+        extra.append(Column("samples", pl.String, "values of both sides: left above, right below", title="values"))
+        extra.append(Column("interval", pl.String, "interval of the ratio"))
+    names, shape = SECTIONS[declared.name]
     by_name = {column.name: column for column in (*declared.columns, *extra)}
     columns = []
-    for name in (*names, *(n for n in by_name if n not in names)):
+    for name in (*names, *(other for other in by_name if other not in names)):
         column = by_name[name]
         width, priority, grow = shape.get(name, (column.width, column.priority, column.grow))
         hidden = column.hidden or name not in names
         columns.append(replace(column, width=width, priority=priority, grow=grow, hidden=hidden))
-    return type(declared)(declared.name, declared.meaning, tuple(columns), declared.key, declared.order, declared.title)
+    return replace(declared, columns=tuple(columns))
+
+
+def screen_frame(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a table with the columns that only the screen has; cells draw samples and intervals."""
+    import polars as pl
+
+    if "test" not in frame.columns:
+        return frame
+    if name == "metrics":
+        frame = frame.with_columns(pl.lit("").alias("samples"), pl.lit("").alias("interval"))
+    return named(frame)

@@ -1,0 +1,198 @@
+"""The cluster model: replica loads summed per broker, host and cluster, with states, capacities and statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from engine.broker_load.cruise_control.replica_loads import Loads
+from engine.broker_load.model.broker_capacity import Capacities
+from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tally
+
+RESOURCES = ("CPU", "NW_IN", "NW_OUT", "DISK")
+HOST_RESOURCES = frozenset({"CPU", "NW_IN", "NW_OUT"})
+"""Resources that brokers on one host share: Cruise Control compares the host's load with the host's capacity."""
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerSums:
+    """Sums over the replicas of each broker [B]: CPU % of a core, disk MB, rates KB/s, counts."""
+
+    cpu: Floats
+    disk: Floats
+    nw_in: Floats
+    nw_out: Floats
+    leader_nw_in: Floats
+    pnw_out: Floats
+    leaders: Ints
+    replicas: Ints
+    disk_total: float
+
+    @property
+    def follower_nw_in(self) -> Floats:
+        """Network in of followers, never negative."""
+        return np.maximum(self.nw_in - self.leader_nw_in, 0.0)
+
+    def of(self, resource: str) -> Floats:
+        """Return the sum of one of RESOURCES, not below 0 (NaN stays)."""
+        value = {"CPU": self.cpu, "NW_IN": self.nw_in, "NW_OUT": self.nw_out, "DISK": self.disk}[resource]
+        return np.maximum(value, 0.0)
+
+
+def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
+    """Add up ``loads`` per broker. ``single``: disk in single precision in order of topic and partition, as Cruise
+    Control's sums are made, with the rounding that goes with it."""
+    held, leads = loads.held, loads.leads
+    index, total = topology.replicas[held], topology.brokers
+    leader = leads[held]
+    parts = [tally(index, v[held], total) for v in (loads.cpu, loads.disk, loads.nw_in)]
+    if single:
+        sizes = loads.disk[held].astype(np.float32)
+        disk = np.zeros(total, np.float32)
+        np.add.at(disk, index, sizes)
+        parts[1] = disk.astype(np.float64)
+        disk_total = float(np.cumsum(sizes, dtype=np.float32)[-1]) if len(sizes) else 0.0
+    else:
+        disk_total = float(parts[1].sum())
+    led = index[leader]
+    potential = np.broadcast_to(loads.potential[:, None], held.shape)[held]
+    return BrokerSums(
+        cpu=parts[0],
+        disk=parts[1],
+        nw_in=parts[2],
+        nw_out=tally(index, loads.nw_out[held], total),
+        leader_nw_in=tally(led, loads.nw_in[leads], total),
+        pnw_out=tally(index, potential, total),
+        leaders=np.bincount(led, minlength=total).astype(np.int32),
+        replicas=np.bincount(index, minlength=total).astype(np.int32),
+        disk_total=disk_total,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """A cluster at one moment: topology, capacities, replica loads and their sums."""
+
+    topology: Topology
+    capacities: Capacities
+    loads: Loads
+    sums: BrokerSums
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """[B] ALIVE, DEAD or BAD_DISKS (alive with an offline replica)."""
+        topology = self.topology
+        bad = np.zeros(topology.brokers, np.bool_)
+        bad[np.unique(topology.replicas[topology.held & topology.offline])] = True
+        return tuple(
+            "DEAD" if not alive else "BAD_DISKS" if broken else "ALIVE"
+            for alive, broken in zip(topology.alive.tolist(), bad.tolist(), strict=True)
+        )
+
+    @cached_property
+    def has_offline(self) -> bool:
+        """Whether a broker is dead or a replica offline: Cruise Control then counts every goal as violated."""
+        topology = self.topology
+        return bool((~topology.alive).any() or (topology.offline & topology.held).any())
+
+    def capacity(self, resource: str) -> Floats:
+        """Return the capacity [B] of one of RESOURCES; NaN unknown, 0 on dead brokers."""
+        capacities = self.capacities
+        value = {"CPU": capacities.cpu, "NW_IN": capacities.nw_in, "NW_OUT": capacities.nw_out, "DISK": capacities.disk}
+        return np.where(self.topology.alive, value[resource], 0.0)
+
+    def by_host(self, value: Floats) -> Floats:
+        """Return ``value`` [B] summed over the brokers of each broker's host."""
+        names, index = self.topology.hosts_index
+        return tally(index, value, len(names))[index]
+
+    def load(self, resource: str) -> Floats:
+        """Return the load [B] as Cruise Control compares it: the host's for CPU and network, the broker's for disk."""
+        value = self.sums.of(resource)
+        return self.by_host(value) if resource in HOST_RESOURCES else value
+
+    def room(self, resource: str) -> Floats:
+        """Return the capacity [B] as Cruise Control compares it: the host's for CPU and network, the broker's for disk."""
+        value = self.capacity(resource)
+        return self.by_host(value) if resource in HOST_RESOURCES else value
+
+    def total(self, resource: str) -> float:
+        """Return the load of the cluster, offline replicas included."""
+        if resource == "DISK":
+            return max(self.sums.disk_total, 0.0)
+        value = {"CPU": self.sums.cpu, "NW_IN": self.sums.nw_in, "NW_OUT": self.sums.nw_out}[resource]
+        return float(np.maximum(value.sum(), 0.0))
+
+    def total_capacity(self, resource: str) -> float:
+        """Return the capacity of the alive brokers."""
+        return float(self.capacity(resource)[self.topology.alive].sum())
+
+    def utilisation(self, resource: str) -> float:
+        """Return cluster load over capacity of the alive brokers; NaN where unknown."""
+        whole = self.total_capacity(resource)
+        return self.total(resource) / whole if whole > 0 else float("nan")
+
+    @cached_property
+    def topic_counts(self) -> Ints:
+        """[T, B] replicas of each topic on each broker (topics in the model only)."""
+        topology = self.topology
+        rows, _ = np.nonzero(self.loads.held)
+        flat = topology.topic[rows].astype(np.int64) * topology.brokers + topology.replicas[self.loads.held]
+        shape = (len(topology.topics), topology.brokers)
+        return np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int32)
+
+    @cached_property
+    def model_topics(self) -> Flags:
+        """[T] topics with at least one partition in the model."""
+        present = np.zeros(len(self.topology.topics), np.bool_)
+        present[self.topology.topic[self.topology.leader >= 0]] = True
+        return present
+
+    def with_loads(self, topology: Topology, loads: Loads) -> Cluster:
+        """Return the same capacities under another placement or other loads."""
+        return replace(self, topology=topology, loads=loads, sums=sums(topology, loads))
+
+
+def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
+    """Return Cruise Control's cluster statistics (``ClusterModelStats``): AVG, MAX, MIN, STD of each resource,
+    potential network out and counts.
+
+    MAX and MIN are host values for CPU and network; STD is the deviation from a capacity-proportional share.
+    """
+    topology = cluster.topology
+    alive = topology.alive
+    count = int(alive.sum())
+    out: dict[str, dict[str, float]] = {name: {} for name in ("AVG", "MAX", "MIN", "STD")}
+    if not count:
+        return out
+
+    def note(name: str, average: float, low: float, high: float, deviation: float) -> None:
+        out["AVG"][name], out["MAX"][name], out["MIN"][name], out["STD"][name] = average, high, low, deviation
+
+    keys = {"CPU": "cpu", "NW_IN": "nw_in_kbs", "NW_OUT": "nw_out_kbs", "DISK": "disk_mb"}
+    for resource, key in keys.items():
+        load, room = cluster.load(resource)[alive], cluster.room(resource)[alive]
+        share = cluster.utilisation(resource)
+        deviation = float(np.sqrt(np.mean((load - share * room) ** 2)))
+        note(key, cluster.total(resource) / count, float(load.min()), float(load.max()), deviation)
+    potential = cluster.sums.pnw_out
+    room = cluster.capacity("NW_OUT")[alive]
+    whole = float(room.sum())
+    share = float(potential.sum()) / whole if whole > 0 else float("nan")
+    deviation = float(np.sqrt(np.mean((potential[alive] - share * room) ** 2)))
+    note("pnw_out_kbs", float(potential.sum()) / count, potential[alive].min(), potential[alive].max(), deviation)
+    for key, counts in (("replicas", cluster.sums.replicas), ("leaders", cluster.sums.leaders)):
+        average = float(counts.sum()) / count
+        deviation = float(np.sqrt(np.mean((counts[alive] - average) ** 2)))
+        note(key, average, float(counts[alive].min()), float(counts[alive].max()), deviation)
+    table = cluster.topic_counts[cluster.model_topics]
+    if len(table):
+        averages = table.sum(axis=1) / count
+        here = table[:, alive]
+        spread = np.sqrt(((here - averages[:, None]) ** 2).mean(axis=1))
+        note("topic_replicas", float(averages.mean()), float(here.min()), float(here.max()), float(spread.mean()))
+    else:
+        note("topic_replicas", 0.0, 0.0, 0.0, 0.0)
+    return out

@@ -1,0 +1,145 @@
+"""Replica loads that add up to what brokers measured: split by the CPU weights, or from a fitted regression."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.broker_load.cruise_control import replica_loads
+from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.cruise_control.replica_loads import LeaderValues, Loads, follower_share
+from engine.broker_load.insight.fitted_weights import Fit
+from engine.broker_load.model.measured import Measured
+from engine.broker_load.model.observations import Observations, typical_cores
+from engine.broker_load.model.topology import Flags, Floats, Topology, across, tally
+from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
+
+
+def corrected(topology: Topology, values: LeaderValues, weights: CpuWeights, measured: Measured) -> Loads:
+    """Return loads that add up to what each broker measures. See "Corrected loads" in docs/models/broker-load.md.
+
+    Each follower takes its leader's bytes in and each leader sends them to its followers, scaled so that a broker's
+    replicas sum to the replication rates it reports. CPU is split by a·in + b·out + c·follower-in over *all* replicas
+    of the broker, so that they sum to its measured CPU. Disk is each replica's own size where it is known.
+    """
+    led = topology.leader >= 0
+    held = topology.held & led[:, None]
+    leads = topology.leads & held
+    follows = held & ~leads
+    brokers = topology.brokers
+    index = np.where(held, topology.replicas, 0)
+    flow = np.broadcast_to(values.bytes_in[:, None], held.shape)
+    dead = topology.offline_replicas
+    fetching = follows & ~dead
+    expected_in = _by_broker(index, np.where(fetching, flow, 0.0), fetching, brokers)
+    live_followers = across(fetching)
+    sent = values.bytes_in * live_followers
+    expected_out = _by_broker(index, np.where(leads, sent[:, None], 0.0), leads, brokers)
+    in_scale, out_scale = _scale(measured.replication_in, expected_in), _scale(measured.replication_out, expected_out)
+    follower_in = np.where(fetching, flow * in_scale[index], 0.0)
+    leader_out = np.where(leads, values.bytes_out[:, None] + sent[:, None] * out_scale[index], 0.0)
+    weight = np.where(leads, weights.a * values.bytes_in[:, None] + weights.b * leader_out, weights.c * follower_in)
+    whole = _by_broker(index, weight, held, brokers)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_weight = np.where(whole > 0, measured.cpu / whole, 0.0)
+    # A broker without a CPU reading keeps the numbers of the static model.
+    fallback = replica_loads.as_cruise_control(topology, values, weights)
+    cpu = np.where(np.isnan(measured.cpu)[index], fallback.cpu, weight * np.nan_to_num(per_weight)[index])
+    disk = np.where(held, values.disk[:, None], 0.0)
+    if measured.sizes is not None:
+        disk = np.where(held & ~np.isnan(measured.sizes), measured.sizes, disk)
+    potential = np.where(led, leader_out.max(axis=1, initial=0.0), 0.0)
+    return Loads(
+        cpu=np.where(held, cpu, 0.0),
+        disk=disk,
+        nw_in=np.where(leads, flow, follower_in),
+        nw_out=leader_out,
+        held=held,
+        leads=leads,
+        potential=potential,
+        follower_in=np.where(led, values.bytes_in, 0.0),
+        demoted=_demoted(topology, leads, cpu, weights, values, potential),
+    )
+
+
+def fitted(
+    topology: Topology,
+    values: LeaderValues,
+    coefficients: tuple[float, float, float],
+    cores: Floats,
+    measured: Measured,
+) -> Loads:
+    """Return loads with CPU from a regression in % of a broker per KB/s: leader a·in + b·out, follower c·in, times cores."""
+    a, b, c = coefficients
+    plain = corrected(topology, values, CpuWeights(), measured)
+    per_core = np.nan_to_num(cores, nan=1.0)[np.where(plain.held, topology.replicas, 0)]
+    leader = a * plain.nw_in + b * np.where(plain.leads, values.bytes_out[:, None], 0.0)
+    cpu = np.where(plain.leads, leader, c * plain.nw_in) * per_core
+    as_follower = c * values.bytes_in * np.nan_to_num(cores, nan=1.0)[np.maximum(topology.leader, 0)]
+    return Loads(
+        cpu=np.where(plain.held, cpu, 0.0),
+        disk=plain.disk,
+        nw_in=plain.nw_in,
+        nw_out=plain.nw_out,
+        held=plain.held,
+        leads=plain.leads,
+        potential=plain.potential,
+        follower_in=plain.follower_in,
+        demoted=np.where(topology.leader >= 0, as_follower, 0.0),
+    )
+
+
+def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:
+    """Return the CPU [P, R] in % of a core that is freed when a replica's traffic is taken off its broker.
+
+    The model is applied to the broker with and without the replica's traffic; the difference is a share of the measured
+    CPU: ``measured × (1 − model(broker − replica) / model(broker))``. ``loads`` are the model's: a broker's CPU is the sum
+    over its replicas.
+    """
+    index = np.where(loads.held, topology.replicas, 0)
+    whole = _by_broker(index, loads.cpu, loads.held, topology.brokers)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(whole[index] > 0, 1.0 - (whole[index] - loads.cpu) / whole[index], 0.0)
+    return np.where(loads.held, measured_cpu[index] * share, 0.0)
+
+
+def _by_broker(index: np.ndarray, value: Floats, held: Flags, brokers: int) -> Floats:
+    return tally(index[held], value[held], brokers)
+
+
+def _scale(reported: Floats, expected: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = reported / expected
+    return np.where(np.isfinite(scale), scale, 1.0)
+
+
+def _demoted(
+    topology: Topology, leads: Flags, cpu: Floats, weights: CpuWeights, values: LeaderValues, out: Floats
+) -> Floats:
+    """Return the CPU a leader keeps as a follower: its own CPU times c·in / (a·in + b·out), at most all of it."""
+    own = across(np.where(leads, cpu, 0.0))
+    return np.asarray(own * np.minimum(follower_share(weights, values.bytes_in, out), 1.0), np.float64)
+
+
+def cluster_in_mode(
+    model: Model, parameters: BrokerLoadParameters, fit: Fit, observations: Observations, notes: list[str]
+) -> Cluster:
+    """Return the cluster with the loads that ``parameters.mode`` asks for, and add to ``notes`` what is shown."""
+    topology, mode = model.topology, parameters.mode
+    if mode == "upstream" or not topology.brokers:
+        return model.cluster
+    weights = CpuWeights(parameters.a, parameters.b, parameters.c)
+    if parameters.weights == "fitted" and fit.usable:
+        weights = CpuWeights(*fit.weights)
+    if mode == "regression" and fit.usable:
+        # Observations of unknown machines describe each broker, our own history the typical one.
+        cores = model.capacities.cores
+        if (observations.relative != 1.0).any():
+            cores = np.full(topology.brokers, typical_cores(cores))
+        a, b, c = fit.weights
+        notes.append(f"CPU from the regression: {a:.3g}·in + {b:.3g}·out, followers {c:.3g}·in, % per KB/s")
+        return model.cluster.with_loads(topology, fitted(topology, model.values, (a, b, c), cores, model.measured))
+    if mode == "regression":
+        notes.append(f"the regression cannot be used ({fit.verdict}); shown as corrected")
+    notes.append("corrected: each broker's replicas sum to its measured CPU; followers have their own disk size")
+    return model.cluster.with_loads(topology, corrected(topology, model.values, weights, model.measured))

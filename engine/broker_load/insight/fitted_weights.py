@@ -1,0 +1,188 @@
+"""CPU weights fitted to the broker history: non-negative, on evenly chosen samples, with a verdict on the data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.broker_load.cruise_control.regression import bucket_of, half_widths
+from engine.broker_load.model.observations import Observations
+from engine.broker_load.model.topology import Flags, Floats
+
+
+def non_negative(design: Floats, target: Floats) -> Floats:
+    """Return the least-squares weights [K] with none below 0.
+
+    With three columns at most, the solution is the best of the plain fits to each choice of columns that has no negative
+    weight (the others are 0 there).
+    """
+    columns = design.shape[1]
+    best, least = np.zeros(columns), float(target @ target)
+    for count in range(columns, 0, -1):
+        for chosen in itertools.combinations(range(columns), count):
+            part = design[:, chosen]
+            weights = np.linalg.lstsq(part, target, rcond=None)[0]
+            if weights.min() < 0:
+                continue
+            rest = target - part @ weights
+            if (error := float(rest @ rest)) < least:
+                best, least = np.zeros(columns), error
+                best[list(chosen)] = weights
+        if count == columns and best.any():
+            break  # nothing held at 0 can be better than the plain fit
+    return best
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Non-negative fit on evenly chosen samples. ``coefficients`` None where the data give none; ``low``/``high`` 95 %
+    intervals (from below not under 0); ``condition`` of the scaled design; ``held_out`` root mean square error in % on
+    samples left out; ``chosen`` [N]; ``verdict`` in plain words; ``usable``: may be used as weights."""
+
+    coefficients: tuple[float | None, float | None, float | None]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    condition: float | None
+    held_out: float | None
+    chosen: Flags
+    verdict: str
+    usable: bool
+
+    @property
+    def weights(self) -> tuple[float, float, float]:
+        """a, b and c in % CPU per KB/s, 0 where the data give none."""
+        a, b, c = (value or 0.0 for value in self.coefficients)
+        return a, b, c
+
+
+def choose(observations: Observations, per_cell: int = 20) -> Flags:
+    """Return flags [N] of samples chosen evenly over CPU buckets and, within each, over in/out ratios (tenths, ten classes).
+
+    Balanced classes keep one common load from dominating the fit. Deterministic: evenly spaced in order of arrival.
+    """
+    chosen = np.zeros(observations.size, np.bool_)
+    if not observations.size:
+        return chosen
+    bucket = bucket_of(observations.cpu)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nan_to_num(observations.bytes_in / (observations.bytes_in + observations.bytes_out))
+    ratio = np.minimum((share * 10).astype(np.int64), 9)
+    cell = bucket * 10 + ratio
+    for number in np.unique(cell).tolist():
+        members = np.flatnonzero(cell == number)
+        if len(members) > per_cell:
+            members = members[np.linspace(0, len(members) - 1, per_cell).round().astype(np.int64)]
+        chosen[members] = True
+    return chosen
+
+
+def fit(observations: Observations) -> Fit:
+    """Fit a, b, c without intercept and non-negative, and state what the data can tell."""
+    nothing = (None, None, None)
+    sound = (
+        np.isfinite(observations.cpu) & (observations.cpu >= 0) & np.isfinite(observations.design()).all(axis=1)
+        & (observations.design().min(axis=1, initial=0.0) >= 0)
+    )  # fmt: skip
+    chosen = np.zeros(observations.size, np.bool_)
+    index = np.flatnonzero(sound)
+    clean = observations.take(index)
+    picked = choose(clean)
+    chosen[index[picked]] = True
+    used = clean.take(picked)
+    if used.size < 8:
+        verdict = f"too few observations: {used.size}, at least 8 are needed"
+        return Fit(nothing, nothing, nothing, None, None, chosen, verdict, False)
+    design = used.design()
+    scale = np.abs(design).max(axis=0)
+    present = scale > 0
+    if not present.any():
+        return Fit(nothing, nothing, nothing, None, None, chosen, "no traffic in any observation", False)
+    columns = np.flatnonzero(present)
+    scaled = design[:, columns] / scale[columns]
+    lengths = np.sqrt((scaled**2).sum(axis=0))
+    condition = float(np.linalg.cond(scaled / lengths))
+    weights = non_negative(scaled, used.typical_cpu())
+    values: list[float | None] = [None, None, None]
+    low: list[float | None] = [None, None, None]
+    high: list[float | None] = [None, None, None]
+    half = half_widths(scaled, used.typical_cpu() - scaled @ weights)
+    for place, column in enumerate(columns.tolist()):
+        values[column] = float(weights[place] / scale[column])
+        if half is not None:
+            low[column] = float(max(weights[place] - half[place], 0.0) / scale[column])
+            high[column] = float((weights[place] + half[place]) / scale[column])
+    held_out = _held_out(clean, picked, scale, columns, weights)
+    problem = _verdict(scaled, columns, weights, half, condition, used.typical_cpu())
+    return Fit(
+        (values[0], values[1], values[2]),
+        tuple(low),
+        tuple(high),
+        condition,
+        held_out,
+        chosen,
+        problem or f"the data support all weights: {used.size} samples, condition {condition:.1f}",
+        not problem,
+    )
+
+
+def _held_out(
+    clean: Observations, picked: Flags, scale: Floats, columns: npt.NDArray[np.int64], weights: Floats
+) -> float | None:
+    """Return the error on samples that were not chosen; with few of them, five-fold cross-validation over the chosen ones."""
+    rest = clean.take(~picked)
+    if rest.size >= 20:
+        error = rest.typical_cpu() - (rest.design()[:, columns] / scale[columns]) @ weights
+        return float(np.sqrt(np.mean(error**2)))
+    used = clean.take(picked)
+    design = used.design()[:, columns] / scale[columns]
+    cpu = used.typical_cpu()
+    errors = []
+    for fold in range(5):
+        out = np.arange(used.size) % 5 == fold
+        if (~out).sum() <= len(columns) or not out.any():
+            return None
+        learned = non_negative(design[~out], cpu[~out])
+        errors.append((cpu[out] - design[out] @ learned) ** 2)
+    return float(np.sqrt(np.mean(np.concatenate(errors))))
+
+
+_NAMES = {0: "a (leader in)", 1: "b (leader out)", 2: "c (follower in)"}
+
+
+def _verdict(
+    design: Floats, columns: npt.NDArray[np.int64], weights: Floats, half: Floats | None, condition: float, cpu: Floats
+) -> str:
+    """Return what the data cannot tell; "" if all is well."""
+    absent = [_NAMES[i] for i in range(3) if i not in columns.tolist()]
+    if absent:
+        return f"no traffic for {', '.join(absent)}: the data say nothing about it"
+    lengths = np.sqrt((design**2).sum(axis=0))
+    cosine = (design.T @ design) / np.outer(lengths, lengths)
+    close = [(i, j) for i in range(3) for j in range(i + 1, 3) if cosine[i, j] > 0.995]
+    if close or condition > 30:
+        i, j = close[0] if close else max(
+            ((i, j) for i in range(3) for j in range(i + 1, 3)), key=lambda pair: cosine[pair])  # fmt: skip
+        letter = "abc"
+        return (
+            f"the data cannot tell {letter[i]} from {letter[j]}: their traffic moves together "
+            f"(cosine {cosine[i, j]:.4f}, condition {condition:.0f})"
+        )
+    if half is None:
+        return "too few independent samples for confidence intervals"
+    explained = 1.0 - float(np.var(cpu - design @ weights)) / max(float(np.var(cpu)), 1e-300)
+    if explained < 0.3:
+        return f"traffic explains only {max(explained, 0):.0%} of the CPU: something else drives it"
+    vague = [_NAMES[int(column)] for place, column in enumerate(columns) if half[place] > max(weights[place], 1e-300)]
+    if vague:
+        return f"{', '.join(vague)} cannot be told from 0 with these data"
+    return ""
+
+
+def predict(observations: Observations, coefficients: tuple[float | None, float | None, float | None]) -> Floats:
+    """Return the CPU [N] in percent that the coefficients predict (a missing one counts 0)."""
+    weights = np.array([0.0 if value is None or math.isnan(value) else value for value in coefficients])
+    return np.asarray(observations.design() @ weights / observations.relative, np.float64)

@@ -1,0 +1,121 @@
+"""Other placements: demoted brokers, a planned reassignment, more brokers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.cruise_control import cluster_model, replica_loads
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.model import broker_capacity
+from engine.broker_load.model.topology import Broker, Flags, Floats, Ints, Longs, Topology, build
+from engine.broker_load.parameters import CpuWeights
+
+
+def demoted(topology: Topology, brokers: Flags, rows: Longs, new: Ints) -> tuple[Topology, Longs]:
+    """Return the topology with ``brokers`` [B] at the end of each replica list and ``new`` leaders of ``rows``, as Cruise
+    Control's demotion leaves them, and the partitions whose list or leader is another one."""
+    last = np.where(topology.held, topology.spread(brokers), 2)
+    order = np.argsort(last, axis=1, kind="stable")
+    replicas = np.take_along_axis(topology.replicas, order, axis=1)
+    leader = topology.leader.copy()
+    leader[rows] = new
+    changed = np.flatnonzero((replicas != topology.replicas).any(axis=1) | (leader != topology.leader))
+    return dataclasses.replace(topology, replicas=replicas, leader=leader), changed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Reassignment:
+    """The ``cluster`` after a plan, partitions ``rows`` [K] it names with ``moved_mb`` [K] MB of data to move, and broker
+    ids that only the plan knows."""
+
+    cluster: Cluster
+    rows: Longs
+    moved_mb: Floats
+    new_brokers: list[int]
+
+
+def reassign(
+    model: Model, cluster: Cluster, planned: dict[int, list[int]], capacity: pl.DataFrame, estimate: bool,
+    weights: CpuWeights,
+) -> Reassignment:  # fmt: skip
+    """Place replicas as ``planned``, lists of broker ids by partition: the leader stays if it keeps a replica, else the
+    first one leads. Loads are as Cruise Control computes them; ``capacity`` is the input table."""
+    topology = cluster.topology
+    lists = topology.replica_lists.to_list()
+    leaders = topology.ids_of(topology.leader).tolist()
+    sizes = np.where(cluster.loads.leads, cluster.loads.disk, 0.0).sum(axis=1)
+    moved_mb = []
+    order = sorted(planned)
+    for p in order:
+        moved_mb.append(sizes[p] * len(set(planned[p]) - set(lists[p])))
+        lists[p] = planned[p]
+        if leaders[p] not in planned[p] and leaders[p] >= 0:
+            leaders[p] = planned[p][0]
+    brokers = {
+        int(i): Broker(topology.hosts[k], topology.racks[k], bool(topology.alive[k]), True)
+        for k, i in enumerate(topology.ids.tolist())
+    }
+    new_brokers = sorted({b for p in order for b in planned[p]} - set(brokers))
+    brokers |= {number: Broker(f"broker-{number}", "", True, True) for number in new_brokers}
+    after = build(_placements(topology, leaders, lists), brokers)
+    capacities = broker_capacity.resolve(capacity, after, estimate)
+    if not cluster.capacities.file:
+        cores = capacities.cores.copy()
+        cores[after.index_of(topology.ids)] = cluster.capacities.cores
+        capacities = dataclasses.replace(capacities, cores=cores, cpu=cores * 100.0)
+    loads = replica_loads.as_cruise_control(after, model.values, weights)
+    moved = Cluster(after, capacities, loads, cluster_model.sums(after, loads, True))
+    return Reassignment(moved, np.array(order, np.int64), np.array(moved_mb), new_brokers)
+
+
+def _placements(topology: Topology, leaders: list[int], lists: list[list[int]]) -> pl.DataFrame:
+    """Return rows of input table ``topology`` with other leaders and replicas, all of them in sync."""
+    return pl.DataFrame(
+        {
+            "topic": topology.topic_names,
+            "partition": topology.partition,
+            "leader": pl.Series("leader", leaders, dtype=pl.Int32),
+            "replicas": pl.Series("replicas", lists, dtype=pl.List(pl.Int32)),
+            "isr": pl.Series("isr", lists, dtype=pl.List(pl.Int32)),
+            "offline": pl.Series("e", [[]] * topology.size, dtype=pl.List(pl.Int32)),
+            "elr": pl.Series("elr", [None] * topology.size, dtype=pl.List(pl.Int32)),
+            "min_isr": topology.min_isr,
+            "unclean": pl.Series("unclean", [None] * topology.size, dtype=pl.Boolean),
+        }
+    )
+
+
+def expansion_bounds(cluster: Cluster, count: int) -> list[dict[str, object]]:
+    """Return rows of result table ``add_brokers``: bounds after adding ``count`` brokers of the median capacity.
+
+    No placement beats the total spread perfectly, or the largest single replica, whichever is more.
+    """
+    alive = cluster.topology.alive
+    rows: list[dict[str, object]] = []
+    loads = cluster.loads
+    replica_load = {"CPU": loads.cpu, "NW_IN": loads.nw_in, "NW_OUT": loads.nw_out, "DISK": loads.disk}
+    for resource in RESOURCES:
+        capacity = cluster.capacity(resource)[alive]
+        total, whole = cluster.total(resource), float(capacity.sum())
+        if not whole > 0 or math.isnan(whole):
+            continue
+        typical = float(np.median(capacity))
+        load = cluster.sums.of(resource)[alive]
+        after = total / (whole + count * typical)
+        biggest = float(np.nanmax(replica_load[resource], initial=0.0)) / float(max(capacity.max(), typical))
+        rows.append(
+            {
+                "resource": resource,
+                "average_before_pct": 100 * total / whole,
+                "average_after_pct": 100 * after,
+                "highest_before_pct": 100 * float(np.max(load / capacity)),
+                "least_highest_after_pct": 100 * max(after, biggest),
+                "bound": "the largest single replica" if biggest > after else "the cluster's total load",
+            }
+        )
+    return rows

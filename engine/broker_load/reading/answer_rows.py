@@ -1,0 +1,179 @@
+"""Rows of the answer tables, collected from one answer of Cruise Control in any of its formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.broker_load.reading.fields import file_time, id_list, integer, number
+from engine.broker_load.tables.inputs import (
+    ANSWER_BROKERS,
+    ANSWER_DIRS,
+    ANSWER_GOALS,
+    ANSWER_HOSTS,
+    ANSWER_PARTITIONS,
+    LOG_DIRS,
+    TOPOLOGY,
+)
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.tables import Table
+from engine.text import clean
+
+FIELDS = {
+    "NumCore": "cores",
+    "CpuPct": "cpu_pct",
+    "DiskMB": "disk_mb",
+    "DiskPct": "disk_pct",
+    "DiskCapacityMB": "disk_cap_mb",
+    "NetworkInCapacity": "nw_in_cap_kbs",
+    "NetworkOutCapacity": "nw_out_cap_kbs",
+    "LeaderNwInRate": "leader_nw_in_kbs",
+    "FollowerNwInRate": "follower_nw_in_kbs",
+    "NwOutRate": "nw_out_kbs",
+    "PnwOutRate": "pnw_out_kbs",
+    "Leaders": "leaders",
+    "Replicas": "replicas",
+}
+
+
+_STATES = frozenset({"ALIVE", "DEAD", "NEW", "DEMOTED", "BAD_DISKS"})
+
+
+TABLES = (ANSWER_BROKERS, ANSWER_HOSTS, ANSWER_DIRS, ANSWER_PARTITIONS, ANSWER_GOALS, TOPOLOGY, LOG_DIRS)
+
+
+class AnswerRows:
+    """Rows being collected from one answer, its problems, and the number of records that could not be read."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.time = file_time(source)
+        self.tables: dict[str, dict[str, list[Any]]] = {t.name: {c.name: [] for c in t.columns} for t in TABLES}
+        self.problems: list[Problem] = []
+        self.bad = 0
+        self.bad_line: int | None = None
+
+    def add(self, table: Table, row: dict[str, Any]) -> None:
+        """Append a row to ``table``; missing columns are null."""
+        for name, values in self.tables[table.name].items():
+            values.append(row.get(name))
+
+    def wrong(self, line: int | None = None) -> None:
+        """Count something that could not be read."""
+        self.bad += 1
+        self.bad_line = self.bad_line or line
+
+    def reading(self, size: int, what: str) -> Reading:
+        """Return what was read of ``size`` bytes; ``what`` the file should have been, for the problem's text."""
+        if self.bad:
+            self.problems.append(
+                Problem.at(
+                    self.source.path,
+                    "bad-record",
+                    f"rows that {what} does not have",
+                    line=self.bad_line,
+                    count=self.bad,
+                )
+            )
+        filled = {name: rows for name, rows in self.tables.items() if next(iter(rows.values()))}
+        return Reading(rows=dict(filled), problems=self.problems, consumed=size)
+
+    def broker(self, answer: str, item: Any, is_host: bool = False, line: int | None = None) -> None:
+        """One broker or host row with Cruise Control's JSON keys (values may be texts with thousands separators)."""
+        if not isinstance(item, dict):
+            return self.wrong(line)
+        row: dict[str, Any] = {"answer": answer, "host": word(item.get("Host")), "rack": word(item.get("Rack"))}
+        if not is_host:
+            broker = integer(item.get("Broker"))
+            state = item.get("BrokerState")
+            if broker is None:
+                return self.wrong(line)
+            row |= {"broker": broker, "state": state if state in _STATES else None}
+        for theirs, ours in FIELDS.items():
+            if theirs in item:
+                value = number(item[theirs])
+                if value is None:
+                    self.wrong(line)
+                elif ours in ("leaders", "replicas"):
+                    row[ours] = int(value) if 0 <= value < 2**53 else None
+                else:
+                    row[ours] = value
+        self.add(ANSWER_HOSTS if is_host else ANSWER_BROKERS, row)
+        if not is_host:
+            for folder, content in as_map(item.get("DiskState")).items():
+                self.directory(answer, row["broker"], folder, content)
+        return None
+
+    def directory(self, answer: str, broker: int, folder: str, content: Any) -> None:
+        """One log directory of a broker: its load, or the word that says it is dead."""
+        row: dict[str, Any] = {"answer": answer, "broker": broker, "log_dir": clean(folder)}
+        if isinstance(content, str):
+            row["error"] = clean(content)
+        elif isinstance(content, dict):
+            row |= {"disk_mb": number(content.get("DiskMB")), "disk_pct": number(content.get("DiskPct"))}
+            row |= {
+                "leaders": integer(content.get("NumLeaderReplicas")),
+                "replicas": integer(content.get("NumReplicas")),
+            }
+            if row["disk_mb"] is None:
+                return self.wrong()
+        else:
+            return self.wrong()
+        self.add(ANSWER_DIRS, row)
+        return None
+
+    def partition(self, item: Any, line: int | None = None) -> None:
+        """One record of ``partition_load``."""
+        topic = item.get("topic") if isinstance(item, dict) else None
+        if not isinstance(topic, str) or not topic:
+            return self.wrong(line)
+        partition, leader = integer(item.get("partition")), integer(item.get("leader"))
+        followers = id_list(item.get("followers"))
+        names = ("cpu", "disk", "networkInbound", "networkOutbound", "msg_in")
+        values = [number(item.get(name)) for name in names]
+        if partition is None or leader is None or followers is None or any(value is None for value in values):
+            return self.wrong(line)
+        row = {"topic": clean(topic), "partition": partition, "leader": leader, "followers": followers}
+        self.add(ANSWER_PARTITIONS, row | dict(zip(("cpu", "disk", "nw_in", "nw_out", "msg_in"), values, strict=True)))
+        return None
+
+    def placement(self, item: Any, line: int | None = None) -> None:
+        """One partition of ``kafka_cluster_state``, as a row of topology."""
+        topic = item.get("topic") if isinstance(item, dict) else None
+        if not isinstance(topic, str) or not topic:
+            return self.wrong(line)
+        partition, leader = integer(item.get("partition")), integer(item.get("leader"), low=-1)
+        replicas, in_sync = id_list(item.get("replicas")), id_list(item.get("in-sync"))
+        if partition is None or leader is None or not replicas or in_sync is None or not set(in_sync) <= set(replicas):
+            return self.wrong(line)
+        if leader >= 0 and leader not in replicas:
+            return self.wrong(line)
+        self.add(
+            TOPOLOGY,
+            {
+                "time_ms": self.time,
+                "topic": clean(topic),
+                "partition": partition,
+                "leader": leader,
+                "replicas": replicas,
+                "isr": in_sync,
+                "offline": id_list(item.get("offline")) or [],
+                "min_isr": integer(item.get("min-isr")),
+            },
+        )
+        return None
+
+
+def word(value: Any) -> str | None:
+    """Return a text, cleaned; None for anything else."""
+    return clean(value) if isinstance(value, str) else None
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, anything else as an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def as_map(value: Any) -> dict[str, Any]:
+    """Return a map as it is, anything else as an empty one."""
+    return value if isinstance(value, dict) else {}

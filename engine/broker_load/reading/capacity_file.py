@@ -1,0 +1,103 @@
+"""``capacity.json`` in its three flavours (plain, cores, JBOD) → capacities."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of
+from engine.broker_load.tables.inputs import CAPACITY
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.tables import Table
+from engine.text import clean
+
+
+class CapacityFile:
+    """``capacity.json``: all values are texts; CPU may be ``{"num.cores": "16"}``, DISK a map of directories."""
+
+    id = "capacity"
+    title = "capacity.json of Cruise Control (plain, cores, JBOD)"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (CAPACITY,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise by its only key."""
+        return head.lstrip()[:1] == b"{" and b'"brokerCapacities"' in head
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one capacity file to rows of ``capacity``; an entry that Cruise Control would refuse is a problem."""
+        try:
+            content = load_json(text_of(data))
+        except ValueError as error:
+            return not_json(source, error, final)
+        entries = content.get("brokerCapacities") if isinstance(content, dict) else None
+        if not isinstance(entries, list):
+            problem = Problem.at(source.path, "bad-record", "brokerCapacities is not a list")
+            return Reading(problems=[problem], consumed=len(data))
+        problems: list[Problem] = []
+        rows: dict[str, list[Any]] = {column.name: [] for column in CAPACITY.columns}
+        with_cores = 0
+        for place, entry in enumerate(entries):
+            try:
+                row = _entry(entry)
+            except ValueError as error:
+                problems.append(Problem.at(source.path, "bad-record", f"entry {place + 1}: {error}"))
+                continue
+            if row["broker"] in rows["broker"]:
+                problems.append(Problem.at(source.path, "bad-record", f"broker {row['broker']} is given twice"))
+                continue
+            with_cores += row.pop("_cores")
+            for name, value in row.items():
+                rows[name].append(value)
+        if 0 < with_cores < len(rows["broker"]):
+            reason = "num.cores must be given for all brokers or for none; Cruise Control refuses this file"
+            problems.append(Problem.at(source.path, "mixed-cores", reason))
+        return Reading(rows={"capacity": rows}, problems=problems, consumed=len(data))
+
+
+def _amount(value: Any, what: str) -> float:
+    amount = number(value)
+    if amount is None or not math.isfinite(amount) or amount < 0:
+        raise ValueError(f"{what} is not a number: {value!r}"[:200])
+    return amount
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    """Return one entry as a row. Raises ValueError saying what is wrong with it."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("capacity"), dict):
+        raise ValueError("no capacity")
+    broker = integer(entry.get("brokerId"), low=-1)
+    if broker is None:
+        raise ValueError(f"brokerId {entry.get('brokerId')!r} is not a broker id"[:200])
+    capacity = entry["capacity"]
+    missing = [name for name in ("DISK", "CPU", "NW_IN", "NW_OUT") if name not in capacity]
+    if missing:
+        raise ValueError(f"broker {broker} lacks {', '.join(missing)}")
+    disk, dirs = capacity["DISK"], None
+    if isinstance(disk, dict):
+        amounts = {clean(str(path)): _amount(mb, f"DISK {path}") for path, mb in disk.items()}
+        relative = [path for path in amounts if not path.startswith("/")]
+        if relative:
+            raise ValueError(f"log directory {relative[0]!r} is not absolute")
+        dirs, total = json.dumps(amounts), sum(amounts.values())
+    else:
+        total = _amount(disk, "DISK")
+    cpu, cores, has_cores = capacity["CPU"], 1.0, False
+    if isinstance(cpu, dict):
+        if "num.cores" not in cpu:
+            raise ValueError("CPU is a map without num.cores")
+        cores, cpu, has_cores = _amount(cpu["num.cores"], "num.cores"), 100.0, True
+    return {
+        "broker": broker,
+        "disk_mb": total,
+        "cpu": _amount(cpu, "CPU"),
+        "cores": cores,
+        "nw_in_kbs": _amount(capacity["NW_IN"], "NW_IN"),
+        "nw_out_kbs": _amount(capacity["NW_OUT"], "NW_OUT"),
+        "log_dirs": dirs,
+        "doc": clean(str(entry.get("doc", ""))),
+        "_cores": has_cores,
+    }

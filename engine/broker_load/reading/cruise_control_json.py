@@ -1,0 +1,124 @@
+"""Answers of Cruise Control as JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.broker_load.reading.answer_rows import TABLES, AnswerRows, as_list, as_map, word
+from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of
+from engine.broker_load.tables.inputs import ANSWER_BROKERS, ANSWER_GOALS, LOG_DIRS
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.tables import Table
+from engine.text import clean
+
+
+class CruiseControlJson:
+    """``load``, ``partition_load``, ``kafka_cluster_state`` and optimisation answers as JSON."""
+
+    id = "cruise-control-json"
+    title = "Cruise Control answers as JSON (load, partition_load, kafka_cluster_state, proposals)"
+    append = False
+    version = 2
+    tables: tuple[Table, ...] = TABLES
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise by keys that only these answers have."""
+        return head.lstrip()[:1] == b"{" and any(
+            key in head
+            for key in (
+                b'"FollowerNwInRate"', b'"PnwOutRate"', b'"KafkaBrokerState"', b'"KafkaPartitionState"',
+                b'"networkInbound"', b'"goalSummary"', b'"loadAfterOptimization"', b'"DiskMB"',
+            )
+        )  # fmt: skip
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one answer to rows of the answer tables; a verbose cluster state also gives topology."""
+        text = text_of(data)
+        try:
+            content = load_json(text)
+        except ValueError as error:
+            return not_json(source, error, final)
+        rows = AnswerRows(source)
+        if not isinstance(content, dict):
+            rows.wrong()
+            return rows.reading(len(data), "an answer")
+        if re.search(r"[:\[,]\s*-?(?:NaN|Infinity)\b", text):
+            reason = (
+                "NaN or Infinity in JSON, which Cruise Control itself refuses to print outside of optimisation answers"
+            )
+            rows.problems.append(Problem.at(source.path, "nan-in-json", reason))
+        self._load(rows, "load", content)
+        for part in ("loadBeforeOptimization", "loadAfterOptimization"):
+            if isinstance(content.get(part), dict):
+                self._load(rows, part, content[part])
+        for record in as_list(content.get("records")):
+            rows.partition(record)
+        _cluster_state(rows, content)
+        summary = as_map(content.get("summary"))
+        for goal in as_list(content.get("goalSummary")):
+            if not isinstance(goal, dict) or not isinstance(goal.get("goal"), str):
+                rows.wrong()
+                continue
+            rows.add(
+                ANSWER_GOALS,
+                {
+                    "goal": clean(goal["goal"]),
+                    "status": word(goal.get("status")),
+                    "score_before": number(summary.get("onDemandBalancednessScoreBefore")),
+                    "score_after": number(summary.get("onDemandBalancednessScoreAfter")),
+                    "provision": word(summary.get("provisionStatus")),
+                },
+            )
+        return rows.reading(len(data), "an answer")
+
+    @staticmethod
+    def _load(rows: AnswerRows, answer: str, content: dict[str, Any]) -> None:
+        for item in as_list(content.get("brokers")):
+            rows.broker(answer, item)
+        for item in as_list(content.get("hosts")):
+            rows.broker(answer, item, is_host=True)
+
+
+_PARTS = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")
+
+
+def _cluster_state(rows: AnswerRows, content: dict[str, Any]) -> None:
+    partitions = as_map(content.get("KafkaPartitionState"))
+    if "other" in partitions:
+        # Only a verbose answer lists every partition; a short one would look like a tiny cluster.
+        listed: set[tuple[str, int]] = set()
+        for part in _PARTS:
+            for item in as_list(partitions.get(part)):
+                named = as_map(item)
+                topic, partition = named.get("topic"), named.get("partition")
+                if isinstance(topic, str) and isinstance(partition, int):
+                    if (topic, partition) in listed:
+                        continue
+                    listed.add((topic, partition))
+                rows.placement(item)
+    brokers = as_map(content.get("KafkaBrokerState"))
+    leaders, replicas = as_map(brokers.get("LeaderCountByBrokerId")), as_map(brokers.get("ReplicaCountByBrokerId"))
+    for broker, count in replicas.items():
+        number_of = integer(broker)
+        if number_of is None:
+            rows.wrong()
+            continue
+        rows.add(
+            ANSWER_BROKERS,
+            {
+                "answer": "kafka_cluster_state",
+                "broker": number_of,
+                "leaders": integer(leaders.get(broker, 0)),
+                "replicas": integer(count),
+            },
+        )
+    for key, error in (("OnlineLogDirsByBrokerId", None), ("OfflineLogDirsByBrokerId", "offline")):
+        for broker, folders in as_map(brokers.get(key)).items():
+            number_of = integer(broker)
+            for folder in as_list(folders):
+                if number_of is not None and isinstance(folder, str):
+                    rows.add(
+                        LOG_DIRS, {"time_ms": rows.time, "broker": number_of, "log_dir": clean(folder), "error": error}
+                    )

@@ -1,0 +1,232 @@
+"""Result tables of failures: what every single failure does, and what the brokers that ``fail`` names take down."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
+from engine.broker_load.insight import failover
+from engine.broker_load.insight.failover import Aftermath
+from engine.broker_load.model.topology import Ints, Topology
+from engine.broker_load.parameters import BrokerLoadParameters, ElectionRules, Thresholds
+from engine.broker_load.result.broker_tables import breaches, load_columns, who
+from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.tables import whatif
+from engine.problems import Problem
+from engine.result import Finding, Headline
+
+MATRIX_LIMIT = 250
+"""Most brokers for which the rolling-restart matrix is made: it has their square in rows."""
+
+
+def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
+    """Add tables ``failures`` (worst first) and ``rolling_restart``, and whether one failure cannot be survived."""
+    topology, rules, thresholds = cluster.topology, parameters.rules(), parameters.thresholds()
+    failures = failover.singles(cluster, rules)
+    room = failover.single_headroom(cluster, failures, thresholds)
+    rows = _single(cluster, failures, room)
+    names, index = topology.racks_index
+    sizes = np.bincount(index[topology.alive], minlength=len(names)) if topology.brokers else np.empty(0, np.int64)
+    if len(names) < topology.brokers and len(names) <= 64:
+        for place, name in enumerate(names):
+            if 1 < sizes[place] < topology.alive.sum():
+                rows.append(_rack(cluster, (index == place) & topology.alive, name, rules, thresholds))
+    rows.sort(key=_badness)
+    builder.frames["failures"] = whatif.FAILURES.frame(
+        {c.name: [r[c.name] for r in rows] for c in whatif.FAILURES.columns}
+    )
+    if topology.brokers <= MATRIX_LIMIT:
+        builder.frames["rolling_restart"] = _rolling(cluster, failures, thresholds)
+    single = [row for row in rows if str(row["failure"]).startswith("broker ")]
+    lost = [row for row in single if row["leaderless"] or row["breaches"]]
+    for row in lost:
+        what = []
+        if row["leaderless"]:
+            what.append(plural(row["leaderless"], "partition") + " without a leader")
+        if row["breaches"]:
+            what.append(plural(row["breaches"], "capacity threshold") + f" newly broken, {row['worst']}")
+        builder.findings.append(Finding("severe", f"loss of {row['failure']}", "not survivable: " + "; ".join(what)))
+    percents = [float(row["headroom_pct"]) for row in single if row["headroom_pct"] is not None]  # type: ignore[arg-type]
+    builder.summary["unsurvivable_single_failures"] = len(lost)
+    builder.summary["n_plus_1_headroom_pct"] = min(percents) if percents else None
+    if single:
+        worst = rows[0]
+        text = f"{len(lost)} of {len(single)} not survivable" if lost else "each survivable"
+        builder.headline.append(
+            Headline("single failure", text, f"worst: {worst['failure']}", "severe" if lost else "ok")
+        )
+
+
+def _badness(row: dict[str, object]) -> tuple[float, ...]:
+    percent = row["headroom_pct"]
+    return (
+        -float(row["leaderless"]),  # type: ignore[arg-type]
+        -float(row["breaches"]),  # type: ignore[arg-type]
+        -float(row["under_min_isr"]),  # type: ignore[arg-type]
+        math.inf if percent is None else float(percent),  # type: ignore[arg-type]
+        -float(row["moved"]),  # type: ignore[arg-type]
+    )
+
+
+def _rack(
+    cluster: Cluster, failed: np.ndarray, name: str, rules: ElectionRules, thresholds: Thresholds
+) -> dict[str, object]:
+    aftermath = failover.after(cluster, failed, rules)
+    election = aftermath.election
+    led = election.moved
+    room = failover.headroom(cluster, failed, {r: aftermath.sums.of(r) for r in RESOURCES}, thresholds)
+    return {
+        "failure": f"rack {name}",
+        "moved": int((led & (election.new >= 0)).sum()),
+        "leaderless": int((led & (election.new < 0)).sum()),
+        "unclean": int((led & election.unclean).sum()),
+        "under_min_isr": int((election.under & ~election.under_before).sum()),
+        "breaches": room.breaches,
+        "worst": room.worst,
+        "headroom_pct": room.percent,
+    }
+
+
+def _rolling(cluster: Cluster, failures: failover.SingleFailures, thresholds: Thresholds) -> pl.DataFrame:
+    topology = cluster.topology
+    live = np.flatnonzero(topology.alive)
+    down, other = np.meshgrid(live, live, indexing="ij")
+    keep = down != other
+    down, other = down[keep], other[keep]
+    room = cluster.capacity("CPU")
+    cpu = np.maximum(cluster.sums.of("CPU")[other] + failures.cpu[down, other], 0.0)
+    over = {name: failover.over_while_down(cluster, name, change, thresholds)[down, other] for name, change in (
+        ("CPU", failures.cpu), ("NW_OUT", failures.out))}  # fmt: skip
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(room[other] > 0, 100.0 * cpu / room[other], np.nan)
+    return whatif.ROLLING.frame(
+        pl.DataFrame(
+            {
+                "down": topology.ids[down],
+                "broker": topology.ids[other],
+                "cpu_pct": pl.Series("c", share).fill_nan(None),
+                "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
+                "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
+                "cpu_over": over["CPU"],
+                "nw_out_over": over["NW_OUT"],
+            }
+        )
+    )
+
+
+def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
+    """Add what the failure of the brokers that ``parameters.fail`` names does, first in the headline."""
+    failed, unknown = failover.select(cluster.topology, parameters.fail)
+    for word in unknown:
+        builder.notes.append(f"fail: no broker, rack or host is called {word!r}")
+        builder.problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
+        builder.findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host is called so"))
+    rules, thresholds = parameters.rules(), parameters.thresholds()
+    aftermath = failover.after(cluster, failed, rules)
+    builder.frames["failover_leaders"] = _leaders(cluster.topology, aftermath)
+    builder.frames["failover_brokers"] = _brokers(cluster, aftermath, thresholds)
+    builder.frames["failover_min_isr"] = _min_isr(
+        cluster.topology, aftermath, cluster.topology.min_in_sync(rules.min_isr)
+    )
+    election = aftermath.election
+    leaderless = int((election.moved & (election.new < 0)).sum())
+    moved = int((election.moved & (election.new >= 0)).sum())
+    under = int((election.under & ~election.under_before).sum())
+    room = failover.headroom(cluster, failed, {r: aftermath.sums.of(r) for r in RESOURCES}, thresholds)
+    builder.summary |= {
+        "failed_brokers": [int(i) for i in cluster.topology.ids[failed].tolist()],
+        "failover_moved": moved,
+        "failover_leaderless": leaderless,
+        "failover_under_min_isr": under,
+        "failover_breaches": room.breaches,
+    }
+    names = ", ".join(str(i) for i in cluster.topology.ids[failed].tolist()) or "none"
+    level = "severe" if leaderless or room.breaches else "ok"
+    text = f"{moved} leaders move, {leaderless} leaderless, {under} under min ISR"
+    # First, as what was just asked: a narrow screen shows the first entries only.
+    builder.headline.insert(0, Headline(f"if {names} fail", text, f"{room.breaches} breaches", level))  # type: ignore[arg-type]
+    if leaderless or room.breaches:
+        broken = plural(room.breaches, "capacity threshold")
+        detail = f"{plural(leaderless, 'partition')} without a leader, {broken} newly broken"
+        builder.findings.append(Finding("severe", f"failure of {names}", detail))
+
+
+def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:
+    """Return result table ``failover_leaders``: every partition a failed broker led."""
+    election = aftermath.election
+    led = election.moved & np.append(aftermath.failed, False)[election.old]
+    rows = election.rows[led]
+    new = topology.ids_of(election.new[led])
+    return whatif.FAILOVER_LEADERS.frame(
+        pl.DataFrame(
+            {
+                "topic": topology.topic_names.gather(rows),
+                "partition": topology.partition[rows],
+                "old_leader": topology.ids_of(election.old[led]),
+                "new_leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
+                "unclean": election.unclean[led],
+                "under_min_isr": election.under[led],
+            }
+        )
+    )
+
+
+def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFrame:
+    """Return result table ``failover_min_isr``."""
+    election = aftermath.election
+    rows = election.rows[election.under]
+    new = topology.ids_of(election.new[election.under])
+    return whatif.FAILOVER_MIN_ISR.frame(
+        pl.DataFrame(
+            {
+                "topic": topology.topic_names.gather(rows),
+                "partition": topology.partition[rows],
+                "leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
+                "in_sync": election.in_sync[election.under],
+                "min_isr": need[rows],
+                "before": election.under_before[election.under],
+            }
+        )
+    )
+
+
+def _brokers(cluster: Cluster, aftermath: Aftermath, thresholds: Thresholds) -> pl.DataFrame:
+    """Return result table ``failover_brokers``: every broker, the failed ones too, after and before."""
+    after, before = load_columns(cluster, aftermath.sums), load_columns(cluster, cluster.sums)
+    columns = who(cluster) | after
+    columns["state"] = [
+        "FAILED" if gone else state for gone, state in zip(aftermath.failed.tolist(), cluster.states, strict=True)
+    ]
+    columns["nw_out_physical_kbs"] = aftermath.physical
+    columns["nw_out_physical_kbs_before"] = aftermath.physical_before
+    columns |= {
+        name + "_before": series
+        for name, series in before.items()
+        if name + "_before" in whatif.FAILOVER_BROKERS.schema
+    }
+    survivors = cluster.topology.alive & ~aftermath.failed
+    columns["breaches"] = breaches(cluster, aftermath.sums, survivors, survivors, thresholds)
+    return whatif.FAILOVER_BROKERS.frame(pl.DataFrame(columns))
+
+
+def _single(
+    cluster: Cluster, failures: failover.SingleFailures, room: list[failover.Headroom]
+) -> list[dict[str, object]]:
+    """Return the rows of result table ``failures`` for single brokers."""
+    topology = cluster.topology
+    return [
+        {
+            "failure": f"broker {topology.ids[index]}",
+            "moved": int(failures.moved[index]),
+            "leaderless": int(failures.leaderless[index]),
+            "unclean": int(failures.unclean[index]),
+            "under_min_isr": int(failures.under[index]),
+            "breaches": room[index].breaches,
+            "worst": room[index].worst,
+            "headroom_pct": room[index].percent,
+        }
+        for index in np.flatnonzero(topology.alive).tolist()
+    ]

@@ -1,0 +1,154 @@
+"""Result tables of replicas, partitions, samples and windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.model.topology import Floats, Ints, Topology, across, any_of
+from engine.broker_load.model.windows import EXTRAPOLATIONS
+from engine.broker_load.result.broker_tables import known
+from engine.broker_load.tables import loads as tables
+from engine.broker_load.tables.raw_metrics import SAMPLE
+
+
+def _shared(topology: Topology) -> Ints:
+    """Return over how many partitions [P] the rates of a partition's leader are split evenly: what one of them takes may be
+    anything from nothing to all of it."""
+    group, _, _, count = topology.groups
+    return np.where(group >= 0, count[np.maximum(group, 0)] if len(count) else 1, 1).astype(np.int32)
+
+
+def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataFrame:
+    """Return result table ``replicas``: by topic, partition, position."""
+    topology, loads = cluster.topology, cluster.loads
+    rows, position = np.nonzero(loads.held)
+    held = loads.held
+
+    def flat(value: Floats) -> Floats:
+        picked = value[held]
+        return np.where(np.isnan(picked), picked, np.maximum(picked, 0.0))
+
+    many = _shared(topology)[rows]
+    split = many > 1
+    cpu, nw_in, nw_out = flat(loads.cpu), flat(loads.nw_in), flat(loads.nw_out)
+    frame = pl.DataFrame(
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "broker": topology.ids[topology.replicas[held]],
+            "position": position,
+            "leader": loads.leads[held],
+            "cpu_pct_cores": cpu,
+            "disk_mb": flat(loads.disk),
+            "nw_in_kbs": nw_in,
+            "nw_out_kbs": nw_out,
+            "split": many,
+            "cpu_low": np.where(split, 0.0, cpu),
+            "cpu_high": cpu * many,
+            "nw_in_low_kbs": np.where(split, 0.0, nw_in),
+            "nw_in_high_kbs": nw_in * many,
+            "nw_out_low_kbs": np.where(split, 0.0, nw_out),
+            "nw_out_high_kbs": nw_out * many,
+            "offline": topology.offline_replicas[held],
+            "source": pl.repeat("model", len(rows), eager=True),
+            "cpu_removed_pct_cores": known("x", removed[held])
+            if removed is not None
+            else pl.repeat(None, len(rows), dtype=pl.Float64, eager=True),
+        }
+    )
+    return tables.REPLICAS.frame(frame)
+
+
+def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
+    """Return result table ``partitions``: by topic and partition. One of which only samples are known, neither leader nor
+    replicas, shows what they say."""
+    topology, loads, values = model.topology, cluster.loads, model.values
+    led = any_of(loads.leads)
+    bare = ~any_of(topology.held) & (topology.leader < 0)
+
+    def of_leader(value: Floats, sampled: Floats) -> Floats:
+        picked = np.where(bare, sampled, across(np.where(loads.leads, value, 0.0)))
+        return np.asarray(np.where(np.isnan(picked), picked, np.maximum(picked, 0.0)), np.float64)
+
+    cpu = of_leader(loads.cpu, values.cpu)
+    nw_in = of_leader(loads.nw_in, values.bytes_in + values.replication_in)
+    nw_out = of_leader(loads.nw_out, values.bytes_out + values.replication_out)
+    messages = np.where(led | bare, values.messages, 0.0)
+    many = _shared(topology)
+    bounds: dict[str, Floats] = {}
+    for name, value in (("cpu{}", cpu), ("nw_in{}_kbs", nw_in), ("nw_out{}_kbs", nw_out), ("msg_in{}", messages)):
+        bounds[name.format("_low")] = np.where(many > 1, 0.0, value)
+        bounds[name.format("_high")] = value * many
+    return tables.PARTITIONS.frame(
+        pl.DataFrame(
+            {
+                "topic": topology.topic_names,
+                "partition": topology.partition,
+                "valid": model.aggregate.valid if model.aggregate.windows else np.zeros(topology.size, np.bool_),
+                "leader": topology.ids_of(topology.leader),
+                "replicas": topology.replica_lists,
+                "isr": topology.in_sync_lists,
+                "cpu_pct_cores": cpu,
+                "disk_mb": of_leader(loads.disk, values.disk),
+                "nw_in_kbs": nw_in,
+                "nw_out_kbs": nw_out,
+                "msg_in": messages,
+                "split": many,
+                **bounds,
+            }
+        )
+    )
+
+
+def samples(model: Model, limit: int) -> pl.DataFrame:
+    """Return result table ``samples``: newest sampling intervals first dropped last; at most ``limit`` rows."""
+    parts: list[pl.DataFrame] = []
+    left = limit
+    for taken in reversed(model.samples):
+        if taken.taken > left:
+            break
+        left -= taken.taken
+        parts.append(taken.frame)
+    parts.reverse()
+    if model.finished is not None and len(model.finished.partition) <= left:
+        topology, finished = model.topology, model.finished
+        columns: dict[str, object] = {
+            "topic": topology.topic_names.gather(finished.partition),
+            "partition": topology.partition[finished.partition],
+            "leader": topology.ids_of(topology.leader[finished.partition]),
+            "time_ms": finished.time_ms,
+        }
+        columns |= {name: finished.values[place] for place, name in enumerate(SAMPLE)}
+        parts.append(tables.SAMPLES.frame(pl.DataFrame(columns)))
+        return pl.concat(parts).sort("time_ms", "topic", "partition", maintain_order=True)
+    # Rounds come in order of time and partitions in order of topic and number: nothing has to be sorted.
+    return pl.concat(parts) if parts else tables.SAMPLES.empty()
+
+
+def windows(model: Model, limit: int) -> pl.DataFrame | None:
+    """Return result table ``windows``; None where it would have more than ``limit`` rows."""
+    total, topology = model.aggregate, model.topology
+    if topology.size * len(total.windows) > limit:
+        return None
+    if not total.windows:
+        return tables.WINDOWS.empty()
+    names = pl.Series("extrapolation", list(EXTRAPOLATIONS), dtype=pl.String)
+    parts = []
+    series = {name: total.series(name) for name in SAMPLE}
+    for place, end in enumerate(total.ends_ms()):
+        states = total.states[place]
+        codes = np.zeros(topology.size, np.int8) if states is None else states
+        columns: dict[str, object] = {
+            "topic": topology.topic_names,
+            "partition": topology.partition,
+            "window_end_ms": np.full(topology.size, end, np.int64),
+        }
+        columns |= {name: values[place].astype(np.float64) for name, values in series.items()}
+        columns["extrapolation"] = names.gather(codes)
+        parts.append(pl.DataFrame(columns))
+    frame = pl.concat(parts)
+    order = np.argsort(np.tile(np.arange(topology.size), len(parts)), kind="stable")
+    return tables.WINDOWS.frame(frame[order])

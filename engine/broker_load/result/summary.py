@@ -1,0 +1,103 @@
+"""Summary values, headline, findings and notes of the model."""
+
+from __future__ import annotations
+
+import math
+
+from engine.broker_load.cruise_control import balance, goals
+from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
+from engine.broker_load.cruise_control.goals import Verdict
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.result.result_builder import ResultBuilder
+from engine.result import Finding, Headline
+
+
+def add(
+    model: Model, cluster: Cluster, decided: list[Verdict], parameters: BrokerLoadParameters, builder: ResultBuilder
+) -> None:
+    """Add summary, headline, findings and notes of ``cluster``; ``decided`` are the verdicts of its goals."""
+    topology, total = model.topology, model.aggregate
+    thresholds = parameters.thresholds()
+    score = -1.0 if cluster.has_offline else goals.balancedness(decided)
+    provision, why = balance.provision(cluster, thresholds)
+    if not model.rounds and model.finished is None:
+        provision, why = "UNDECIDED", "no loads are known"
+    valid = int(total.valid.sum()) if total.windows else 0
+    monitored = 100.0 * valid / topology.size if topology.size else 0.0
+    builder.summary |= {
+        "brokers": topology.brokers,
+        "dead_brokers": int((~topology.alive).sum()),
+        "topics": len(topology.topics),
+        "partitions": topology.size,
+        "replicas": int(cluster.sums.replicas.sum()),
+        "windows": len(total.windows),
+        "windows_offered": total.offered,
+        "enough_valid_windows": total.enough,
+        "min_samples_used": model.minimum_used,
+        "valid_partitions": valid,
+        "monitored_partitions_percentage": monitored,
+        "skipped_partitions": builder.frames["skipped"].height,
+        "balancedness_score": score,
+        "provision_status": provision,
+        "provision_reason": why,
+        "sampling_intervals": len(model.rounds),
+    }
+    for resource in RESOURCES:
+        share = cluster.utilisation(resource)
+        builder.summary[f"{resource.lower()}_utilization_pct"] = None if math.isnan(share) else share * 100.0
+    violated = [v for v in decided if v.violated]
+    builder.summary |= {"violated_goals": len(violated), "violated_hard_goals": sum(v.hard for v in violated)}
+    _headline(model, builder)
+    builder.findings.extend(
+        Finding("severe" if v.hard else "moderate", v.goal, v.detail or "violated") for v in violated
+    )
+    _notes(model, parameters, builder)
+    builder.notes.append(f"mode {parameters.mode}; {provision}: {why}")
+
+
+def _headline(model: Model, builder: ResultBuilder) -> None:
+    summary, topology, total = builder.summary, model.topology, model.aggregate
+    span = f"{len(total.windows)} window{'s' if len(total.windows) != 1 else ''} of {total.window_ms / 60000:g} min"
+    cpu, skipped = summary["cpu_utilization_pct"], summary["skipped_partitions"]
+    violated, hard = summary["violated_goals"], summary["violated_hard_goals"]
+    builder.headline += [
+        Headline(
+            "brokers",
+            f"{int(topology.alive.sum())}/{topology.brokers} alive",
+            f"{topology.size} partitions",
+            "critical" if summary["dead_brokers"] else "ok",
+        ),
+        Headline("CPU", "–" if cpu is None else f"{cpu:.1f} %", f"of the alive brokers, {span}"),
+        Headline(
+            "goals",
+            f"{violated} violated, {hard} hard",
+            f"balancedness {summary['balancedness_score']:.1f}",
+            "severe" if hard else "moderate" if violated else "ok",
+        ),
+        Headline(
+            "coverage",
+            f"{summary['monitored_partitions_percentage']:.1f} %",
+            f"{skipped} partitions without a sample",
+            "moderate" if skipped else "ok",
+        ),
+    ]
+
+
+def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
+    topology, total = model.topology, model.aggregate
+    if not total.enough and topology.size:
+        builder.notes.append(
+            "Cruise Control would answer: not enough valid windows; the newest window is shown all the same"
+        )
+    if model.minimum_used != parameters.min_samples:
+        builder.notes.append(
+            f"no window has {parameters.min_samples} samples of a partition: the minimum is lowered to {model.minimum_used}"
+        )
+    if "windows" not in builder.frames:
+        rows = topology.size * len(total.windows)
+        builder.notes.append(f"the table windows is left out: {rows:,} rows are more than max-rows")
+    if model.synthetic:
+        builder.notes.append("no topology: each partition is shown with its leader only")
+    if not model.rounds and model.finished is None:
+        builder.notes.append("no sample of any partition: loads are 0 until scrapes or samples are there")

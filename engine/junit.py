@@ -1,0 +1,70 @@
+"""Write test cases as JUnit XML, the format in which CI systems read results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from engine.result import LEVELS, Finding, Level
+
+Outcome = Literal["passed", "failure", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test case. ``message``: why it failed or was skipped; ``kind``: type of a failure, empty for none."""
+
+    group: str
+    name: str
+    outcome: Outcome = "passed"
+    message: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Test cases under one name, with properties of the whole and a text for its output."""
+
+    name: str
+    cases: tuple[Case, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    output: str = ""
+
+
+def suite_of_findings(view: str, findings: Sequence[Finding], failing: Level) -> Suite:
+    """Return a suite with one case per finding; those at or above ``failing`` are failures. Never an empty suite."""
+    limit = LEVELS.index(failing)
+    cases = tuple(
+        Case(f"loadlens.{view}", finding.subject, "failure", finding.text, finding.level)
+        if LEVELS.index(finding.level) >= limit
+        else Case(f"loadlens.{view}", finding.subject)
+        for finding in findings
+    )
+    return Suite(f"loadlens {view}", cases or (Case(f"loadlens.{view}", "no findings"),))
+
+
+def to_xml(suite: Suite) -> str:
+    """Return the suite as an XML document. Texts must hold no control characters (``engine.text.clean``)."""
+    counts = {outcome: sum(case.outcome == outcome for case in suite.cases) for outcome in ("failure", "skipped")}
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuite name={quoteattr(suite.name)} tests="{len(suite.cases)}" failures="{counts["failure"]}" errors="0" '
+        f'skipped="{counts["skipped"]}">',
+    ]
+    if suite.properties:
+        lines.append("  <properties>")
+        lines += [f"    <property name={quoteattr(k)} value={quoteattr(v)}/>" for k, v in suite.properties.items()]
+        lines.append("  </properties>")
+    for case in suite.cases:
+        start = f"  <testcase classname={quoteattr(case.group)} name={quoteattr(case.name)}"
+        if case.outcome == "passed":
+            lines.append(f"{start}/>")
+            continue
+        kind = f" type={quoteattr(case.kind)}" if case.kind else ""
+        body = f">{escape(case.message)}</failure>" if case.outcome == "failure" else "/>"
+        lines += [f"{start}>", f"    <{case.outcome}{kind} message={quoteattr(case.message)}{body}", "  </testcase>"]
+    if suite.output:
+        lines.append(f"  <system-out>{escape(suite.output)}</system-out>")
+    return "\n".join([*lines, "</testsuite>", ""])

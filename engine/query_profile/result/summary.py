@@ -1,0 +1,56 @@
+"""The summary of a result: one number or word per key, in a fixed order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from engine.query_profile.insight.prediction import Predictions
+from engine.query_profile.insight.profile import Profile
+from engine.query_profile.insight.trust import UNTESTED
+
+FIRST = (
+    "rows_trained", "rows_predicted", "slope", "intercept", "r2", "mape", "background", "unattributed",
+)  # fmt: skip
+"""Keys that a summary always has, also one without a workload."""
+
+
+def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
+    """Summarise a profile and its predictions; numbers that are not finite become None, as JSON has none."""
+    work, trust, fitted = profile.work, profile.trust, profile.attribution
+    attributable, measured, attributed = profile.attributable, profile.measured, profile.attributed
+    values = {
+        "rows_trained": profile.rows_trained,
+        "rows_predicted": predictions.frame.height,
+        **{name: getattr(predictions.quality, name) for name in ("slope", "intercept", "r2", "mape")},
+        "background": profile.background,
+        "unattributed": profile.unattributed(profile.method) if attributable else math.nan,
+        "y_measured": measured,
+        "attributed": attributed,
+        "unattributed_share": (measured - attributed) / measured if attributable and measured > 0 else math.nan,
+        "method": profile.method,
+        "rules": profile.fits.rules,
+        "target": work.y_name,
+        "source": work.label,
+        "y_source": work.y_source,
+        "classes": len(work.classes),
+        "intervals": len(work.y),
+        "intervals_used": int(profile.used.sum()),
+        "seconds": profile.seconds,
+        "cores": work.cores,
+        "utilisation": measured / (work.cores * profile.seconds * 1e6) if attributable else math.nan,
+        "trust": trust.score if attributable and trust is not UNTESTED else math.nan,
+        "trust_grade": trust.grade,
+        **{name: getattr(trust, name) for name in ("blocked_mape", "correlation", "disagreement")},
+        "elbow": bool(fitted and fitted.elbow and fitted.elbow.found),
+        "break_row": fitted.change_point.row + 1 if fitted and fitted.changed else None,
+    }
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value

@@ -1,0 +1,69 @@
+"""What the readers of this view share: files read whole, rows turned into columns, and readings of damaged files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.tables import Table
+
+SANE_RATE = 2**53
+"""Largest rate (bytes per second) or size (bytes) that is believed: above it doubles are no longer exact, and none is real."""
+
+
+class Document:
+    """Base of the file kinds: a file that is read whole each time it changes (see ``engine.reading.FileKind``)."""
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    append = False
+    version = 1
+    tables: ClassVar[tuple[Table, ...]]
+
+
+def columns_of(table: Table, rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Transpose ``rows``, each in the order of ``table``'s columns. Returns column name to values."""
+    columns: dict[str, list[Any]] = {column.name: [] for column in table.columns}
+    for row in rows:
+        for values, value in zip(columns.values(), row, strict=True):
+            values.append(value)
+    return columns
+
+
+def unreadable(source: Source, kind: str, reason: str, byte: int | None = None) -> Reading:
+    """Return the reading of a file that does not parse, so that its last good version stays in use."""
+    return Reading(problems=[Problem.at(source.path, kind, reason, byte=byte)], complete=False)
+
+
+def decode_json(source: Source, data: bytes, wanted: Any = Any) -> tuple[Any, Reading | None]:
+    """Decode a JSON document of type ``wanted``. Returns (value, None), or (None, the reading that reports the failure)."""
+    try:
+        return msgspec.json.decode(data, type=wanted), None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return None, unreadable(source, "bad-json", f"is not JSON (yet): {error}")
+
+
+class KeyLines:
+    """Finds the line numbers of JSON strings that are looked up in file order, scanning each byte once."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at, self.line = 0, 1
+
+    def of(self, text: Any) -> int:
+        """Return the 1-based line of the next ``"text"``, or the line reached so far where it is not found."""
+        at = self._data.find(msgspec.json.encode(text), self._at) if isinstance(text, str) else -1
+        if at >= 0:
+            self.line += self._data.count(b"\n", self._at, at)
+            self._at = at
+        return self.line
+
+
+def line_of(data: bytes, text: str) -> int | None:
+    """Return the 1-based line of the first ``"text"`` in JSON ``data``, or None where it is not found."""
+    at = data.find(msgspec.json.encode(text))
+    return data.count(b"\n", 0, at) + 1 if at >= 0 else None

@@ -1,0 +1,352 @@
+"""Ring members, from the ring page (JSON) and from the memberlist key (JSON, or Snappy-compressed protobuf).
+
+Sources: the ring page of ``grafana/dskit/ring`` (``ring_http.go``), its ``Desc`` and ``InstanceDesc`` (``ring.proto``),
+and the memberlist page of ``grafana/dskit/kv/memberlist``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.formats import snappy
+from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, signed, text, varint
+from engine.formats.timestamps import epoch_ns
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.ring_placement import tables
+from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
+from engine.ring_placement.reading.document import Document, KeyLines, columns_of, decode_json, line_of, unreadable
+from engine.text import clean
+
+STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
+"""Names of the memberlist's state numbers 0 to 4."""
+
+MAX_TOKENS = 1 << 20
+"""Most tokens counted of one member; a larger number is damage."""
+
+OLD_SHARD_LIMIT = 4096
+"""Shards above which Pyroscope up to v1.18.0 panics (its table of permutation steps had a fixed length)."""
+
+MAX_KEY_CHECK_BYTES = 16 << 20
+"""Largest JSON document that is searched for repeated keys, which needs a second, slower decoder."""
+
+_MAX_EPOCH_S = (2**63 - 1) // 10**9
+"""Largest epoch seconds whose nanoseconds fit in 64 bits."""
+
+
+class _RingRows:
+    """Collects the members of one ring file and the problems found on the way."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.problems: list[Problem] = []
+        self._members: dict[str, Member] = {}
+
+    def problem(self, kind: str, reason: str, line: int | None = None, byte: int | None = None) -> None:
+        """Record a problem of this file."""
+        self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
+
+    def token_count(self, entry: dict[str, Any], name: Any, line: int) -> int:
+        """Count the ``tokens`` of a JSON entry; anything but a list is a problem and counts as none."""
+        tokens = entry.get("tokens")
+        if tokens is not None and not isinstance(tokens, list):
+            self.problem("bad-tokens", f"{clean(str(name), 80)}: tokens is not a list", line)
+        return len(tokens) if isinstance(tokens, list) else 0
+
+    def add(self, member: Member, line: int | None = None, byte: int | None = None) -> None:
+        """Add ``member`` with its texts as read (``id`` may be anything); report what is odd about it."""
+        if not isinstance(member.id, str) or not member.id:
+            self.problem("bad-member", "a member without an ID is left out", line, byte)
+            return
+        name, state = clean(member.id, 512), member.state
+        if name != member.id:
+            self.problem("odd-id", f"the ID {member.id!r} is shown and sorted as {name}", line, byte)
+        if name in self._members:
+            self.problem("duplicate-id", f"member {name} is listed more than once; the first one is used", line, byte)
+            return
+        if state not in KNOWN_STATES:
+            state = clean(state, 40)
+            self.problem("unknown-state", f"member {name} has the unknown state {state!r}: not placed", line, byte)
+            state = state or "UNKNOWN"
+        elif state == "LEFT":
+            self.problem("left-member", f"member {name} is a LEFT tombstone: shown, never placed", line, byte)
+        elif member.tokens == 0 and state in ("ACTIVE", "LEAVING"):
+            self.problem("no-tokens", f"member {name} is {state} but has no tokens: it owns no shard", line, byte)
+        self._members[name] = replace(
+            member, id=name, state=state, zone=clean(str(member.zone or ""), 256),
+            address=clean(str(member.address or ""), 256), read_only=bool(member.read_only),
+        )  # fmt: skip
+
+    def reading(self, kind: str, now_ns: int | None) -> Reading:
+        """Return all rows and problems of the file; ``now_ns`` is its own time (epoch ns), None without one."""
+        members = list(self._members.values())
+        if not members:
+            self.problem("empty-ring", "the ring lists no usable member")
+        tokens = sum(member.tokens for member in members)
+        if tokens > OLD_SHARD_LIMIT:
+            reason = f"{tokens} tokens: Pyroscope up to v1.18.0 panics above {OLD_SHARD_LIMIT} shards"
+            self.problem("many-shards", reason)
+        rows = [
+            (m.id, m.state, m.zone, m.tokens, m.address, m.heartbeat_s, m.registered_s, m.read_only) for m in members
+        ]
+        ring: dict[str, list[Any]] = {"kind": [kind], "now_ns": [now_ns], "members": [len(members)]}
+        return Reading({"rings": ring, "members": columns_of(tables.MEMBERS, rows)}, self.problems)
+
+
+class RingPage(Document):
+    """The ring page as JSON (``/ring-segment-writer``)."""
+
+    id = "ring-page"
+    title = "ring page JSON (curl -H 'Accept: application/json' …/ring-segment-writer)"
+    tables = (tables.RINGS, tables.MEMBERS)
+
+    _HEAD = re.compile(rb'"shards"\s*:\s*(?:\[\s*(?:\]|\{)|null)')
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is JSON with a list ``shards`` of ring members."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if not start.startswith(b"{") or not self._HEAD.search(start):
+            return False
+        return b'"state"' in start or b'"tokens"' in start or b'"now"' in start
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the members and the page's own time."""
+        body, failed = decode_json(source, data)
+        if failed:
+            return failed
+        ring = _RingRows(source.path)
+        page = body if isinstance(body, dict) else {}
+        now_ns = None
+        if page.get("now") is not None:
+            try:
+                now_ns = epoch_ns(str(page["now"]))
+            except ValueError as error:
+                ring.problem("bad-time", f"now: {error}; the file's own time is used", line_of(data, "now"))
+        entries = page.get("shards")
+        if entries is not None and not isinstance(entries, list):
+            ring.problem("bad-ring", "shards is not a list", line_of(data, "shards"))
+        lines = KeyLines(data)
+        lines.of("shards")
+        for entry in entries if isinstance(entries, list) else ():
+            if isinstance(entry, dict):
+                line = lines.of(entry.get("id"))
+                ring.add(self._member(ring, entry, line), line)
+            else:
+                ring.problem("bad-member", "an entry of shards is not an object", lines.line)
+        return ring.reading("page", now_ns)
+
+    @staticmethod
+    def _member(ring: _RingRows, entry: dict[str, Any], line: int) -> Member:
+        name: Any = entry.get("id")
+
+        def seconds(key: str) -> int | None:
+            """Return the time ``key`` in epoch seconds; one that is not RFC 3339 is a problem."""
+            value = entry.get(key)
+            try:
+                return None if value is None else epoch_ns(str(value)) // 10**9
+            except ValueError as error:
+                ring.problem("bad-time", f"{clean(str(name), 80)}: {key}: {error}", line)
+                return None
+
+        return Member(
+            name, str(entry.get("state", "")), entry.get("zone", ""), ring.token_count(entry, name, line),
+            entry.get("address", ""), seconds("timestamp"), seconds("registered_timestamp"),
+            entry.get("read_only", False),
+        )  # fmt: skip
+
+
+class Memberlist(Document):
+    """The memberlist key as JSON (``/memberlist?viewKey=…&format=json``)."""
+
+    id = "memberlist-json"
+    title = "memberlist key as JSON (…/memberlist?viewKey=collectors/segment-writer-ring&format=json)"
+    tables = (tables.RINGS, tables.MEMBERS)
+
+    _HEAD = re.compile(rb'"ingesters"\s*:\s*(?:\{|null)')
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is JSON with an object ``ingesters``."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        return start.startswith(b"{") and self._HEAD.search(start) is not None
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the members with their true state; the file's time is its modification time."""
+        body, failed = decode_json(source, data, dict[str, Any])
+        if failed:
+            return failed
+        ring = _RingRows(source.path)
+        for name in _repeated_keys(data):
+            ring.problem("duplicate-id", f"member {clean(name, 80)} is listed more than once; the last one is used")
+        entries = body.get("ingesters")
+        if entries is not None and not isinstance(entries, dict):
+            ring.problem("bad-ring", "ingesters is not an object", line_of(data, "ingesters"))
+        lines = KeyLines(data)
+        lines.of("ingesters")
+        for name, entry in (entries if isinstance(entries, dict) else {}).items():
+            line = lines.of(name)
+            if isinstance(entry, dict):
+                ring.add(self._member(ring, name, entry, line), line)
+            else:
+                ring.problem("bad-member", f"{clean(name, 80)} is not an object", line)
+        return ring.reading("memberlist", None)
+
+    @staticmethod
+    def _member(ring: _RingRows, name: str, entry: dict[str, Any], line: int) -> Member:
+        number = entry.get("state", 0)
+        named = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(STATE_NAMES)
+
+        def seconds(key: str, default: int | None) -> int | None:
+            """Return the time ``key`` in epoch seconds; anything else is a problem."""
+            value: Any = entry.get(key, default)
+            if value is None or (isinstance(value, int) and abs(value) <= _MAX_EPOCH_S):
+                return value
+            ring.problem("bad-time", f"{clean(name, 80)}: {key} is not epoch seconds", line)
+            return None
+
+        heartbeat, registered = seconds("timestamp", 0), seconds("registered_timestamp", None)
+        return Member(
+            name, STATE_NAMES[number] if named else str(number), entry.get("zone", ""),
+            ring.token_count(entry, name, line), entry.get("addr", ""), heartbeat, registered,
+            entry.get("read_only", False),
+        )  # fmt: skip
+
+
+def _repeated_keys(data: bytes) -> list[str]:
+    """Return the keys of ``ingesters`` that occur more than once (decoders silently use the last one)."""
+    if len(data) > MAX_KEY_CHECK_BYTES:
+        return []
+    import json
+
+    repeated: list[str] = []
+
+    def collect(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(items)
+        if len(entries) < len(items) and isinstance(items[0][1], dict):
+            seen: set[str] = set()
+            repeated.extend(dict.fromkeys(k for k, _ in items if k in seen or seen.add(k)))  # type: ignore[func-returns-value]
+        return entries
+
+    try:
+        json.loads(data, object_pairs_hook=collect)
+    except (ValueError, RecursionError):
+        return []
+    return repeated
+
+
+class MemberlistBinary(Document):
+    """The memberlist key as downloaded (``?downloadKey=…``): a Snappy block of protobuf."""
+
+    id = "memberlist-binary"
+    title = "memberlist key as downloaded (…/memberlist?downloadKey=collectors/segment-writer-ring)"
+    tables = (tables.RINGS, tables.MEMBERS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is a Snappy block that unpacks to a ring descriptor."""
+        try:
+            return _looks_like_ring_desc(snappy.unpack(head[:2048], part=True))
+        except snappy.SnappyError:
+            return False
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the members with their true state."""
+        ring = _RingRows(source.path)
+        try:
+            instances = ring_desc(snappy.unpack(data))
+        except (snappy.SnappyError, WireError) as error:
+            return unreadable(source, "bad-protobuf", str(error), error.byte)
+        for instance, byte in instances:
+            number = instance.state
+            sane = abs(instance.timestamp) <= _MAX_EPOCH_S
+            if not sane:
+                ring.problem("bad-time", f"{clean(instance.id, 80)}: timestamp is not epoch seconds", byte=byte)
+            member = Member(
+                instance.id, STATE_NAMES[number] if 0 <= number < len(STATE_NAMES) else str(number), instance.zone,
+                instance.tokens, instance.address, instance.timestamp if sane else None, instance.registered or None,
+                instance.read_only,
+            )  # fmt: skip
+            ring.add(member, byte=byte)
+        return ring.reading("memberlist-binary", None)
+
+
+@dataclass(slots=True)
+class Instance:
+    """One ``InstanceDesc`` of the memberlist ring, numbers as stored: ``state`` 0 (ACTIVE) to 4 (LEFT), ``timestamp`` and
+    ``registered`` in epoch seconds, ``tokens`` their number."""
+
+    id: str = ""
+    address: str = ""
+    timestamp: int = 0
+    state: int = 0
+    tokens: int = 0
+    zone: str = ""
+    registered: int = 0
+    read_only: bool = False
+
+
+def ring_desc(data: bytes) -> list[tuple[Instance, int]]:
+    """Read the instances of a ring descriptor (``Desc``), each with the offset it begins at. Raises WireError."""
+    instances = []
+    for number, kind, start, end in fields(data):
+        if number != 1:
+            continue
+        expect(kind, BYTES, number, start)
+        instance = Instance()
+        name = ""
+        for inner, inner_kind, at, stop in fields(data, start, end):
+            if inner == 1:
+                expect(inner_kind, BYTES, inner, at)
+                name = text(data, at, stop)
+            elif inner == 2:
+                expect(inner_kind, BYTES, inner, at)
+                _read_instance(data, at, stop, instance)
+        # The map key is the ID; the field of the same name is newer and only repeats it.
+        instance.id = name
+        instances.append((instance, start))
+    return instances
+
+
+def _read_instance(data: bytes, start: int, end: int, instance: Instance) -> None:
+    for number, kind, at, stop in fields(data, start, end):
+        if number in (1, 7, 9):
+            expect(kind, BYTES, number, at)
+            if number == 1:
+                instance.address = text(data, at, stop)
+            elif number == 7:
+                instance.zone = text(data, at, stop)
+        elif number == 6:
+            # Packed, or one by one from an old writer.
+            instance.tokens += 1 if kind == VARINT else len(packed(data, at, stop))
+            if instance.tokens > MAX_TOKENS:
+                raise WireError(f"a member has more than {MAX_TOKENS} tokens", at)
+        elif number in (2, 3, 8, 10, 11):
+            expect(kind, VARINT, number, stop)
+            if number == 2:
+                instance.timestamp = signed(at)
+            elif number == 3:
+                instance.state = signed(at)
+            elif number == 8:
+                instance.registered = signed(at)
+            elif number == 11:
+                instance.read_only = bool(at)
+
+
+def _looks_like_ring_desc(data: bytes) -> bool:
+    """Whether ``data`` (perhaps cut) begins like a ring descriptor: a map entry of a printable ID and a member."""
+    try:
+        if not data.startswith(b"\x0a"):
+            return False
+        _, at = varint(data, 1, len(data))
+        if data[at : at + 1] != b"\x0a":
+            return False
+        length, at = varint(data, at + 1, len(data))
+        name = data[at : at + length]
+        return (
+            0 < len(name) <= 512
+            and name.isascii()
+            and name.decode().isprintable()
+            and (data[at + length : at + length + 1] in (b"\x12", b""))
+        )
+    except (WireError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,136 @@
+"""The summary and the headline of a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine import units
+from engine.incremental import Memo
+from engine.result import Headline, Level
+from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.result.layout_tables import alive_loads
+from engine.ring_placement.scenarios.failover import TOTALS, imbalance
+from engine.ring_placement.scenarios.members import best_next_id
+from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario
+from engine.ring_placement.scenarios.sweep_totals import Sweep
+
+
+def summary_of(
+    s: Scenario,
+    p: RingParameters,
+    observed: pl.DataFrame,
+    min_capacity: tuple[float | None, float | None],
+    sweep: Sweep | None,
+    memo: Memo,
+) -> dict[str, Any]:
+    """Build the summary: totals of the scenario, then what applies of cascade, next ID and sweep.
+
+    ``observed``: table of that name; ``min_capacity``: bytes per second that survive any one node, and any one zone.
+    """
+    o, ring, keys = s.outcome, s.live.placement.ring, s.live.keys
+    ratio, variation = imbalance(alive_loads(s))
+    any_node, any_zone = min_capacity
+    summary: dict[str, Any] = {
+        **{name: round(getattr(o, name)) for name in TOTALS},
+        "max_over_mean": ratio,
+        "coefficient_of_variation": variation,
+        "mean_tries": o.mean_tries,
+        "rejected_before_bytes": round(o.rejected_before),
+        "load_total": round(keys.row_weight.sum().item() if len(keys.row_weight) else 0),
+        "load_source": s.live.cluster.load_source,
+        "load_unit": s.live.cluster.unit,
+        "regime": p.regime,
+        "down": list(s.down),
+        "members": len(s.live.members),
+        "healthy": len(ring.members),
+        "active": int(ring.active.sum()),
+        "total_shards": s.after.ring.total,
+        "total_shards_before": s.before.ring.total,
+        "datasets": keys.size,
+        "tenants": len(keys.tenants),
+        "nodes_over_capacity": _over_capacity(s),
+        "min_capacity_any_node": None if any_node is None else round(any_node),
+        "min_capacity_any_zone": None if any_zone is None else round(any_zone),
+        "drift_pairs": int((observed["drift"] != "").sum()),
+        "now_ms": s.live.now_ns // 1_000_000,
+    }
+    if s.live.cluster.ring is None:  # without a ring file nothing is known to be rejected
+        summary |= {"rejected_bytes": 0, "rejected_before_bytes": 0}
+    if s.rounds:
+        summary["cascade_rounds"] = len(s.rounds)
+        summary["cascade_nodes"] = [list(r.fails) for r in s.rounds]
+    if (p.scale is not None or not s.down) and s.planned.ring.members:
+        summary |= _next_id(s, memo)
+    if sweep is not None and len(sweep.down):
+        summary |= _sweep_totals(sweep)
+    return summary
+
+
+def _over_capacity(s: Scenario) -> int | None:
+    """Count the nodes above their capacity; None without one that may be compared."""
+    if not s.capacity or not s.comparable:
+        return None
+    loads = zip(s.outcome.nodes, s.outcome.after, strict=True)
+    return sum(1 for name, load in loads if name in s.capacity and load > s.capacity[name])
+
+
+def _next_id(s: Scenario, memo: Memo) -> dict[str, Any]:
+    """Describe the plain and the best ID of one more node."""
+    placed = s.planned.ring.members
+    in_ring = set(s.planned.ring.ids)
+    members = (*s.members, *(() if s.padded else s.live.members))
+    others = [m for m in members if m.id not in in_ring and m.state != "LEFT"]
+    best, best_changed, plain, plain_changed = memo.value(
+        "next ID", s.planned_key, lambda: best_next_id(placed, others), keep=KEEP
+    )
+    return {
+        "next_id": plain,
+        "next_id_shards_changed": plain_changed,
+        "best_next_id": best,
+        "best_next_id_shards_changed": best_changed,
+    }
+
+
+def _sweep_totals(sweep: Sweep) -> dict[str, Any]:
+    """Sum up a sweep: quantiles of the hottest node's load, and the number of scenarios with rejects."""
+    worst = np.array(sweep.worst_load, dtype=np.float64)
+    quantiles = {f"sweep_worst_load_p{share}": float(np.percentile(worst, share)) for share in (50, 90, 99)}
+    return quantiles | {
+        "sweep_worst_load_max": float(worst.max()),
+        "sweep_scenarios": len(worst),
+        "sweep_with_rejects": int((np.array(sweep.rejected_bytes, dtype=np.float64) > 0).sum()),
+    }
+
+
+def _rate(value: float) -> str:
+    return units.text("bytes_per_s", value)
+
+
+def headline_of(s: Scenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
+    """Build the headline: what decides first."""
+    alive = alive_loads(s)
+    lines = []
+    if len(alive):
+        lines.append(Headline("hottest", _rate(float(alive.max())), f"{summary['max_over_mean']:.2f} × mean"))
+    over = summary["nodes_over_capacity"]
+    if over:
+        lines.append(Headline("over capacity", f"{over}", "nodes", "severe"))
+    rejected = summary["rejected_bytes"]
+    lines.append(Headline("rejected", _rate(rejected), "", "critical" if rejected else "ok"))
+    if summary["drift_pairs"]:
+        lines.append(Headline("drift", str(summary["drift_pairs"]), "shard and owner pairs", "severe"))
+    if summary["moved_bytes"] and summary["shards_with_changed_owner"]:
+        lines.append(
+            Headline("moved", _rate(summary["moved_bytes"]), f"{_rate(summary['needless_moved_bytes'])} needless")
+        )
+    if s.down and summary["regime"] == "transient":
+        lines.append(Headline("rerouted", _rate(summary["rerouted_bytes"]), f"{summary['datasets_touched']} datasets"))
+    if summary["min_capacity_any_node"] is not None:
+        lines.append(Headline("any one node needs", _rate(summary["min_capacity_any_node"]), "per node, regime A"))
+    nodes = f"{len(alive)} of {summary['members']} take data"
+    level: Level = "ok" if len(alive) else "critical"
+    lines.append(Headline("nodes", nodes, f"{summary['total_shards']} shards", level))
+    return tuple(lines)

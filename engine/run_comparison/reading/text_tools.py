@@ -1,0 +1,128 @@
+"""Read benchmark tools that print text: go test -bench and sysbench."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.reading import Reading, Source, whole_lines
+from engine.run_comparison.reading.rows import Collected
+from engine.run_comparison.reading.series import Series
+from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
+from engine.tables import Rows, Table
+from engine.text import decode
+
+_LINE = re.compile(rb"^Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S", re.MULTILINE)
+_CONFIG = re.compile(r"^([a-z][^\s:A-Z]*):(?:[ \t]+(.*))?$")
+
+
+class GoBenchmark:
+    """Output of ``go test -bench``: repeated lines of one name are the sample of a run."""
+
+    id = "go-benchmark"
+    title = "Go benchmark text (go test -bench)"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise a result line near the beginning, or the configuration lines that precede them."""
+        if name.endswith((".json", ".csv", ".xml", ".py", ".go", ".md")) or name == "build-log.txt":
+            return False
+        if _LINE.search(head):
+            return True
+        return head.startswith(b"goos: ") and b"\ngoarch: " in head[:400] and b"\npkg: " in head
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read every result line; other lines are ignored, half a line waits for its end."""
+        out = Collected(source)
+        config: dict[str, str] = {}
+        better: dict[str, str] = {}
+        for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), start=1):
+            if line.startswith("Benchmark"):
+                self._result(out, line.split(), config, number)
+            elif line.startswith("Unit "):
+                fields = line.split()
+                for part in fields[2:]:
+                    key, _, value = part.partition("=")
+                    if key == "better" and value in ("higher", "lower"):
+                        better[fields[1]] = value
+            elif setting := _CONFIG.match(line):
+                if setting[2]:
+                    config[setting[1]] = setting[2].strip()
+                else:
+                    config.pop(setting[1], None)
+        reading = out.reading(len(data))
+        if better:
+            rows: Rows = {
+                "fact": ["direction"] * len(better),
+                "time_ms": [None] * len(better),
+                "result": [f"{unit}={word}" for unit, word in better.items()],
+            }
+            reading.rows["run_facts"] = rows
+        return reading
+
+    def _result(self, out: Collected, fields: list[str], config: dict[str, str], number: int) -> None:
+        if len(fields) < 2:
+            return  # only a name: what -v prints before a benchmark runs
+        if len(fields) < 4 or len(fields) % 2 or not fields[1].isdigit():
+            if fields[1].isdigit():
+                out.problem("bad-record", "a benchmark line without pairs of value and unit", line=number)
+            return
+        name = fields[0].removeprefix("Benchmark") or fields[0]
+        for value, unit in zip(fields[2::2], fields[3::2], strict=True):
+            try:
+                measured = float(value)
+            except ValueError:
+                out.problem("bad-value", f"{name}: {value[:40]} is not a number", line=number)
+                continue
+            out.add(Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit), measured)
+
+
+_SYSBENCH_LINE = re.compile(r"^\s*(?P<name>[A-Za-z0-9 ]+?):\s+(?P<value>-?\d+(?:\.\d+)?)\s*(?P<unit>s)?\s*(?:\(.*\))?$")
+_SYSBENCH_SECTION = re.compile(r"^(?P<name>[A-Za-z][A-Za-z ()]*):\s*$")
+_SYSBENCH_STATISTICS = {
+    "min": "min",
+    "avg": "avg",
+    "max": "max",
+    "95th percentile": "Perc95",
+    "99th percentile": "Perc99",
+}
+
+
+class Sysbench:
+    """One sysbench run: events per second and latency."""
+
+    id = "sysbench"
+    title = "sysbench text"
+    append = False
+    version = 1
+    tables: tuple[Table, ...] = (MEASUREMENTS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Recognise the banner in the first line."""
+        return head.startswith(b"sysbench ")
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read events per second, latency statistics and the total time; nothing while the run has not ended."""
+        out = Collected(source)
+        text = data.decode("utf-8", errors="replace")
+        if "Latency (ms):" not in text:
+            out.problem("cut-file", "the run has not printed its latencies")
+            return out.reading(len(data), complete=False)
+        section = ""
+        for line in text.split("\n"):
+            if title := _SYSBENCH_SECTION.match(line):
+                section = title["name"]
+                continue
+            measured = _SYSBENCH_LINE.match(line)
+            if measured is None:
+                continue
+            name, value = measured["name"].strip(), float(measured["value"])
+            if name == "events per second":
+                out.add(Series("sysbench", "", "events", bucket="rate", unit="events/s"), value)
+            elif section.startswith("Latency") and name.lower() in _SYSBENCH_STATISTICS:
+                out.add(Series("sysbench", "", "latency", bucket=_SYSBENCH_STATISTICS[name.lower()], unit="ms"), value)
+            elif name == "total time":
+                out.add(Series("sysbench", "", "total time", bucket="value", unit="s"), value)
+        return out.reading(len(data))

@@ -1,0 +1,130 @@
+"""Name the rows of the metrics table, and tell which direction of each is better."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from engine.run_comparison.parameters import parse_direction_rules
+from engine.run_comparison.perf_tests.pool import BenchmarkKey
+from engine.run_comparison.reading.metric_kinds import BY_NAME
+from engine.run_comparison.reading.series import Series
+from engine.run_comparison.runs.measurements import Ints, Measurements, MetricKey
+from engine.run_comparison.runs.metric_units import better_direction
+from engine.run_comparison.runs.pooling import Pool
+
+_NAMING = ("test", "verb", "resource", "subresource", "scope", "bucket")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowNames:
+    """Names of rows, and how they hang together with the benchmark tool's keys.
+
+    ``columns``: text columns of the metrics table. ``directions``: ``lower`` or ``higher`` per row. The first ``metrics``
+    rows are metrics; the rest are the tool's pools of several metrics, whose rows in its own pool are ``pools``.
+    ``key_of``: the tool's key that each row goes into, -1 without one.
+    """
+
+    columns: dict[str, pl.Series]
+    directions: list[str]
+    metrics: int
+    pools: Ints
+    key_of: Ints
+
+
+def name_metrics(
+    pooled: Pool[MetricKey],
+    pool: Pool[BenchmarkKey],
+    measurements: Measurements,
+    hints: Sequence[str],
+    rules: Sequence[str],
+    *,
+    with_pools: bool,
+) -> RowNames:
+    """Name metrics as the benchmark tool does where a metric alone makes up one of its keys, else as their report does.
+
+    ``hints``, ``rules``: directions from readers and from the operator. ``with_pools``: append a row for each key of the
+    tool that several metrics go into.
+    """
+    row_of = {key: row for row, key in enumerate(pooled.keys)}
+    table = measurements.table
+    key_of = np.full(len(pooled.keys), -1, dtype=np.int64)
+    members_of: list[list[int]] = []
+    keys_of_row: dict[int, set[int]] = defaultdict(set)
+    for number, codes in enumerate(pool.codes):
+        metrics = (table.keys[table.key_of[code]] for code in codes)
+        members = sorted({row_of[metric] for metric in metrics if metric in row_of})
+        members_of.append(members)
+        for row in members:
+            key_of[row] = number
+            keys_of_row[row].add(number)
+    names: list[tuple[str, ...]] = []
+    for row, key in enumerate(pooled.keys):
+        number = int(key_of[row])
+        alone = number >= 0 and len(members_of[number]) == 1 and len(keys_of_row[row]) == 1
+        names.append(pool.keys[number] if alone else own_name(key))
+    pools = [number for number, members in enumerate(members_of) if with_pools and len(members) > 1]
+    keys = [*pooled.keys, *(_key_of_pool(pool, number, measurements) for number in pools)]
+    names += [pool.keys[number] for number in pools]
+    directions = _directions(keys, hints, rules)
+    rows = np.array(pools, dtype=np.int64)
+    return RowNames(
+        _columns(names, keys, directions), directions, len(pooled.keys), rows, np.concatenate([key_of, rows])
+    )
+
+
+def name_keys(pool: Pool[BenchmarkKey], measurements: Measurements, rules: Sequence[str]) -> RowNames:
+    """Name the benchmark tool's keys. ``rules``: the operator's directions."""
+    firsts = [_first_series(measurements, codes) for codes in pool.codes]
+    keys = [MetricKey(*series[:6], "", series.bucket, series.unit) for series in firsts]
+    directions = _directions([MetricKey(*series[:8], series.unit) for series in firsts], (), rules)
+    numbers = np.arange(len(keys))
+    return RowNames(_columns(pool.keys, keys, directions), directions, len(keys), numbers[:0], numbers)
+
+
+def own_name(key: MetricKey) -> tuple[str, str, str, str, str, str]:
+    """Return the name of a metric as its report has it: test, verb, resource, subresource, scope, bucket."""
+    verb, resource = key.verb, key.resource
+    if key.metric and not resource:
+        resource = key.metric
+    elif key.metric and not verb:
+        verb = key.metric
+    return key.report or key.kind, verb, resource, key.subresource, key.scope, key.bucket
+
+
+def _key_of_pool(pool: Pool[BenchmarkKey], number: int, measurements: Measurements) -> MetricKey:
+    first = _first_series(measurements, pool.codes[number])
+    return MetricKey(*first[:6], "", pool.keys[number].bucket, first.unit)
+
+
+def _first_series(measurements: Measurements, codes: Iterable[int]) -> Series:
+    """Return the first by name of the series behind a key, so that it does not depend on their order of arrival."""
+    return min(measurements.table.series[code] for code in codes)
+
+
+def _directions(keys: Sequence[MetricKey], hints: Sequence[str], rules: Sequence[str]) -> list[str]:
+    hint_of = dict(text.rpartition("=")[::2] for text in hints)
+    parsed = parse_direction_rules(rules)
+    directions = []
+    for key in keys:
+        kind = BY_NAME.get(key.kind)
+        hint = (
+            hint_of.get(key.unit) or hint_of.get(key.bucket) or hint_of.get(key.verb) or (kind.better if kind else "")
+        )
+        name = " ".join((key.kind, key.report, key.verb, key.resource, key.metric, key.bucket))
+        directions.append(better_direction(name, key.unit, hint, parsed))
+    return directions
+
+
+def _columns(
+    names: Sequence[tuple[str, ...]], keys: Sequence[MetricKey], directions: list[str]
+) -> dict[str, pl.Series]:
+    columns = {name: [row[i] for row in names] for i, name in enumerate(_NAMING)}
+    for name in ("unit", "kind", "metric"):
+        columns[name] = [getattr(key, name) for key in keys]
+    columns["direction"] = directions
+    return {name: pl.Series(name, values, dtype=pl.String) for name, values in columns.items()}

@@ -1,0 +1,28 @@
+"""Test whether two samples differ in spread, whatever their level."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.stats.ranks import Floats
+
+
+def brown_forsythe_p(left: Floats, right: Floats) -> float:
+    """Return p of Brown and Forsythe's test (1974): one-way analysis of variance of distances from the median.
+
+    NaN with fewer than two values on a side or without any spread.
+    """
+    n1, n2 = left.size, right.size
+    if min(n1, n2) < 2:
+        return float("nan")
+    apart = [np.abs(side - np.median(side)) for side in (left, right)]
+    means = [float(side.mean()) for side in apart]
+    grand = (n1 * means[0] + n2 * means[1]) / (n1 + n2)
+    between = n1 * (means[0] - grand) ** 2 + n2 * (means[1] - grand) ** 2
+    within = sum(float(((side - mean) ** 2).sum()) for side, mean in zip(apart, means, strict=True))
+    if not within > 0:
+        return float("nan") if not between > 0 else 0.0
+    from scipy.special import fdtrc
+
+    freedom = n1 + n2 - 2
+    return float(fdtrc(1, freedom, between * freedom / within))

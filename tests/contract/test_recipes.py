@@ -1,0 +1,91 @@
+"""The recipes of CONTRIBUTING, followed to the letter in a copy of the repository."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COPIED = (
+    "engine",
+    "tui",
+    "sample_data",
+    "tests",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+)
+BLOCK = re.compile(r"^```python\n# (?P<path>[\w/.]+)(?:, below: (?P<line>[^\n]+))?\n(?P<body>.*?)^```", re.M | re.S)
+
+
+def recipe(title: str) -> str:
+    """The text of one recipe of CONTRIBUTING."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## ", text, flags=re.M)
+    return next(section for section in sections if section.startswith(f"Recipe: {title}\n"))
+
+
+def follow(title: str, house: Path) -> list[Path]:
+    """Write what the code blocks of a recipe say into a copy of the repository; returns the files written."""
+    written = []
+    for block in BLOCK.finditer(recipe(title)):
+        path = house / block["path"]
+        if block["line"]:
+            before, line, after = path.read_text(encoding="utf-8").partition(block["line"] + "\n")
+            assert line, f"{block['path']} has no line {block['line']!r}"
+            path.write_text(before + line + block["body"] + after, encoding="utf-8")
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block["body"], encoding="utf-8")
+        written.append(path)
+    assert written
+    return written
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A copy of the repository to build in."""
+    copy = tmp_path / "house"
+    copy.mkdir()
+    skipped = shutil.ignore_patterns("__pycache__", "*.svg", ".*_cache")
+    for name in COPIED:
+        source = ROOT / name
+        (shutil.copytree(source, copy / name, ignore=skipped) if source.is_dir() else shutil.copy(source, copy / name))
+    return copy
+
+
+def run(house: Path, *words: str) -> str:
+    """Run Python in the copy; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=house,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(house / "home"), "PYTHONPATH": str(house)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+PLAIN = ("-n0", "-q", "-p", "no:cacheprovider")
+
+
+def test_a_view(house: Path) -> None:
+    written = follow("a view", house)
+    run(house, "-m", "ruff", "check", *(str(path) for path in written if "tests" not in path.parts))
+    run(house, "-c", "from importlinter.cli import lint_imports_command as lint; lint()")
+    run(house, "-m", "pytest", *PLAIN, "tests/engine/disk_usage", "tests/contract/test_house.py")
+    run(house, "-m", "pytest", *PLAIN, "tests/contract/test_every_view.py", "-k", "disk-usage")
+    data = house / "data"
+    data.mkdir()
+    (data / "x.du").write_text("30\t/a\n10\t/b\n")
+    assert '"share": 0.75' in run(house, "-m", "tui", "report", "disk-usage", str(data), "--no-cache")
+    assert run(house, "-m", "tui", "check", "disk-usage", str(data), "--no-cache", "-o", "limit=0.8") == ""

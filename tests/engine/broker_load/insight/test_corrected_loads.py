@@ -1,0 +1,53 @@
+"""Loads that add up to what was measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.broker_load.cruise_control.cluster_model import Cluster, sums
+from engine.broker_load.cruise_control.replica_loads import LeaderValues
+from engine.broker_load.insight import corrected_loads
+from engine.broker_load.model.measured import Measured
+from engine.broker_load.parameters import CpuWeights
+from tests.engine.broker_load.random_clusters import clusters
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.integers(0, 2**32 - 1))
+def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    made = cluster.topology
+    count = made.size
+    values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
+    nan = np.full(made.brokers, np.nan)
+    measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
+    loads = corrected_loads.corrected(made, values, CpuWeights(), measured)
+    total = sums(made, loads)
+    working = np.zeros(made.brokers, np.bool_)
+    active = loads.held & (loads.leads | ~made.offline_replicas)
+    working[np.unique(made.replicas[active])] = True
+    assert total.cpu[working] == pytest.approx(measured.cpu[working])
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters(), st.integers(0, 2**32 - 1))
+def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cluster, seed: int) -> None:
+    """The fitted model of a broker with and without one replica, as a share of what was measured."""
+    rng = np.random.default_rng(seed)
+    made = cluster.topology
+    values = LeaderValues(*(rng.gamma(2.0, 50.0, made.size) for _ in range(7)))
+    nan = np.full(made.brokers, np.nan)
+    measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
+    loads = corrected_loads.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
+    got = corrected_loads.removed(made, loads, measured.cpu)
+    for row, column in np.argwhere(loads.held)[:20].tolist():
+        broker = made.replicas[row, column]
+        on = loads.held & (made.replicas == broker)
+        whole = loads.cpu[on].sum()
+        without = whole - loads.cpu[row, column]
+        assert got[row, column] == pytest.approx(
+            measured.cpu[broker] * (1 - without / whole) if whole else 0.0, abs=1e-9
+        )

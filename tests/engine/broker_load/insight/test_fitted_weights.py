@@ -1,0 +1,20 @@
+"""The non-negative fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from engine.broker_load.insight import fitted_weights
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 3), st.integers(4, 40), st.integers(0, 2**32 - 1))
+def test_non_negative_fit_is_the_best_there_is(columns: int, rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    design = rng.random((rows, columns))
+    target = design @ rng.normal(0.0, 1.0, columns) + rng.normal(0.0, 0.3, rows)
+    assert fitted_weights.non_negative(design, target) == pytest.approx(nnls(design, target)[0], abs=1e-9)

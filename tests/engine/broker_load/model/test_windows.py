@@ -1,0 +1,86 @@
+"""Windows: which rounds they hold, how they are extrapolated, and what other weights leave as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.broker_load.model import windows
+from engine.incremental import Memo
+from tests.engine.broker_load.clusters import KB, MB, T0, simple
+from tests.engine.broker_load.inputs import compute, read
+
+
+def test_ticks_form_rounds_and_rounds_form_windows(tmp_path: Path) -> None:
+    """Ticks inside one interval are one sample; the open window is left out; ``at`` closes it or looks back."""
+    made = simple(tmp_path)
+    hour = 3_600_000
+    for step in (1, 2):
+        for broker, topic in ((1, "t"), (2, "u")):
+            made.rate(broker, topic, 100 * KB * (step + 1), 0.0, T0 + step * hour)
+            made.size(broker, topic, 0, MB, T0 + step * hour)
+            made.totals(broker, 0.5, T0 + step * hour)
+    made.rate(1, "t", 500 * KB, 0.0, T0 + 60_000)
+    inputs = read(made.write())
+    result = compute(inputs)
+    assert result.tables["samples"].filter(pl.col("topic") == "t")["leader_bytes_in"].to_list() == [300.0, 200.0, 300.0]
+    windows = result.tables["windows"].filter(pl.col("topic") == "t")
+    assert windows["leader_bytes_in"].to_list() == [200.0, 300.0]  # newest first, the open one left out
+    assert result.tables["partitions"].row(0, named=True)["nw_in_kbs"] == 250.0
+    back = compute(inputs, ("at", str(T0 + hour + 1000)))
+    assert back.tables["windows"].filter(pl.col("topic") == "t")["leader_bytes_in"].to_list() == [300.0]
+    assert back.at_ms == T0 + hour + 1000
+    end = (T0 + 2 * hour) // hour * hour + hour
+    closed = compute(inputs, ("at", str(end)))
+    assert closed.tables["windows"].filter(pl.col("topic") == "t")["leader_bytes_in"].to_list() == [300.0, 200.0, 300.0]
+
+
+def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
+    """What is taken over from the result before is right whatever changed: weights, windows, extrapolation, gaps."""
+    made = simple(tmp_path)
+    hour = 3_600_000
+    for step in (1, 2, 3, 5):
+        for broker, topic in ((1, "t"), (2, "u")):
+            made.rate(broker, topic, 100 * KB * (step + 1), 7 * KB * step, T0 + step * hour)
+            if (step, topic) != (2, "u"):
+                made.size(broker, topic, 0, step * MB, T0 + step * hour)
+            made.totals(broker, 0.1 * step, T0 + step * hour)
+    inputs = read(made.write())
+    memo = Memo()
+    steps: tuple[tuple[tuple[str, str], ...], ...] = (
+        (), (("a", "0.3"),), (("a", "0.3"), ("windows", "2")), (("a", "0.4"), ("windows", "2")), (("a", "0.5"),),
+        (("a", "0.5"), ("max-extrapolations", "0")), (("a", "0.5"), ("at", str(T0 + 3 * hour + 1000))),
+        (("b", "0.9"), ("mode", "corrected")), (("window-ms", "7200000"),), (("c", "0.9"), ("window-ms", "7200000")), (),
+    )  # fmt: skip
+    for pairs in steps:
+        assert compute(inputs, *pairs, memo=memo).same_as(compute(inputs, *pairs)), pairs
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.lists(st.lists(st.integers(0, 6), min_size=3, max_size=3), min_size=1, max_size=6),
+    st.integers(0, 5),
+)
+def test_extrapolation_states(minimum: int, counts: list[list[int]], allowed: int) -> None:
+    """Each state by its definition, cell by cell."""
+    made = []
+    for number, row in enumerate(counts):
+        made.append(windows.Window(number, 3, (), None, {"count": np.array(row, np.int32)}))
+    found = windows.aggregate(made, 1000, minimum, allowed, np.array([0, 1, 2], np.int32))
+    half = max(1, minimum // 2)
+    for place in range(len(found.windows)):
+        states = found.states[place]
+        for p in range(3):
+            k = counts[place][p]
+            inner = 0 < place < len(found.windows) - 1
+            around = inner and counts[place - 1][p] >= minimum and counts[place + 1][p] >= minimum
+            expected = (
+                "NONE" if k >= minimum else "AVG_AVAILABLE" if k >= half else "AVG_ADJACENT" if around
+                else "FORCED_INSUFFICIENT" if k else "NO_VALID_EXTRAPOLATION"
+            )  # fmt: skip
+            assert windows.EXTRAPOLATIONS[0 if states is None else states[p]] == expected

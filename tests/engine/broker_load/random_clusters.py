@@ -1,0 +1,46 @@
+"""Random clusters for property tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from hypothesis import strategies as st
+
+from engine.broker_load.cruise_control import replica_loads
+from engine.broker_load.cruise_control.cluster_model import Cluster, sums
+from engine.broker_load.cruise_control.replica_loads import LeaderValues
+from engine.broker_load.model import broker_capacity, topology
+from engine.broker_load.model.topology import Broker
+from engine.broker_load.parameters import CpuWeights
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    """A random cluster with loads as in Cruise Control; leaderless partitions, short ISRs, dead brokers, ELR."""
+    brokers = draw(st.integers(1, 6))
+    count = draw(st.integers(1, 12))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rows = []
+    for number in range(count):
+        replicas = rng.permutation(brokers)[: rng.integers(1, brokers + 1)].tolist()
+        isr = [b for b in replicas if rng.random() < 0.7]
+        leader = int(rng.choice(isr)) if isr and rng.random() < 0.9 else -1
+        elr = [b for b in replicas if b not in isr and rng.random() < 0.5] if rng.random() < 0.5 else None
+        rows.append((f"t{number % 3}", number, leader, replicas, isr, [], elr, int(rng.integers(1, 4)), None))
+    frame = pl.DataFrame(
+        rows,
+        schema={
+            "topic": pl.String, "partition": pl.Int32, "leader": pl.Int32, "replicas": pl.List(pl.Int32),
+            "isr": pl.List(pl.Int32), "offline": pl.List(pl.Int32), "elr": pl.List(pl.Int32), "min_isr": pl.Int32,
+            "unclean": pl.Boolean,
+        },
+        orient="row",
+    ).sort("topic", "partition")  # fmt: skip
+    known = {i: Broker(f"h{i % 3}", f"r{i % 2}", bool(rng.random() < 0.9), True) for i in range(brokers)}
+    made = topology.build(frame, known)
+    entry = {"broker": [-1], "disk_mb": [1e5], "cpu": [100.0], "cores": [8.0], "nw_in_kbs": [1e4], "nw_out_kbs": [1e4],
+             "log_dirs": [None], "doc": [""]}  # fmt: skip
+    capacities = broker_capacity.resolve(pl.DataFrame(entry), made, True)
+    values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
+    loads = replica_loads.as_cruise_control(made, values, CpuWeights())
+    return Cluster(made, capacities, loads, sums(made, loads))

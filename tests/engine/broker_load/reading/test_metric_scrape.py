@@ -1,0 +1,23 @@
+"""Whose scrape a file is."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.broker_load.reading.metric_scrape import instance
+from engine.reading import Source
+
+
+@pytest.mark.parametrize(
+    ("path", "host"),
+    [
+        ("b1/1700000000.prom", "b1"), ("b1/metrics-001.prom", "b1"), ("b1/001.txt", "b1"), ("b2/node_exporter.prom", "b2"),
+        ("kafka-1_7071/metrics.prom", "kafka-1:7071"), ("kafka-1_7071/a.prom", "kafka-1:7071"),
+        ("10.0.0.1_7071/s.prom", "10.0.0.1:7071"), ("any/kafka-1_7071.prom", "kafka-1:7071"), ("b1/kafka-3.prom", "kafka-3"),
+        ("x/kafka-1.example.com_9100-1700000000.prom", "kafka-1.example.com:9100"),
+        ("x/kafka-2_7071-20260101T000000Z.prom", "kafka-2:7071"), ("2026-01-01/kafka-3.prom", "kafka-3"),
+    ],
+)  # fmt: skip
+def test_whose_scrape_it_is(path: str, host: str) -> None:
+    """The file's name, or the folder's where that says more."""
+    assert instance(Source(f"/metrics/{path}", path.rpartition("/")[2], 0, 0)) == host

@@ -1,0 +1,45 @@
+"""Snappy, protocol buffers and RFC 3339: round trips and nonsense."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.formats import protobuf, snappy
+from engine.formats.timestamps import epoch_ns
+
+
+def test_formats_refuse_nonsense() -> None:
+    for data in (b"", b"\xff" * 6, b"\xff\xff\xff\xff\x0f", b"\x05\x00a", b"\x05\x01\x00", b"\x02\x08abc"):
+        with pytest.raises(snappy.SnappyError):
+            snappy.unpack(data)
+    for data in (b"\xff" * 11, b"\x00", b"\x0b", b"\x0a\x05a", b"\x09a", b"\x80"):
+        with pytest.raises(protobuf.WireError):
+            list(protobuf.fields(data))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=3000))
+def test_snappy_round_trip(data: bytes) -> None:
+    assert snappy.unpack(snappy.pack(data)) == data
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 2**64 - 1)))
+def test_varint_round_trip(values: list[int]) -> None:
+    data = protobuf.write_packed(1, values)
+    if values:
+        ((_, _, start, end),) = protobuf.fields(data)
+        assert protobuf.packed(data, start, end) == values
+    assert protobuf.signed(2**64 - 1) == -1
+
+
+def test_times() -> None:
+    assert epoch_ns("1970-01-01T00:00:01.5Z") == 1_500_000_000
+    assert epoch_ns("0001-01-01T00:00:00Z") < 0
+    assert epoch_ns("2026-11-20 23:31:54 +0000 UTC") == epoch_ns("2026-11-20T23:31:54Z")
+    assert epoch_ns("2026-11-20T23:31:54+02:00") == epoch_ns("2026-11-20T21:31:54Z")
+    for bad in ("", "now", "2026-13-01T00:00:00Z", "2026-11-20"):
+        with pytest.raises(ValueError):
+            epoch_ns(bad)

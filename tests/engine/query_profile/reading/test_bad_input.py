@@ -1,0 +1,255 @@
+"""Bad input: a problem each, never a crash, a hang or a silent wrong number; the good rows count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.query_profile.reading.kinds import KINDS
+from engine.query_profile.reading.wlr_csv import go_number
+from engine.reading import Source
+from tests.engine.query_profile.builders import MTIME, compute, kinds, read, recognised
+from tests.reference import reference
+
+
+def table(*rows: str) -> dict[str, bytes]:
+    return {"t.csv": "\n".join(rows).encode()}
+
+
+GOOD = ["q.a,q.b,user_us", "10,5,30", "20,9,50", "30,7,80"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "kind", "line"),
+    [
+        ("1,2", "ragged-row", 5),
+        ("1,2,3,4", "ragged-row", 5),
+        ("1,,3", "bad-number", 5),
+        (" 10,5,30", "bad-number", 5),
+        ("#1,2,3", "bad-number", 5),
+        ("a,5,30", "bad-number", 5),
+        ("1e999,5,30", "bad-number", 5),
+        ("10,NaN,30", "not-finite", 5),
+        ("10,5,-Inf", "not-finite", 5),
+        ('10,"5,30', "ragged-row", 5),
+        ("10,-5,30", "negative-value", 5),
+    ],
+)
+def test_a_bad_row_is_reported_with_its_line_and_the_others_count(bad: str, kind: str, line: int) -> None:
+    result = compute(table(*GOOD, bad), method="wlr")
+    assert [(p.kind, p.line) for p in result.problems] == [(kind, line)]
+    plain = compute(table(*GOOD), method="wlr")
+    if kind != "negative-value":
+        assert (
+            result.tables["classes"]
+            .select("class", "slope", "n")
+            .equals(plain.tables["classes"].select("class", "slope", "n"))
+        )
+
+
+def test_numbers_that_go_parses_count() -> None:
+    rows = ["q.a,q.b,user_us", "1e1,+20,30", "0x1.ep4,.7e1,50", "4_1,7,80", "", "9,8,70\r"]
+    result = compute(table(*rows), method="wlr")
+    assert result.problems == ()
+    assert result.tables["classes"].sort("class")["x_total"].to_list() == [10 + 30 + 41 + 9, 20 + 7 + 7 + 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4_1", 41.0), ("_4", None), ("4__1", None), ("", None), (" 1", None), ("1e400", None), ("-inf", float("-inf")),
+     ("0x10", None), ("0x1p4", 16.0), ("١", None), ("+-1", None), ("Infinity", float("inf")), ("1_", None)],
+)  # fmt: skip
+def test_number_syntax_of_go(text: str, number: float | None) -> None:
+    assert go_number(text) == number
+
+
+def test_duplicate_headers_last_one_counts() -> None:
+    result = compute(table("q.a,q.a,user_us", "1,10,30", "2,20,50", "3,30,80"), method="wlr")
+    assert kinds(result) == ["duplicate-column"]
+    assert result.tables["classes"]["x_total"].to_list() == [60]
+
+
+def test_byte_order_mark_is_reported_and_ignored() -> None:
+    files = {"t.csv": b"\xef\xbb\xbf" + "\n".join(["user_us,q.a", "30,10", "50,20", "80,30"]).encode()}
+    result = compute(files, method="wlr")
+    assert kinds(result) == ["byte-order-mark"]
+    assert result.summary["rows_trained"] == 3
+
+
+@pytest.mark.parametrize("header", ["q.a,q.b, user_us", "q.a,q.b,cpu"])
+def test_missing_target_is_always_reported(header: str) -> None:
+    result = compute(table(header, *GOOD[1:]), method="wlr")
+    assert "missing-target" in kinds(result)
+    assert result.tables["classes"].height == 0
+    chosen = compute(table("q.a,q.b,cpu", *GOOD[1:]), target="cpu", method="wlr")
+    assert chosen.problems == ()
+    assert chosen.summary["rows_trained"] == 3
+
+
+def test_missing_target_of_snapshots_lists_the_series() -> None:
+    root = reference("query-profile") / "capture-pg15"
+    files = {f"pgss/{p.name}": p.read_bytes() for p in sorted((root / "pgss").iterdir())[:6]}
+    files["cpu.csv"] = (root / "cpu/db_process_cpu.csv").read_bytes()
+    result = compute(files, target="io_us2")
+    assert any(p.kind == "missing-target" and "user_us" in p.reason for p in result.problems)
+
+
+PGSS = "userid,dbid,toplevel,queryid,query,calls,total_exec_time,rows"
+
+
+def pgss(*rows: str, header: str = PGSS) -> bytes:
+    return "\n".join([header, *rows, ""]).encode()
+
+
+CPU = b"captured_at,user_us,system_us\n2026-01-01T00:00:00Z,0,0\n2026-01-01T00:01:00Z,5000,100\n2026-01-01T00:02:00Z,9000,200\n"
+
+
+def snapshots(*texts: bytes, cpu: bytes = CPU) -> dict[str, bytes]:
+    names = [f"pgss-20260101T000{i}00Z.csv" for i in range(len(texts))]
+    return {**dict(zip(names, texts, strict=True)), "cpu.csv": cpu}
+
+
+def test_hostile_query_text_is_cleaned_and_complete() -> None:
+    query = '"SELECT [red]1[/b]\n, \x1b]0;owned\x07 \u202e x"'
+    result = compute(
+        snapshots(
+            pgss(f"10,5,t,77,{query},1,1.5,1"), pgss(f"10,5,t,77,{query},3,4.5,1"), pgss(f"10,5,t,77,{query},4,5.5,1")
+        )
+    )
+    row = result.tables["classes"].row(0, named=True)
+    assert row["calls"] == 3
+    assert row["x_total"] == pytest.approx(4000)
+    assert "\x1b" not in row["query"]
+    assert "\n" not in row["query"]
+    assert "\u202e" not in row["query"]
+    assert "[red]" in row["query"]
+
+
+def test_rounded_queryids_join_by_text_and_are_reported() -> None:
+    rows = [f"10,5,t,{i}234567890123456700,SELECT {i},{{n}},{{n}},1" for i in range(1, 6)]
+    texts = [pgss(*(row.format(n=n) for row in rows)) for n in (1, 3, 6)]
+    again = [text.replace(b"1234567890123456700", b"1.23456789012346e+18") for text in texts[1:]]
+    result = compute(snapshots(texts[0], *again))
+    assert "rounded-queryid" in kinds(result)
+    assert result.tables["classes"].height == 5
+    assert result.tables["classes"]["calls"].to_list() == [5] * 5
+
+
+def test_clock_running_backwards() -> None:
+    cpu = (
+        b"captured_at,user_us,system_us\n2026-01-01T00:01:00Z,0,0\n2026-01-01T00:00:00Z,5,5\n2026-01-01T00:02:00Z,9,9\n"
+    )
+    result = compute(snapshots(pgss("10,5,t,7,S,1,1,1"), pgss("10,5,t,7,S,2,2,1"), pgss("10,5,t,7,S,3,3,1"), cpu=cpu))
+    assert "clock-backwards" in kinds(result)
+    header = "captured_at," + PGSS
+    text = pgss(
+        "2026-01-01T00:00:00Z,10,5,t,7,S,1,1,1",
+        "2026-01-01T00:02:00Z,10,5,t,7,S,5,5,1",
+        "2026-01-01T00:01:00Z,10,5,t,7,S,9,9,1",
+        header=header,
+    )
+    result = compute({"all.csv": text, "cpu.csv": CPU})
+    intervals = result.tables["intervals"]
+    assert "clock ran backwards" in intervals["reason"].to_list()[1]
+    assert intervals["used"].to_list()[1] is False
+
+
+def test_bad_counters_leave_their_row_out() -> None:
+    for bad, kind in (
+        ("10,5,t,8,S,x,1,1", "bad-number"),
+        ("10,5,t,8,S,NaN,1,1", "bad-number"),
+        ("10,5,t,8,S,-1,1,1", "negative-value"),
+        ("10,5,t,8,S,,1,1", "bad-record"),
+        ("10,5,t,8,S,1", "ragged-row"),
+    ):
+        reading = read("pgss-1.csv", pgss("10,5,t,7,S,1,1,1", bad), "pgss-csv")
+        assert [p.kind for p in reading.problems] == [kind]
+        assert reading.problems[0].line == 3
+        assert len(reading.rows["snapshots"]) == 1
+
+
+def test_a_truncated_json_file_gives_its_complete_samples() -> None:
+    data = (reference("query-profile") / "examples/mpstat-still-running.json").read_bytes()
+    reading = read("mpstat.json", data, "sysstat-json")
+    assert [p.kind for p in reading.problems] == ["cut-file"]
+    assert len(reading.rows["host"]["at_ms"]) == 2 * 5
+    broken = read("mpstat.json", data[:200], "sysstat-json")
+    assert not broken.complete
+
+
+def test_several_hosts_are_never_mixed() -> None:
+    one = pgss("10,5,t,7,S,1,1,1")
+    files = {f"{host}-pgss-20260101T000{i}00Z.csv": one for host in ("db1", "db2") for i in range(3)}
+    result = compute({**files, "cpu.csv": CPU})
+    assert result.tables["sources"].height == 2
+    assert any("one server at a time" in note for note in result.notes)
+    sadf = (
+        b"# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n"
+        b"a;60;2026-01-01 00:01:00 UTC;-1;10;0;1;0;0;89\na;60;2026-01-01 00:02:00 UTC;-1;10;0;1;0;0;89\n"
+        b"b;60;2026-01-01 00:01:00 UTC;-1;20;0;1;0;0;79\nb;60;2026-01-01 00:02:00 UTC;-1;20;0;1;0;0;79\n"
+    )
+    result = compute({**{k: v for k, v in files.items() if k.startswith("db1")}, "sadf.csv": sadf})
+    assert "several-hosts" in kinds(result)
+
+
+SAMPLES = [
+    "001.csv", "capture-pg15/pgss_info.csv", "capture-pg15/cpu/db_process_cpu.csv", "capture-pg15/cpu/mpstat.json",
+    "capture-pg15/cpu/sadf.json", "capture-pg15/cpu/sadf-d.csv", "capture-pg15/cpu/vmstat.txt", "examples/pgss-17.csv",
+    "examples/mysql8-digest.tsv", "examples/slow-mysql8.log", "examples/node_exporter-20261120T235408Z.prom",
+    "real/percona-toolkit/slow002.txt", "real/percona-toolkit/slow002.pt-query-digest.json",
+    "real/citus-ai-hackathon/pg_stat_statements.csv", "real/postgres-checkup/1_dbname_1.json",
+]  # fmt: skip
+
+
+def survive(name: str, data: bytes) -> None:
+    """Every kind reads every damaged file, whole and while it grows; a result comes of it or NoInput."""
+    for kind in KINDS:
+        for final in (True, False):
+            reading = kind.read(Source(f"/in/{name}", name, MTIME, len(data)), data, None, final)
+            for one in kind.tables:
+                if one.name in reading.rows:
+                    one.frame(reading.rows[one.name])
+            assert 0 <= reading.consumed <= len(data)
+
+
+@pytest.mark.parametrize("path", SAMPLES)
+def test_files_cut_anywhere(path: str) -> None:
+    data = (reference("query-profile") / path).read_bytes()[:12_000]
+    for cut in range(1, 6):
+        survive(Path(path).name, data[: len(data) * cut // 6 + cut])
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_damaged_bytes(data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(SAMPLES))
+    whole = bytearray((reference("query-profile") / path).read_bytes()[:6000])
+    for _ in range(data.draw(st.integers(1, 8))):
+        place = data.draw(st.integers(0, len(whole) - 1))
+        whole[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=4))
+    survive(Path(path).name, bytes(whole))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes(data: bytes) -> None:
+    survive("x.csv", data)
+    recognised("x.csv", data)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["0", "1", "700", "NaN", "-5", "", "1e300", "+Inf", "x"]), min_size=3, max_size=3),
+        max_size=8,
+    ),
+    st.sampled_from(["wlr", "default", "ols", "nnls", "ratio"]),
+    st.sampled_from(["upstream", "safe"]),
+)
+def test_any_small_table_gives_a_result(rows: list[list[str]], method: str, rules: str) -> None:
+    result = compute(table("q.a,q.b,user_us", *(",".join(row) for row in rows)), method=method, rules=rules)
+    for value in result.summary.values():
+        assert not isinstance(value, float) or value == value

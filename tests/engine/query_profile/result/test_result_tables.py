@@ -1,0 +1,111 @@
+"""Result tables and findings: ranks, groups, windows, what-ifs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from engine.query_profile.workloads import windows
+from engine.query_profile.workloads.sources import find_sources
+from engine.view import Context
+from tests.engine.query_profile.builders import (
+    STEADY,
+    capture,
+    compute,
+    folder,
+    inputs,
+    kinds,
+    sample,
+    snapshot,
+)
+from tests.reference import reference
+
+
+def test_top_joins_the_rest_into_others() -> None:
+    whole = compute(sample()).tables["classes"]
+    frame = compute(sample(), top="1").tables["classes"]
+    assert frame["class"].to_list() == [whole["class"][0], "Others - 2 items"]
+    for column in ("y_total", "x_total", "y_share"):
+        assert math.isclose(frame[column].sum(), whole[column].sum(), rel_tol=1e-9)
+
+
+def test_ranks_filters_and_groups() -> None:
+    times = compute(sample(), metric="time").tables["classes"]["x_total"].to_list()
+    assert times == sorted(times, reverse=True)
+    assert compute(sample(), filter="q.").tables["classes"].height == 2
+    grouped = compute(sample(), group="verb").tables["classes"]
+    assert dict(zip(grouped["class"], grouped["members"], strict=True)) == {"q": 2, "e": 1}
+    # a group is not blamed for what only moves between its classes
+    measured = compute(sample()).summary["y_measured"]
+    for row in grouped.iter_rows(named=True):
+        assert row["disagreement"] == pytest.approx(abs(row["y_default"] - row["y_wlr"]) / measured)
+
+
+def test_windows_and_comparison() -> None:
+    result = compute(sample(), window="31..60", compare="1..30", method="ratio")
+    assert result.summary["intervals"] == 30
+    frame = result.tables["comparison"]
+    assert frame.height == 3
+    assert set(frame["status"]) == {"both"}
+    # one fit of both windows: CPU changes as time does, not as two fits differ
+    same = compute(sample(), window="31..60", compare="1..30", draws="0").tables["comparison"]
+    for row in same.iter_rows(named=True):
+        assert math.isclose(row["y_now"], row["y_before"] * row["x_factor"], rel_tol=1e-9)
+    assert "bad-window" in kinds(compute(sample(), window="from here"))
+    with pytest.raises(windows.BadWindow):
+        windows.window(find_sources(inputs(sample()), "", Context(0)).workloads[0], "x..y..z")
+
+
+def test_a_change_of_costs_between_two_windows_shows() -> None:
+    """Where costs changed, each side of a comparison (and of a trend) has its own."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(1000, 90_000, (200, 3))
+    cost = np.where(np.arange(200)[:, None] < 100, [1.0, 2.0, 1.0], [3.0, 2.0, 1.0])
+    y = (x * cost).sum(axis=1) * rng.normal(1, 0.01, 200)
+    rows = [",".join(str(int(v)) for v in (*line, total)) for line, total in zip(x, y, strict=True)]
+    files = {"t.csv": "\n".join(["q.1,q.2,q.3,user_us", *rows, ""]).encode()}
+    result = compute(files, window="101..200", compare="1..100", draws="0")
+    found = {
+        r["class"]: r["y_now"] / r["y_before"] / r["x_factor"]
+        for r in result.tables["comparison"].iter_rows(named=True)
+    }
+    assert found["q.1"] == pytest.approx(3, rel=0.1)
+    assert found["q.2"] == pytest.approx(1, rel=0.1)
+    detail = compute(files, draws="0").detail
+    assert detail.profile.by_class[100:, 0].sum() / x[100:, 0].sum() == pytest.approx(3, rel=0.1)
+
+
+def test_what_if_halves_or_removes() -> None:
+    result = compute(sample(), what_if="q.a", faster="2")
+    row = result.tables["what_if"].row(0, named=True)
+    total = result.tables["classes"].filter(result.tables["classes"]["class"] == "q.a")["y_total"][0]
+    assert math.isclose(row["saved"], total / 2)
+    dropped = compute(sample(), what_if="q.a", drop="true").tables["what_if"].row(0, named=True)
+    assert math.isclose(dropped["saved"], total)
+    assert dropped["saved_low"] <= total <= dropped["saved_high"]
+    assert "no-class" in kinds(compute(sample(), what_if="nope"))
+
+
+def test_check_finds_a_class_that_surely_takes_too_much() -> None:
+    root = reference("query-profile")
+    result = compute(folder(root / "001.csv"), max_share="0.5")
+    assert [(f.level, f.subject) for f in result.findings] == [("severe", "q.21fb19005f6951c4")]
+    assert compute(folder(root / "001.csv"), max_share="0.8").findings == ()
+
+
+def test_a_check_without_a_resource_fails() -> None:
+    for files in ({"t.csv": b"q.1,q.2\n1,2\n"}, {"pgss-20260101T000000Z.csv": snapshot(*STEADY)}):
+        (finding,) = compute(files, max_share="0.5").findings
+        assert (finding.level, finding.subject) == ("severe", "max-share")
+        assert compute(files).findings == ()
+    idle = capture(snapshot(*STEADY), snapshot(*STEADY), cpu=[1, 1])
+    assert compute(idle, max_share="0.5", draws="0").findings == ()
+
+
+def test_the_upper_end_of_others_is_no_more_than_everything() -> None:
+    result = compute(capture(*(snapshot((1, i, i), (2, i * i, i), (3, 2 * i, 9 * i)) for i in range(1, 9))), top="1")
+    others = result.tables["classes"].row(1, named=True)
+    assert others["members"] == 2
+    assert others["y_high"] <= max(result.summary["y_measured"], others["y_total"])

@@ -1,0 +1,84 @@
+"""The regimes of a failure as properties."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.scenarios.failover import (
+    fail_members,
+    member_mask,
+    remove_members,
+    takeover_flows,
+    transient_outcome,
+)
+from tests.engine.ring_placement.cases import (
+    clusters,
+    computed,
+    even,
+    plain_moves,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), st.data())
+def test_load_is_neither_made_nor_lost(placement: Placement, data: st.DataObject) -> None:
+    ids = placement.ring.ids
+    down = data.draw(st.sets(st.sampled_from(ids))) if ids else set()
+    total = int(placement.keys.row_weight.sum())
+    assert placement.loads.sum() + placement.rejected == total
+    now = transient_outcome(placement, member_mask(placement.ring, down))
+    assert now.after.sum() + now.rejected_bytes == total
+    assert now.rerouted_bytes + now.rejected_bytes - now.rejected_before == sum(
+        load for name, load in zip(ids, placement.loads.tolist(), strict=True) if name in down
+    )
+    gone, after = remove_members(placement, down)
+    assert gone.after.sum() + gone.rejected_bytes == total
+    if after.ring.total:
+        assert gone.moved_bytes == plain_moves(placement, after)
+    sets = [
+        {int(p) for p in pl_.ranges.positions(np.full(int(s), row), np.arange(int(s)))}
+        for pl_ in (placement, after)
+        for row, s in enumerate(pl_.ranges.dataset_size)
+    ]
+    half = placement.keys.size
+    if placement.ring.total and after.ring.total:
+        assert gone.datasets_with_changed_shard_set == sum(sets[i] != sets[half + i] for i in range(half))
+
+
+@settings(max_examples=40, deadline=None)
+@given(clusters())
+def test_nothing_fails_nothing_changes(placement: Placement) -> None:
+    none = transient_outcome(placement, member_mask(placement.ring, ()))
+    assert none.after.tolist() == placement.loads.tolist()
+    assert (none.moved_bytes, none.rerouted_bytes, none.datasets_touched, none.mean_tries) == (0, 0, 0, 1.0)
+    same_again, _ = remove_members(placement, ())
+    assert (same_again.moved_bytes, same_again.shards_with_changed_owner) == (0, 0)
+    assert same_again.datasets_with_changed_shard_set == 0
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(clusters(), st.data())
+def test_what_is_taken_over_adds_up(placement: Placement, data: st.DataObject) -> None:
+    ids = placement.ring.ids
+    lost = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=len(ids), unique=True))
+    _, after = fail_members(placement, member_mask(placement.ring, lost))
+    flows = takeover_flows(placement, after, lost)
+    for name, load in zip(ids, placement.loads, strict=True):
+        assert sum(x for node, _, x in flows if node == name) == (load if name in lost else 0)
+        if name not in lost:
+            gained = after.loads[ids.index(name)] - load
+            assert sum(x for _, node, x in flows if node == name) == gained
+    assert sum(x for _, node, x in flows if not node) == after.rejected - placement.rejected
+    assert [x for _, _, x in flows] == sorted((x for _, _, x in flows), reverse=True)
+
+
+def test_regime_c_is_the_way_back() -> None:
+    cluster, loads = even()
+    b = computed(cluster, loads, ("fail", "segment-writer-0"), ("regime", "left")).summary
+    c = computed(cluster, loads, ("fail", "segment-writer-0"), ("regime", "returned"))
+    assert c.tables["nodes"]["load_after"].to_list() == c.tables["nodes"]["load_before"].to_list()
+    assert c.summary["moved_bytes"] == b["moved_bytes"]
+    assert c.summary["shards_with_changed_owner"] == b["shards_with_changed_owner"]

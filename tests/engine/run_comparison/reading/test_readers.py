@@ -1,0 +1,476 @@
+"""Every kind of file an operator has: recognised by content, read into measurements, cut or bent files told."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.reading import HEAD, Reading, Source
+from engine.run_comparison.parameters import parse_direction_rules
+from engine.run_comparison.reading.csvseries import parse_time
+from engine.run_comparison.reading.json_document import BadShape, duration_ms
+from engine.run_comparison.reading.kinds import READERS
+from engine.run_comparison.reading.metric_kinds import fold_pod_name
+from engine.run_comparison.reading.series import Series
+from engine.run_comparison.runs.layout import short_names
+from engine.run_comparison.runs.metric_units import better_direction, canonical_unit
+from tests.engine.run_comparison.folder import compute, read_folder
+from tests.engine.run_comparison.jobs import item, perf_data, write_run
+from tests.reference import reference
+
+LEFT, RIGHT = "ci-kubernetes-e2e-gci-gce-scalability", "ci-kubernetes-kubemark-100-gce"
+
+
+def read(name: str, data: str | bytes, final: bool = True) -> Reading:
+    """The reading of the one reader that recognises the file."""
+    raw = data.encode() if isinstance(data, str) else data
+    found = [reader for reader in READERS if reader.recognise(name, raw[:HEAD])]
+    assert len(found) == 1, (name, [reader.id for reader in found])
+    return found[0].read(Source(f"/job/1/{name}", name, 0, len(raw)), raw, None, final)
+
+
+def values(reading: Reading) -> dict[tuple[str, ...], list[float]]:
+    """Values by verb, resource, metric, bucket and unit."""
+    found: dict[tuple[str, ...], list[float]] = {}
+    rows: Any = reading.rows.get("measurements", {"series": [], "value": []})
+    for text, value in zip(rows["series"], rows["value"], strict=True):
+        series = Series.unpack(text)
+        found.setdefault((series.verb, series.resource, series.metric, series.bucket, series.unit), []).append(value)
+    return found
+
+
+def test_go_benchmark_text() -> None:
+    text = (
+        "goos: linux\npkg: gob\nBenchmarkJoin-2 \t 29402\t 3943 ns/op\t 1280 B/op\nBenchmarkJoin-2 10 4000 ns/op\n"
+        "BenchmarkOnlyName\nBenchmarkX/n=100-2 5 2.5 MB/s 7 widgets\nUnit widgets better=higher\npkg:\nPASS\n"
+        "BenchmarkHalf 10 4"
+    )
+    got = values(read("bench.txt", text, final=False))
+    assert got["Join-2", "", "", "ns/op", "ns/op"] == [3943.0, 4000.0]
+    assert got["X/n=100-2", "", "", "widgets", "widgets"] == [7.0]
+    assert len(got) == 4
+    facts: Any = read("bench.txt", text).rows["run_facts"]
+    assert facts["result"] == ["widgets=higher"]
+
+
+def test_k6_summary_in_both_forms() -> None:
+    long = {
+        "root_group": {}, "metrics": {
+            "http_req_duration": {"type": "trend", "contains": "time", "values": {"avg": 1.5, "p(95)": 3.0}},
+            "data_received": {"type": "counter", "contains": "data", "values": {"count": 10, "rate": 2.0}},
+        },
+    }  # fmt: skip
+    got = values(read("summary.json", json.dumps(long)))
+    assert got["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
+    assert got["data_received", "", "", "rate", "bytes/s"] == [2.0]
+    told: Any = read("summary.json", json.dumps(long)).rows["run_facts"]
+    assert told["result"] == ["data_received=higher"], "count and rate of a counter say the same"
+    flat = {"metrics": {"http_req_duration": {"avg": 1.5, "p(90)": 2.0, "p(95)": 3.0}}}
+    assert values(read("summary.json", json.dumps(flat)))["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
+
+
+def test_pytest_benchmark() -> None:
+    stats = {"min": 0.1, "median": 0.2, "mean": 0.25, "data": [0.1, 0.2, 0.45]}
+    document = {"machine_info": {"python_version": "3"}, "benchmarks": [{"group": None, "fullname": "t.py::a", "stats": stats}],
+                "datetime": "2015-08-15T00:01:46+00:00"}  # fmt: skip
+    reading = read("0001_x.json", json.dumps(document))
+    assert values(reading)["t.py::a", "", "", "round", "s"] == [0.1, 0.2, 0.45]
+    facts: Any = reading.rows["run_facts"]
+    assert facts["time_ms"] == [1_439_596_906_000]
+
+
+def test_hyperfine() -> None:
+    result = {"command": "a", "mean": 1.0, "times": [0.9, 1.1], "user": 0.5, "system": 0.1, "exit_codes": [0, 1],
+              "parameters": {"n": 3}}  # fmt: skip
+    reading = read("r.json", json.dumps({"results": [result]}))
+    assert values(reading)["a", "", "n=3", "time", "s"] == [0.9, 1.1]
+    assert [p.kind for p in reading.problems] == ["failed-command"]
+
+
+def test_jmh_tells_its_direction_and_texts_for_nan() -> None:
+    entry = {"jmhVersion": "1.37", "benchmark": "a.B.c", "mode": "thrpt", "params": {"n": "1"}, "primaryMetric": {
+        "score": 5.0, "scoreUnit": "ops/us", "rawData": [[4.0, 6.0], ["NaN"]]}, "secondaryMetrics": {}}  # fmt: skip
+    reading = read("jmh.json", json.dumps([entry]))
+    assert values(reading)["a.B.c", "", "n=1", "score", "ops/us"] == [4.0, 6.0]
+    assert [p.kind for p in reading.problems] == ["bad-value"]
+    facts: Any = reading.rows["run_facts"]
+    assert facts["result"] == ["a.B.c=higher"]
+
+
+def test_fio_leaves_idle_directions_out() -> None:
+    job = {
+        "jobname": "j",
+        "read": {
+            "iops": 10.5,
+            "bw_bytes": 1000,
+            "total_ios": 4,
+            "clat_ns": {"mean": 5.0, "N": 4, "percentile": {"99.000000": 9}},
+        },
+        "write": {"iops": 0, "total_ios": 0},
+        "usr_cpu": 1.0,
+    }
+    got = values(read("fio.json", json.dumps({"fio version": "fio-3", "timestamp_ms": 5, "jobs": [job]})))
+    assert got["read", "clat", "", "Perc99", "ns"] == [9.0]
+    assert got["read", "bw_bytes", "", "mean", "bytes/s"] == [1000.0]
+    assert not any(key[0] == "write" for key in got)
+
+
+def test_pyperf_skips_calibrations() -> None:
+    document = {"benchmarks": [{"runs": [{"warmups": [[1, 2.0]]}, {"values": [0.5, 0.6]}], "metadata": {"name": "x"}}]}
+    assert values(read("p.json", json.dumps(document))) == {("x", "", "", "value", "s"): [0.5, 0.6]}
+
+
+def test_kube_burner() -> None:
+    documents = [
+        {
+            "metricName": "cpu",
+            "uuid": "u",
+            "jobName": "j",
+            "value": 1.5,
+            "labels": {"node": "a"},
+            "timestamp": 1,
+        },
+        {"metricName": "podLatencyQuantilesMeasurement", "uuid": "u", "quantileName": "Ready", "P99": 7, "max": 9},
+    ]
+    got = values(read("kb.json", json.dumps(documents)))
+    assert got["cpu", "", "node=a", "value", ""] == [1.5]
+    assert got["podLatencyQuantilesMeasurement", "Ready", "", "P99", "ms"] == [7.0]
+
+
+def test_sysbench_waits_for_its_end() -> None:
+    text = (
+        "sysbench 1.0.20\n\nCPU speed:\n    events per second:  3150.00\n\nGeneral statistics:\n    total time:  2.0017s\n"
+        "Latency (ms):\n         min:     0.18\n         95th percentile:   0.92\n"
+    )
+    got = values(read("cpu.txt", text))
+    assert got["events", "", "", "rate", "events/s"] == [3150.0]
+    assert got["latency", "", "", "Perc95", "ms"] == [0.92]
+    assert got["total time", "", "", "value", "s"] == [2.0017]
+    assert not read("cpu.txt", text[:60]).complete
+
+
+def test_csv_history_has_a_run_per_row(tmp_path: Path) -> None:
+    lines = ["time,commit,branch,latency (ms),rate"]
+    lines += [f"2024.01.{day:02d} 3:00:00 +0100,c{day},main,{day * 1.5},{100 - day}" for day in range(1, 9)]
+    lines[3] = lines[3].replace("4.5", "oops")
+    (tmp_path / "history.csv").write_text("\n".join([*lines, "not-a-time,c9,main,1,2", "2024-01-10T0"]))
+    result = compute(tmp_path, mode="statistical", draws=50)
+    runs = result.tables["runs"]
+    assert set(runs["job"]) == {"history"}
+    assert runs["run"].to_list()[:2] == ["c1", "c2"]
+    assert runs["time_ms"][0] == 1_704_074_400_000
+    assert result.tables["metrics"]["unit"].to_list() == ["ms", ""]
+    (problem,) = result.problems
+    assert problem.count >= 3
+
+
+def test_csv_history_under_any_name_and_with_the_time_anywhere(tmp_path: Path) -> None:
+    rows = "".join(f"c{day},{day},2024-01-{day:02d}T00:00:00Z,{day % 3}\n" for day in range(1, 7))
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "series").write_text("commit,m1,Time,m2\n" + rows)
+        (tmp_path / side / "other").write_text("commit,m1,when\n" + rows)
+    # The folder stands for the job below it.
+    result = compute(tmp_path, left=("left",), right=("right",), mode="statistical", draws=50)
+    found = result.tables["metrics"].select("verb", "n_left", "n_right").rows()
+    assert found == [("m1", 6, 6), ("m2", 6, 6)]
+    assert result.summary["runs_left"] == 6
+    assert not result.problems
+
+
+def test_a_cut_last_csv_line_waits() -> None:
+    text = "time,a\n2024-01-01,1\n2024-01-02,25"
+    assert len(read("h.csv", text, final=False).rows["measurements"]["value"]) == 1
+    assert len(read("h.csv", text, final=True).rows["measurements"]["value"]) == 2
+
+
+def test_times_of_csv() -> None:
+    assert (
+        parse_time("1704074400")
+        == parse_time("1704074400000")
+        == parse_time("2024-01-01T02:00:00Z")
+        == 1_704_074_400_000
+    )
+    assert parse_time("yesterday") is None
+
+
+SHAPES: dict[str, tuple[Any, dict[tuple[str, ...], list[float]]]] = {
+    "ResourceUsageSummary_load_2026-07-26T00:50:56Z.json": (
+        {"50": [{"Name": "coredns-5d78c9869d-bcdfg/coredns", "CPU": 1.0, "Mem": 1048576},
+                {"Name": "coredns-5d78c9869d-x2kvz/coredns", "CPU": 3.0, "Mem": 2097152}]},
+        {("", "coredns/coredns", "CPU", "50", "cores"): [3.0], ("", "coredns/coredns", "Memory", "50", "MiB"): [2.0],
+         ("", "all-nodes", "CPU", "50", "cores"): [2.0], ("", "all-nodes", "Memory", "50", "MiB"): [1.5]},
+    ),
+    "SchedulingThroughput_load.json": ({"perc50": 10, "max": 20.5}, {
+        ("", "", "", "perc50", "pods/s"): [10.0], ("", "", "", "max", "pods/s"): [20.5]}),
+    "SchedulingMetrics_load.json": (
+        {"frameworkExtensionPointDuration": {"Filter": {"Perc50": 1500000}}, "e2eSchedulingLatency": {"Perc99": 2e6}},
+        {("", "frameworkExtensionPointDuration", "", "Perc50", "ns"): [1500000.0],
+         ("", "e2eSchedulingLatency", "", "Perc99", "ns"): [2e6]},
+    ),
+    "EtcdMetrics_load.json": (
+        {"backendCommitDuration": [{"labels": {"__name__": "x"}, "buckets": {"0.001": 25, "+Inf": 100}}],
+         "snapshotSaveTotalDuration": [{"labels": {}, "buckets": {"0.01": 0, "+Inf": 0}}], "maxDatabaseSize": 4096},
+        {("", "backendCommitDuration", "", "<= 0.001s", "%"): [25.0],
+         ("", "snapshotSaveTotalDuration", "", "<= 0.01s", "%"): [0.0],
+         ("", "maxDatabaseSize", "", "value", "bytes"): [4096.0]},
+    ),
+    "MetricsForE2E_load.json": (
+        {"APIServerMetrics": {"apiserver_request_count": [
+            {"metric": {"__name__": "a", "client": "kubelet/v1.36.2 (linux/amd64) kubernetes/abcdef4",
+                        "contentType": kind, "verb": "GET"}, "value": [0, "538"]} for kind in ("x", "y")]},
+         "KubeletMetrics": None},
+        {("", "apiserver_request_count", "client=kubelet (linux/amd64) kubernetes, verb=GET", "value", "count"): [1076.0]},
+    ),
+    "SystemPodMetrics_load.json": (
+        {"pods": [{"name": "a", "containers": [{"name": "p", "restartCount": 1}]},
+                  {"name": "b", "containers": [{"name": "p", "restartCount": 3}]}]},
+        {("", "p", "", "RestartCount", "count"): [3.0]},
+    ),
+    "ContainerRestarts_load.json": (
+        [{"Container": "etcd", "RestartCount": 1}, {"Container": "etcd", "RestartCount": 2}],
+        {("", "etcd", "", "RestartCount", "count"): [3.0]},
+    ),
+    "APIAvailability_load.json": (
+        {"clusterMetrics": {"availabilityPercentage": 99.5, "longestUnavailablePeriod": "1m5s"}, "hostMetrics": []},
+        {("", "cluster", "availability", "value", "%"): [99.5],
+         ("", "cluster", "longest unavailable", "value", "ms"): [65000.0]},
+    ),
+    "ClusterOOMsTracker_load.json": (
+        {"failures": [{"node": "a"}], "past": None, "ignored": []},
+        {("", "failures", "", "count", "count"): [1.0], ("", "past", "", "count", "count"): [0.0],
+         ("", "ignored", "", "count", "count"): [0.0]},
+    ),
+    "ServiceCreationLatency_x_load.json": (
+        {"reachability": {"Perc50": "1.5s", "Perc99": 2000}},
+        {("", "reachability", "", "Perc50", "ms"): [1500.0], ("", "reachability", "", "Perc99", "ms"): [2000.0]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_that_are_not_perf_data(name: str) -> None:
+    document, wanted = SHAPES[name]
+    reading = read(name, json.dumps(document))
+    assert values(reading) == wanted
+    assert reading.problems == []
+    told = read(name, json.dumps([1] if isinstance(document, dict) else {"a": 1}))
+    assert [p.kind for p in told.problems] in (["bad-shape"], ["refused-file"])
+
+
+def test_a_shape_is_recognised_under_another_name() -> None:
+    document = SHAPES["ResourceUsageSummary_load_2026-07-26T00:50:56Z.json"][0]
+    assert len(values(read("whatever.json", json.dumps(document)))) == 4
+    text = perf_data([item({"Perc50": 1.0}, Metric="x")])
+    assert values(read("other-name.json", text)) == {("", "", "x", "Perc50", "ms"): [1.0]}
+
+
+def test_unrelated_files_are_left_alone() -> None:
+    for name, data in (
+        ("junit.xml", b"<testsuite/>"), ("a.json", b'{"a": 1}'), ("notes.txt", b"hello"), ("x.csv", b"a,b\n1,2"),
+        ("image.png", b"\x89PNG"), ("package.json", b'{"name": "x", "results": []}'),
+    ):  # fmt: skip
+        assert not [r.id for r in READERS if r.recognise(name, data)], name
+
+
+def test_small_matches_what_perfdash_reads() -> None:
+    folder = reference("run-comparison")
+    expected = json.loads(gzip.decompress((folder / "small-expected-perfdash.json.gz").read_bytes()))
+    inputs = read_folder(folder / "small")
+    result = compute(
+        inputs, mode="statistical", draws=10, include_failed=True, left=(LEFT,), right=(RIGHT,), select="all"
+    )
+    metrics = result.tables["metrics"]
+    checked = 0
+    for prefix, category, name, kind in (
+        ("kubemark", "E2E", "LoadResources", "ResourceUsageSummary"),
+        ("kubemark", "DNS", "Load_DNSLookupLatency", "NetworkLatency"),
+        ("kubemark", "Etcd", "LoadBackendCommitDuration", "EtcdMetrics"),
+    ):  # fmt: skip
+        builds = expected[prefix][category][name]["builds"]
+        rows = metrics.filter(metrics["kind"] == kind)
+        for number, items in builds.items():
+            at = next(i for i, run in enumerate(result.detail.right) if str(run.number) == number)
+            for entry in items:
+                labels = entry.get("labels") or {}
+                for bucket, value in entry["data"].items():
+                    found = rows.filter(rows["bucket"] == bucket)
+                    if "PodName" in labels:
+                        metric = "CPU" if labels["Resource"].startswith("CPU") else "Memory"
+                        found = found.filter((found["resource"] == labels["PodName"]) & (found["metric"] == metric))
+                    if "Metric" in labels:
+                        found = found.filter(found["metric"] == labels["Metric"])
+                    if category == "Etcd":
+                        found = found.filter(found["resource"] == "backendCommitDuration")
+                    assert found.height == 1, (entry, bucket)
+                    side = result.detail.samples.right
+                    row = found["row"][0]
+                    mine = side.of(row)[side.runs_of(row) == at]
+                    mib = 1048576.0 if labels.get("Resource", "").startswith("memory") else 1.0  # perfdash shows MiB
+                    assert mine.tolist() == [pytest.approx(value * mib, rel=1e-9)], (entry, bucket)
+                    checked += 1
+    assert checked > 500
+
+
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [
+        ("coredns-5d78c9869d-bcdfg/coredns", "coredns/coredns"), ("kube-apiserver-e2e-big-master/kube-apiserver", None),
+        ("metrics-server-v0.3.6-abc/x", "metrics-server/x"), ("5d78c9869d-a/x", None), ("etcd", None),
+    ],
+)  # fmt: skip
+def test_generated_ends_of_pod_names_are_cut(name: str, folded: str | None) -> None:
+    assert fold_pod_name(name) == (folded or name)
+
+
+def test_go_durations() -> None:
+    assert duration_ms("1h2m3.5s") == 3_723_500.0
+    assert duration_ms("150µs") == pytest.approx(0.15)
+    assert duration_ms("0") == 0.0
+    assert duration_ms("-5ms") == -5.0
+    for wrong in ("", "5", "5 s", "s5", None, True, "-"):
+        with pytest.raises(BadShape):
+            duration_ms(wrong)
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "factor"),
+    [
+        ("s", "ms", 1000.0), ("ns", "ms", 1e-6), ("ms", "ms", 1.0), ("MiB", "bytes", 1048576.0), ("ns/op", "sec/op", 1e-9),
+        ("MB/s", "B/s", 1e6), ("us/op", "sec/op", 1e-6), ("ops/us", "ops/s", 1e6), ("percentage", "%", 1.0), ("", "", 1.0),
+        ("widgets", "widgets", 1.0), ("p99-ns", "p99-sec", 1e-9), ("build-real-ns/op", "build-real-sec/op", 1e-9),
+        ("kbytes/sec", "B/s", 1e3),
+    ],
+)  # fmt: skip
+def test_units(written: str, name: str, factor: float) -> None:
+    unit = canonical_unit(written)
+    assert unit.name == name
+    assert unit.factor == pytest.approx(factor)
+
+
+def test_direction_by_rule_hint_unit_and_name() -> None:
+    assert better_direction("SchedulingThroughput", "pods/s") == "higher"
+    assert better_direction("GET pods", "ms") == "lower"
+    assert better_direction("availability", "%") == "higher"
+    assert better_direction("anything", "x", "higher") == "higher"
+    assert better_direction("GET pods", "ms", "", parse_direction_rules(["get*=higher"])) == "higher"
+    for wrong in ("x", "=lower", "x=up"):
+        with pytest.raises(ValueError, match="direction"):
+            parse_direction_rules([wrong])
+
+
+def test_units_that_differ_are_converted_and_told(tmp_path: Path) -> None:
+    for job, unit, factor in (("left-job", "ms", 1000.0), ("right-job", "s", 1.0)):
+        for i in range(5):
+            text = perf_data([item({"Phase": (3.0 + i / 10) * factor}, unit, test="phases")])
+            write_run(tmp_path, job, i, {"Timer_load_T.json": text})
+    result = compute(tmp_path, mode="statistical", draws=50)
+    (row,) = result.tables["metrics"].iter_rows(named=True)
+    assert (row["unit"], row["verdict"]) == ("ms", "equivalent")
+    assert row["mean_left"] == pytest.approx(row["mean_right"])
+    assert [(p.kind, p.path) for p in result.problems] == [("mixed-units", "left-job/4/artifacts/Timer_load_T.json")]
+
+
+def test_layouts_without_ci_marks(tmp_path: Path) -> None:
+    for side, factor in (("left", 1.0), ("right", 2.0)):
+        for run in range(1, 7):
+            folder = tmp_path / "hyper" / side / str(run)
+            folder.mkdir(parents=True)
+            times = [factor * (1 + run / 100 + i / 1000) for i in range(3)]
+            (folder / "r.json").write_text(json.dumps({"results": [{"command": "a", "times": times}]}))
+    result = compute(tmp_path, mode="statistical", draws=100)
+    assert (result.summary["left"], result.summary["right"]) == ("left", "right")
+    (row,) = result.tables["metrics"].iter_rows(named=True)
+    assert (row["n_left"], row["runs_left"], row["verdict"], row["effect"]) == (18, 6, "different", "worse")
+    assert row["ratio"] == pytest.approx(2.0, rel=0.05)
+
+
+def test_files_beside_each_other_are_runs_by_name(tmp_path: Path) -> None:
+    for name, base in (("old", 100), ("new", 100)):
+        lines = [f"BenchmarkA {i} {base + i} ns/op" for i in range(1, 9)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    result = compute(tmp_path, left=("old",), right=("new",), mode="statistical", draws=10)
+    (row,) = result.tables["metrics"].iter_rows(named=True)
+    assert (row["unit"], row["bucket"], row["p_value"]) == ("sec/op", "sec/op", 1.0)
+    assert row["mean_left"] == pytest.approx(104.5e-9)
+
+
+def test_short_names_of_jobs() -> None:
+    jobs = [("/", "a", "x"), ("/", "b", "x"), ("/", "b", "y")]
+    assert short_names(jobs) == {jobs[0]: "a/x", jobs[1]: "b/x", jobs[2]: "y"}
+
+
+def test_old_build_log() -> None:
+    folder = reference("run-comparison") / "real" / "k8s-perf-tests"
+    reading = read("build-log.txt", (folder / "build-log.txt").read_bytes())
+    got = values(reading)
+    assert got["DELETE", "pods", "", "Perc99", "ms"] == [25.383]
+    assert [p.kind for p in reading.problems] == ["cut-file"]
+
+
+def test_benchstat_p_values_of_measured_benchmarks() -> None:
+    folder = reference("run-comparison")
+    result = compute(
+        folder / "real" / "measured" / "gobench",
+        mode="statistical",
+        draws=10,
+        left=("left/1..3",),
+        right=("right/1..3",),
+    )
+    rows = {(r["verb"], r["bucket"]): r for r in result.tables["metrics"].iter_rows(named=True)}
+    text = (folder / "real-expected-benchstat-measured.csv").read_text()
+    checked = 0
+    for block in text.split("\n\n"):
+        lines = block.splitlines()
+        head = next(i for i, line in enumerate(lines) if line.endswith("vs base,P"))
+        unit = lines[head].split(",")[1]
+        for line in lines[head + 1 :]:
+            cells = line.split(",")
+            if cells[0] == "geomean" or "p=" not in cells[-1]:
+                continue
+            wanted = float(cells[-1].split()[0].removeprefix("p="))
+            assert rows[cells[0], unit]["p_value"] == pytest.approx(wanted, abs=6e-4)
+            checked += 1
+    assert checked == 5
+
+
+def test_benchstat_p_values_of_a_month_of_benchmarks(tmp_path: Path) -> None:
+    folder = reference("run-comparison")
+    with tarfile.open(folder / "real" / "go-benchseries-even.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    result = compute(
+        tmp_path, left=("Go1.17-*",), right=("*-opt.*", "!Go1.17-*"), select="all", draws=0, change_limit=0
+    )
+    assert (result.summary["runs_left"], result.summary["runs_right"]) == (13, 13)
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in result.tables["metrics"].iter_rows(named=True):
+        rows.setdefault((row["verb"], row["bucket"]), []).append(row)
+    unit, checked = "", 0
+    with (folder / "real-expected-benchstat-benchseries-even.csv").open(newline="") as lines:
+        for cells in csv.reader(lines):
+            if cells and cells[-1] == "P":
+                unit = cells[1]
+            elif cells and "p=" in cells[-1]:
+                found = [
+                    row
+                    for (name, bucket), same in rows.items()
+                    if bucket == unit and cells[0] in (name, name.rpartition("-")[0])
+                    for row in same
+                ]
+                assert len(found) == 1, cells
+                assert found[0]["p_value"] == pytest.approx(float(cells[-1].split()[0][2:]), abs=6e-4), cells
+                checked += 1
+    assert checked > 400
+
+
+def test_names_with_dots_are_runs_of_their_own(tmp_path: Path) -> None:
+    for name in ("Go1.17-a", "Go1.17-b", "tip.1.txt", "tip.2.txt"):
+        (tmp_path / name).write_text("BenchmarkA 1 5 ns/op\nBenchmarkA 1 6 ns/op\n")
+    result = compute(tmp_path, left=("Go1.17-*",), right=("tip.*",), draws=0)
+    assert set(result.tables["runs"]["run"]) == {"Go1.17-a", "Go1.17-b", "tip.1", "tip.2"}

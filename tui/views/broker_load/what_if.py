@@ -1,0 +1,59 @@
+"""The section on what if: what is asked, what comes of it, and which of its tables is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tui.widgets.facts import Fact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.broker_load.parameters import BrokerLoadParameters
+    from engine.result import Result
+
+PAGES = (
+    ("who takes over", "failover_brokers", "failover_leaders"),
+    ("partitions under min.insync.replicas", "failover_min_isr", ""),
+    ("after demotion or reassignment", "scenario_brokers", "scenario_moves"),
+    ("bounds with more brokers", "add_brokers", ""),
+)
+"""What the section can show: title, table, table below it."""
+NEUTRAL: dict[str, Any] = {"fail": (), "demote": (), "apply_plan": False, "reassignment": None, "add_brokers": 0}
+"""The what-if parameters and their neutral values."""
+
+
+def asked(parameters: BrokerLoadParameters) -> bool:
+    """Return whether any what-if parameter is set."""
+    return any(getattr(parameters, name) != value for name, value in NEUTRAL.items())
+
+
+def page(result: Result, number: int) -> tuple[tuple[str, str, str], int, int]:
+    """Return the page to show, counted modulo those that have a table, its place from 1 and how many there are."""
+    pages = [one for one in PAGES if one[1] in result.tables] or [PAGES[0]]
+    return pages[number % len(pages)], number % len(pages) + 1, len(pages)
+
+
+def facts(parameters: BrokerLoadParameters, summary: Mapping[str, Any]) -> list[Fact]:
+    """Return what is asked and what comes of it; without a what-if the keys that begin one."""
+    if not asked(parameters):
+        return [("Space kills the broker under the cursor, i demotes, v applies a plan, a adds.", "", "dim")]
+    shown: list[Fact] = []
+    if parameters.fail:
+        shown.append(("dead", ", ".join(parameters.fail), "critical"))
+    if parameters.demote:
+        shown.append(("demoted", ", ".join(parameters.demote), "moderate"))
+    if parameters.apply_plan or parameters.reassignment is not None:
+        shown.append(("plan", "the proposed reassignment is applied", "moderate"))
+    if parameters.add_brokers:
+        count = parameters.add_brokers
+        words = f"{count} broker{'s' if count > 1 else ''} of the typical capacity (bounds only)"
+        shown.append(("added", words, "ok"))
+    if "failover_moved" in summary:
+        text = (
+            f"{summary['failover_moved']} leaders move, {summary['failover_leaderless']} leaderless, "
+            f"{summary['failover_under_min_isr']} under min ISR, {summary['failover_breaches']} thresholds broken"
+        )
+        bad = summary["failover_leaderless"] or summary["failover_breaches"]
+        shown.append(("outcome", text, "severe" if bad else "ok"))
+    return shown
