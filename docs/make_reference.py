@@ -20,7 +20,7 @@ def keys() -> Iterator[str]:
     from tui.actions import key_text, registry
 
     yield "# Keys"
-    yield "\nEvery key can be remapped in the settings file under `[keys]`, for example `\"table.reverse\" = \"R\"`.\n"
+    yield '\nEvery key can be remapped in the settings file under `[keys]`, for example `"table.reverse" = "R"`.\n'
     yield "| where | keys | action | what it does |\n|---|---|---|---|"
     for action in registry():
         shown = " ".join(f"`{key_text(key)}`" for key in action.keys).replace("|", "\\|")

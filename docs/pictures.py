@@ -27,20 +27,20 @@ async def draw(view: str, keys: tuple[str, ...], folder: Path) -> str:
     import msgspec
 
     from engine.settings import Settings, State
-    from tui.shell import Shell
+    from tui.app import Dashboard
 
     steps = importlib.import_module(f"sample_data.{view.replace('-', '_')}.live").steps(folder)
     for _ in range(4):
         next(steps)
     plain = Settings(folder / "none.toml")
     settings = Settings(plain.path, ui=msgspec.structs.replace(plain.ui, theme="dark"))
-    app = Shell([folder], settings, view=view, state=State(folder / "state.toml"))
+    app = Dashboard([folder], settings, view=view, state=State(folder / "state.toml"))
     async with app.run_test(size=(132, 36)) as pilot:
         while app.pane is None or app.pane.result is None:
             await pilot.pause(0.05)
         await pilot.pause(1.0)
         newest = app.pane.result.newest_ms
-        app.clock = lambda: (newest or 0) / 1000 + 2  # drawn again, an equal screen is an equal picture
+        app.status.clock = lambda: (newest or 0) / 1000 + 2  # drawn again, an equal screen is an equal picture
         for key in keys:
             await pilot.press(key)
             await pilot.pause(1.0)

@@ -1,6 +1,6 @@
-"""Every action of the dashboard, once: bindings, key bar, help, palette, keymap check and README's table derive from it.
+"""The registry of actions: bindings, key bar, help, palette, keymap check and the reference of keys derive from it.
 
-This module imports nothing heavy, so that the command line and tests can read it. A view's own actions live as data in
+This module imports nothing heavy, so that the command line can read it. A view's own actions are data in
 ``tui/views/<view>/actions.py`` (``ACTIONS``), with the view's name as scope; ``registry`` collects all of them.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing a key can do.
+    """One thing that a key can do.
 
     ``id`` is stable (users remap by it) and begins with its scope's word: ``table.reverse``. ``keys`` are Textual key
     names, the first one is shown. ``title`` is short (key bar, palette), ``help`` one sentence. ``scope``: ``app``
@@ -40,7 +40,7 @@ class Action:
 
     @property
     def action(self) -> str:
-        """The Textual action string."""
+        """Return the Textual action string."""
         return self.run or self.id.partition(".")[2].replace("-", "_")
 
 
@@ -56,7 +56,7 @@ def _table(name: str, keys: str, title: str, help: str, *, run: str = "", bar: i
     return Action(f"table.{name}", tuple(keys.split()), title, help, "table", run, bar, palette)
 
 
-SHELL: tuple[Action, ...] = (
+SHARED: tuple[Action, ...] = (
     _app("help", "question_mark f1", "Help", "Show every key of this screen and what it does.", bar=90),
     _app("palette", "colon ctrl+p", "Commands", "Search all actions by name and run one.", bar=80),
     *(
@@ -81,7 +81,8 @@ SHELL: tuple[Action, ...] = (
     _app("suspend", "ctrl+z", "To the shell", "Stop the program and go back to the shell; fg continues it.",
          run="suspend_process"),
     _app("quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens; what was chosen is remembered.", bar=100),
-    _pane("parameters", "o", "Options", "Edit any parameter of this view and see the effect at once.", bar=20),
+    _pane("parameters", "o", "Options", "Edit any parameter of this view and see the effect at once.",
+          run="app.edit_parameters", bar=20),
     _pane("undo", "u", "Undo", "Take back the last change of a parameter."),
     _pane("redo", "U ctrl+r", "Redo", "Make the change of a parameter again that was taken back."),
     _pane("reset", "R", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
@@ -119,81 +120,81 @@ SHELL: tuple[Action, ...] = (
     _table("copy-row", "Y", "Copy row", "Copy the row under the cursor as tab-separated text."),
     _table("clear", "escape", "Clear filter", "Remove the filter of this table.", palette=False),
 )  # fmt: skip
-"""Actions of the shell and of the shared widgets. Views add theirs."""
+"""Actions of the application, of every tab and of the shared table. Views add theirs."""
 
 SCOPES: dict[str, str] = {"app": "Everywhere", "pane": "Every tab", "table": "Tables"}
-"""Titles of the shell's scopes; a view's scope has the view's title."""
+"""Titles of the shared scopes; a view's scope has the view's title."""
 
 RESERVED: frozenset[str] = frozenset({"ctrl+c", "ctrl+q"})
 """Keys that a keymap may not take away: there is always a way out."""
 
 
 def way_out() -> list[Binding]:
-    """The reserved keys: they leave the program wherever the focus is, in an input or a box too."""
+    """Return bindings of the reserved keys: they quit wherever the focus is, in an input or a box too."""
     from textual.binding import Binding
 
     return [Binding(",".join(sorted(RESERVED)), "quit", show=False, priority=True, system=True)]
 
 
 IN_BOXES = ("app.theme", "app.glyphs", "app.mouse", "app.suspend")
-"""What changes how things look or who has the terminal works over an open box too."""
+"""Ids of the actions that also work over an open box: looks, and what owns the terminal."""
 
 
 def box_bindings() -> list[Binding]:
-    """Textual bindings of ``IN_BOXES``: a box keeps the application's own from being reached."""
+    """Return Textual bindings of ``IN_BOXES``: a box keeps the application's own from being reached."""
     from textual.binding import Binding
 
     return [
         Binding(",".join(action.keys), f"app.{action.action}", action.title, id=action.id, show=False)
-        for action in SHELL
+        for action in SHARED
         if action.id in IN_BOXES
     ]
 
 
 @cache
 def view_actions(view: str) -> tuple[Action, ...]:
-    """The actions a view declares in ``tui/views/<view>/actions.py``; none if it has no such module."""
+    """Return the actions that a view declares in ``tui/views/<view>/actions.py``; none without that module."""
     package = f"tui.views.{view.replace('-', '_')}"
     try:
         if importlib.util.find_spec(f"{package}.actions") is None:
             return ()
     except ModuleNotFoundError:
         return ()
-    found: tuple[Action, ...] = importlib.import_module(f"{package}.actions").ACTIONS
-    return found
+    declared: tuple[Action, ...] = importlib.import_module(f"{package}.actions").ACTIONS
+    return declared
 
 
 @cache
 def view_signs(view: str) -> tuple[str, ...]:
-    """Sentences on what a view's own letters and colours mean: ``SIGNS`` of its ``actions`` module, if it has any."""
+    """Return sentences on what a view's own letters and colours mean: ``SIGNS`` of its ``actions`` module, if any."""
     if not view_actions(view):
         return ()
     module = importlib.import_module(f"tui.views.{view.replace('-', '_')}.actions")
-    found: tuple[str, ...] = getattr(module, "SIGNS", ())
-    return found
+    signs: tuple[str, ...] = getattr(module, "SIGNS", ())
+    return signs
 
 
 def registry() -> tuple[Action, ...]:
-    """All actions: the shell's, then each view's in the order of tabs."""
-    return SHELL + tuple(action for entry in VIEWS for action in view_actions(entry.name))
+    """Return all actions: the shared ones, then each view's in the order of tabs."""
+    return SHARED + tuple(action for entry in VIEWS for action in view_actions(entry.name))
 
 
 def scoped(scope: str) -> tuple[Action, ...]:
-    """The actions of one scope in declared order."""
+    """Return the actions of one scope in declared order."""
     if scope in SCOPES:
-        return tuple(action for action in SHELL if action.scope == scope)
+        return tuple(action for action in SHARED if action.scope == scope)
     return tuple(action for action in view_actions(scope) if action.scope == scope)
 
 
 def scope_title(scope: str) -> str:
-    """What a scope is called on screen."""
+    """Return the title of a scope."""
     if scope in SCOPES:
         return SCOPES[scope]
     return next((entry.title for entry in VIEWS if entry.name == scope), scope)
 
 
 def bindings(scope: str) -> list[Binding]:
-    """Textual bindings of one scope, for a class's ``BINDINGS``. Ids make them remappable."""
+    """Return the Textual bindings of one scope, for a class's ``BINDINGS``. Ids make them remappable."""
     from textual.binding import Binding
 
     return [
@@ -223,12 +224,12 @@ _NAMES = {
 
 
 def key_text(key: str) -> str:
-    """A Textual key name as an operator reads it: ``question_mark`` is ``?``, ``ctrl+p`` is ``Ctrl-P``."""
+    """Return a Textual key name as an operator reads it: ``question_mark`` is ``?``, ``ctrl+p`` is ``Ctrl-P``."""
     *modifiers, name = key.split("+")
     shown = _NAMES.get(name, name.upper() if modifiers or (name.startswith("f") and name[1:].isdigit()) else name)
     return "-".join([*(modifier.capitalize() for modifier in modifiers), shown])
 
 
 def keys_text(keys: tuple[str, ...]) -> str:
-    """Several keys as an operator reads them."""
+    """Return several keys as an operator reads them."""
     return " ".join(key_text(key) for key in keys)

@@ -1,54 +1,401 @@
-"""The way in: checks the terminal, prepares the environment, runs the shell, gives an exit code. Textual comes later."""
+"""The application: it passes keys, messages of the engine and results to where they belong, and ends the program.
+
+Panes and their results are in ``Tabs``, the status line in ``StatusModel``, threads in ``EngineClient``, boxes and looks in
+``AppActions``.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tui import lifecycle
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.reactive import Reactive
+from textual.screen import Screen
+from textual.widget import Widget
+
+from engine.settings import State, folders
+from engine.views import VIEWS, Entry
+from tui import actions, keymap, textual_internals
+from tui.app_actions import AppActions
+from tui.engine_client import EngineClient, Opener, open_session
+from tui.messages import Changed, Computed, Opened, Progress, Scanning, WatchFailed
+from tui.process import lifecycle, logs
+from tui.process.gc_policy import Collector
+from tui.status_model import SCAN, StatusModel
+from tui.table_choices import TableChoices
+from tui.tabs import Tabs, first_tab
+from tui.widgets.drawing.canvas import Frame
+from tui.widgets.sections import TitleBar
+from tui.widgets.status import KeyBar, StatusLine
+from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
+    from engine.live.status import Status
+    from engine.problems import Problem
     from engine.settings import Settings
+    from tui.views.base import ViewPane
+    from tui.widgets.table.window import Choice
 
-USAGE = 2
-"""Exit code where no dashboard can be shown."""
+log = logging.getLogger("loadlens.app")
+
+textual_internals.send_changed_cells_only()
 
 
-def run(
-    roots: list[Path],
-    settings: Settings,
-    *,
-    view: str | None = None,
-    demo: bool = False,
-    prepare: Callable[[str], None] | None = None,
-    lost: Callable[[], None] | None = None,
-) -> int:
-    """Show the dashboard on ``roots`` until the operator leaves; returns the exit code.
+class MainScreen(Screen[None], textual_internals.NeverScrolls):
+    """The screen of the tabs; boxes are other screens over it."""
 
-    0 after quit, 2 where there is no usable terminal, 129 after a hang-up, 143 after SIGTERM, 1 after a crash. ``view`` is
-    shown first; ``demo`` says so in the title. ``prepare`` is called, in a thread, with the name of the view whose files
-    are about to be looked at (empty: all others); ``lost`` before the process ends without its terminal.
+    focused: Reactive[Widget | None] = textual_internals.quiet_focus()
+
+
+class Dashboard(AppActions):
+    """The dashboard. ``loadlens`` starts it (``tui.cli.dashboard``); tests give it another ``opener``, ``entries`` or clock.
+
+    It satisfies ``tui.host.Host``. ``guards``: handle signals and a lost terminal, and decide when garbage is collected;
+    not for tests, which share their process. ``prepare``, ``lost``: called before files are read (``EngineClient``) and
+    before the process ends without its terminal.
     """
-    reason = lifecycle.refusal(sys.stdin.isatty(), sys.stdout.isatty(), os.environ)
-    if reason is not None:
-        lifecycle.say(f"loadlens: {reason}")
-        return USAGE
-    if not sys.stderr.isatty():  # Textual draws on standard error; `loadlens 2>log` shall work all the same
-        sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
-    lifecycle.prepare(os.environ, settings.ui.frames_per_second)
-    from engine.settings import folders
-    from tui import logs
 
-    with logs.to_file(folders()["log"]):
-        from tui.shell import Shell
+    TITLE = "loadlens"
+    CSS_PATH = "app.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-tiny"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app"), *actions.way_out()]
 
-        lifecycle.tolerate_bad_bytes()
-        with lifecycle.restored_terminal():
-            app = Shell(roots, settings, view=view, demo=demo, guards=True, prepare=prepare, lost=lost)
-            with lifecycle.loop_handles_signals():
-                app.run(mouse=app.wants_mouse)
-        app.bridge.close()
-    return app.return_code or 0
+    def __init__(
+        self,
+        roots: list[Path],
+        settings: Settings,
+        *,
+        view: str | None = None,
+        demo: bool = False,
+        guards: bool = False,
+        opener: Opener = open_session,
+        prepare: Callable[[str], None] | None = None,
+        lost: Callable[[], None] | None = None,
+        entries: tuple[Entry, ...] = VIEWS,
+        state: State | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.entries = entries
+        self.log_ring = logs.Ring()
+        complaint = self.choose_looks()
+        self.complaints: list[str] = [complaint] if complaint else []
+        self.state = State(folders()["state"]) if state is None else state
+        self._saved = False
+        self._guards = guards
+        self._lost = lost
+        self._watchdog: lifecycle.Watchdog | None = None
+        self._collector = Collector() if guards else None
+        self.client = EngineClient(
+            self._post,
+            roots,
+            settings,
+            opener=opener,
+            prepare=prepare,
+            settled=self._collector.begin if self._collector is not None else lambda: None,
+            fps=settings.ui.frames_per_second or (4 if lifecycle.over_ssh() else 15),
+        )
+        chosen = view is not None or bool(settings.ui.tab)
+        first = first_tab(entries, (view, settings.ui.tab, self.state.get("tab", default="")))
+        self.tabs = Tabs(entries, first, settings, self.client, chosen=chosen, id="panes")
+        self.status = StatusModel(self.tabs, self.client, settings, clock=clock, demo=demo)
+        self._status_line = StatusLine(id="status")
+        self._choices = TableChoices(self.state)
+        self._apply_keys()
+
+    # -- start ----------------------------------------------------------------------------------------------------
+
+    def _apply_keys(self) -> None:
+        """Take the user's keys."""
+        keys, complaints = keymap.check(self.settings.keys, actions.registry())
+        self.complaints += complaints
+        self.actions_by_id = {action.id: action for action in keymap.remapped(actions.registry(), keys)}
+        # Textual ignores an empty entry; a key that no terminal sends takes the action's keys away.
+        self.set_keymap({name: ",".join(names) or "unbound" for name, names in keys.items()})
+
+    def get_default_screen(self) -> MainScreen:
+        """Return the screen of the tabs."""
+        return MainScreen(id="_default")
+
+    def compose(self) -> ComposeResult:
+        """Yield titles, panes, status line and keys."""
+        yield TitleBar([entry.title for entry in self.entries], numbered=True, id="tabs")
+        yield self.tabs
+        with Frame(id="bottom"):
+            yield self._status_line
+            yield KeyBar(id="keys")
+
+    async def on_mount(self) -> None:
+        """Show the first tab, then start the engine after the first paint."""
+        logs.attach(self.log_ring)
+        if self._guards:
+            lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.save_before_exit)
+            self._watchdog = lifecycle.Watchdog(self.save_before_exit)
+            self._watchdog.start()
+        await self.show_tab(self.tabs.active, chosen=False)
+        self.apply_glyphs()
+        shown = self.entries[self.tabs.active].name
+        others = [entry.name for entry in self.entries if entry.ready and entry.name != shown]
+        self.call_after_refresh(self.client.start, [shown, *others])
+        self.set_interval(1.0, self._every_second)
+        self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
+        problems = [f"settings: {problem.reason}" for problem in self.settings.problems]
+        for complaint in (*self.complaints, *problems):
+            log.warning("%s", complaint)
+            self.notify(complaint, severity="warning", markup=False, timeout=8)
+
+    def _post(self, message: Any) -> None:
+        if self.is_running:
+            self.post_message(message)
+
+    # -- tabs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def main(self) -> Screen[Any]:
+        """The screen of the tabs, whatever box is over it."""
+        return self.screen_stack[0]
+
+    @property
+    def pane(self) -> ViewPane | None:
+        """The pane on screen."""
+        return self.tabs.pane
+
+    async def show_tab(self, index: int, *, chosen: bool = True) -> None:
+        """Show tab ``index`` (from 0); ``chosen`` by the operator, so that no data moves it away again."""
+        if not 0 <= index < len(self.entries):
+            return
+        self.tabs.chosen = self.tabs.chosen or chosen
+        self.main.query_one("#tabs", TitleBar).choose(index)
+        pane = await self.tabs.show(index)
+        if self.focused is None or self.focused not in pane.walk_children():
+            self.screen.set_focus(None)
+        self.update_status()
+        self.update_keys()
+
+    async def action_tab(self, number: int) -> None:
+        """Show tab ``number`` (from 1)."""
+        await self.show_tab(number - 1)
+
+    async def action_tab_next(self) -> None:
+        """Show the tab to the right."""
+        await self.show_tab((self.tabs.active + 1) % len(self.entries))
+
+    async def action_tab_previous(self) -> None:
+        """Show the tab to the left."""
+        await self.show_tab((self.tabs.active - 1) % len(self.entries))
+
+    @on(TitleBar.Clicked, "#tabs")
+    async def _tab_clicked(self, event: TitleBar.Clicked) -> None:
+        await self.show_tab(event.index)
+
+    # -- messages of the engine -----------------------------------------------------------------------------------
+
+    def on_opened(self, event: Opened) -> None:
+        """Give panes their views: the engine is loaded, wholly or the shown view alone."""
+        self.tabs.open_views(event)
+        for name, reason in event.failed.items():
+            self.notify(f"{name} cannot be loaded: {reason}", severity="error", markup=False, timeout=10)
+        self.update_status(recount=True)
+
+    async def on_changed(self, event: Changed) -> None:
+        """Compute the shown tab, mark the others: inputs changed."""
+        names = self.client.take_changed()
+        first = not self.tabs.settled
+        self.tabs.scanned = True
+        self.status.busy.pop(SCAN, None)
+        if first and self.tabs.settle() and not self.tabs.chosen:
+            index = self.tabs.with_data()
+            if index is not None:
+                await self.show_tab(index, chosen=False)
+        if self.tabs.mark_changed(names, first=first) and not first:
+            self.status.recount()  # the result brings the status line up to date, at the latest the next second does
+        else:
+            self.update_status(recount=True)
+
+    async def on_computed(self, event: Computed) -> None:
+        """Show a result."""
+        self.status.busy.pop(event.outcome.view, None)
+        await self.tabs.receive(event.outcome)
+        self.update_status(recount=True)
+
+    def on_scanning(self, event: Scanning) -> None:
+        """Show how far the first scan is."""
+        self._show_progress(SCAN, f"reading {event.fraction:.0%} {event.text}")
+
+    def on_progress(self, event: Progress) -> None:
+        """Show how far a long computation is."""
+        done = round(min(max(event.fraction, 0.0), 1.0) * 10)
+        bar = self.glyphs.eighths[-1] * done + self.glyphs.gap * (10 - done)
+        self._show_progress(event.view, f"{event.text} {bar} {event.fraction:.0%}")
+
+    def _show_progress(self, work: str, text: str) -> None:
+        """Show ``text`` on the status line, and in the shown pane if that has no result yet and ``work`` is its own."""
+        self.status.busy[work] = text
+        if self.pane is not None and work in (SCAN, self.pane.entry.name):
+            self.pane.placeholder(text)
+        self.update_status()
+
+    def on_watch_failed(self, event: WatchFailed) -> None:
+        """Say for good that data are no longer live."""
+        self.status.watch_error = f"not watching: {event.reason}"
+        if self.pane is not None and not self.pane.levels:
+            self.pane.show_load_error(event.reason)
+        self.notify(self.status.watch_error, severity="error", markup=False, timeout=10)
+        self.update_status(recount=True)
+
+    # -- what panes, tables and boxes ask for (tui.host) ----------------------------------------------------------
+
+    def request(self, view: str, *, urgent: bool) -> None:
+        """Ask for a new result of ``view``: with its pane's parameters, at its time, on frozen inputs while paused."""
+        self.tabs.request(view, urgent=urgent)
+
+    def working(self, view: str) -> bool:
+        """Return whether a long computation of ``view`` is under way."""
+        return view in self.status.busy
+
+    def choice_for(self, table: str) -> Choice:
+        """Return what the operator chose for ``table``, columns and order also in an earlier run."""
+        return self._choices.get(table)
+
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Return every problem of settings, live path, inputs and results."""
+        return self.status.all_problems()
+
+    @property
+    def log_lines(self) -> Sequence[tuple[float, str, str]]:
+        """The last lines of the log: time (epoch s), level, text."""
+        return list(self.log_ring.lines)
+
+    @property
+    def live_status(self) -> Status | None:
+        """What the live path is doing; None before the engine is loaded."""
+        return self.client.session.status if self.client.session is not None else None
+
+    @property
+    def watched(self) -> Sequence[str]:
+        """The watched paths."""
+        return [str(root) for root in self.client.roots]
+
+    # -- status and keys ------------------------------------------------------------------------------------------
+
+    def update_status(self, *, recount: bool = False) -> None:
+        """Bring the status line up to date. ``recount``: there may be other problems."""
+        if recount:
+            self.status.recount()
+        if not self.screen_stack:
+            return
+        table = self.focused if isinstance(self.focused, LiveTable) else None
+        facts = self.status.facts(table.caption if table is not None else "", self.glyphs)
+        if facts is not None:
+            self._status_line.show(facts)
+
+    def update_keys(self) -> None:
+        """Show the keys that do something where the focus is."""
+        if not self.is_running or len(self.screen_stack) != 1:
+            return
+        shown: list[tuple[actions.Action, str]] = []
+        for key, active in self.screen.active_bindings.items():
+            action = self.actions_by_id.get(active.binding.id or "")
+            if action is not None and active.enabled and key == next(iter(action.keys), ""):
+                shown.append((action, key))
+        for bar in self.main.query(KeyBar):
+            bar.show(shown)
+
+    def _every_second(self) -> None:
+        """Let the age of the data grow; collect garbage if this is a quiet moment."""
+        self.update_status()
+        if self._collector is not None:
+            self._collector.tick(self.client.busy)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note keys and the mouse as signs of an operator at work, then dispatch as Textual does."""
+        if self._collector is not None and isinstance(event, events.InputEvent):
+            self._collector.touched()
+        await super().on_event(event)
+
+    @on(LiveTable.Highlighted)
+    @on(Tabs.Delayed)
+    def _status_changed(self) -> None:
+        self.update_status()
+
+    @on(LiveTable.Chosen)
+    def _choice_made(self, event: LiveTable.Chosen) -> None:
+        self.update_status()
+        if event.table.name:
+            self._choices.set(event.table.name, event.table.choice)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Show the keys and the place of what has the focus now."""
+        self.update_status()
+        self.update_keys()
+
+    # -- pause, refresh and the end -------------------------------------------------------------------------------
+
+    def action_pause(self) -> None:
+        """Freeze what is shown, or go on with the newest data."""
+        if self.client.session is None:
+            return
+        if self.client.paused:
+            self.client.resume()
+            self._request_shown()
+        else:
+            self.client.pause()
+            self.client.freeze(self.tabs.views)
+        self.update_status()
+
+    def action_refresh(self) -> None:
+        """Look at the folders now and compute the shown tab again."""
+        self.client.rescan()
+        self._request_shown()
+
+    def _request_shown(self) -> None:
+        """Ask for a new result of the shown tab."""
+        if self.pane is not None:
+            self.request(self.pane.entry.name, urgent=True)
+
+    async def action_quit(self) -> None:
+        """Leave; tab and choices are remembered."""
+        self._leave(0)
+
+    def _leave(self, code: int) -> None:
+        """End the application with this exit code."""
+        self.save_state()
+        self.client.stop()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        self.exit(return_code=code, message=None)
+
+    def save_before_exit(self) -> None:
+        """Do what must be done before the process ends without its terminal: save state, remove temporary files."""
+        self.save_state()
+        self.client.stop()
+        if self._lost is not None:
+            self._lost()
+
+    def save_state(self) -> None:
+        """Save tab and choices; later calls do nothing."""
+        if not self._saved:
+            self._saved = True
+            self.state.set("tab", value=self.entries[self.tabs.active].name)
+            self.state.save()
+
+    def on_unmount(self) -> None:
+        """Post nothing after the end."""
+        self.client.stop()
+        logs.detach(self.log_ring)
+
+    def _fatal_error(self) -> None:
+        """End after a bug: log it, and print its traceback and where the log is."""
+        log.critical("the dashboard ended by an error", exc_info=self._exception)
+        log.info("this log is %s", folders()["log"])
+        textual_internals.exit_with_traceback(self)

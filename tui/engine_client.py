@@ -1,10 +1,9 @@
-"""Between the engine's threads and the screen: one thread watches, one per view computes, messages cross.
+"""The engine's threads and what passes between them and the screen: one thread watches, one per view computes.
 
-The bridge owns no widget and is handed a ``post`` function. The engine (Polars, NumPy, the views) is imported by the watching
-thread, after the first paint: first the shown view alone, the others once its result is on screen. Per view at most one
-computation runs; a newer request replaces a waiting one, and stops a running one if the operator asked for it (a change of
-parameters); new data let the running one finish, so that steady changes cannot starve the screen. ``fps`` bounds how often
-new data are computed and drawn.
+The client owns no widget: it hands messages to a ``post`` function. The engine (Polars, NumPy, the views) is imported by
+the watching thread, after the first paint: first the shown view alone, the others once its result is on screen. Per view at
+most one computation runs. A newer request replaces a waiting one; a request of the operator (a change of parameters) also
+stops the running one, new data let it finish, so that steady changes cannot starve the screen.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,20 +28,29 @@ if TYPE_CHECKING:
     from engine.settings import Settings
     from engine.view import View
 
-log = logging.getLogger("loadlens.bridge")
+log = logging.getLogger("loadlens.engine")
+
+FIRST_RESULT_TIMEOUT_S = 2.0
+"""Seconds that loading the other views waits at most for the first result of the shown one."""
+FIRST_PAINT_S = 0.1
+"""Seconds that it then waits for the result to be drawn: importing would take half of the interpreter's time."""
+PROGRESS_AFTER_S = 0.4
+"""Seconds before a computation is shown as running: quick ones would flicker on the status line."""
+PROGRESS_INTERVAL_S = 0.25
+"""Smallest number of seconds between two progress messages."""
 
 
 class SessionLike(Protocol):
-    """What the bridge wants of ``engine.live.session.Session``."""
+    """What the client uses of ``engine.live.session.Session``."""
 
     def scan(self, *, final: bool = False, progress: Callable[[float, str], None] | None = None) -> frozenset[str]:
-        """Look once; names of views whose inputs changed."""
+        """Look once; return the names of views whose inputs changed."""
 
     def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
-        """Keep looking until told to stop."""
+        """Call ``changed`` with names of views until ``stop`` is set."""
 
     def inputs(self, view: str) -> Inputs:
-        """Newest snapshot."""
+        """Return the newest snapshot."""
 
     def compute(
         self,
@@ -54,27 +62,22 @@ class SessionLike(Protocol):
         stop: Callable[[], bool] = ...,
         progress: Callable[[float, str], None] = ...,
         inputs: Inputs | None = None,
-        quick: bool = False,
     ) -> Result:
-        """A view's result."""
+        """Return a view's result."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the live path."""
+        """Problems of the live path."""
 
     @property
     def status(self) -> Status:
         """What the live path is doing."""
 
     def admit(self, views: Sequence[View]) -> None:
-        """Take more views in; the next scan reads for them."""
+        """Add views; the next scan reads for them."""
 
     def close(self, timeout: float | None = None) -> None:
         """End background work."""
-
-
-Loaded = tuple[Mapping[str, "View"], Mapping[str, str]]
-"""Views by name, and the reasons of those that cannot be loaded."""
 
 
 class Opener(Protocol):
@@ -83,11 +86,14 @@ class Opener(Protocol):
     def __call__(
         self, roots: Sequence[Path], settings: Settings, first: str = "", /
     ) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
-        """The session, its views, those that cannot be loaded; it may begin with the view ``first`` alone."""
+        """Return the session, its views by name, and the reasons of those that cannot be loaded.
+
+        It may begin with the view ``first`` alone.
+        """
 
 
-def load_views(names: Collection[str]) -> Loaded:
-    """Import the views of these names that are written."""
+def load_views(names: Collection[str]) -> tuple[Mapping[str, View], Mapping[str, str]]:
+    """Import the views of these names; return them by name, and the reasons of those that cannot be loaded."""
     from engine.views import VIEWS
 
     loaded: dict[str, View] = {}
@@ -106,7 +112,7 @@ def load_views(names: Collection[str]) -> Loaded:
 def open_session(
     roots: Sequence[Path], settings: Settings, first: str = ""
 ) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
-    """The real thing: a Session on the view ``first``, or on every view that is written."""
+    """Open a real session on the view ``first``, or on all views; see ``Opener``."""
     from engine.live.session import Session
     from engine.views import VIEWS
 
@@ -115,61 +121,49 @@ def open_session(
     return Session(list(roots), list(loaded.values()), settings=settings.live), loaded, failed
 
 
-FIRST_ANSWER_S = 2.0
-"""So long the other views wait at most for the first result of the shown one."""
-FIRST_PAINT_S = 0.1
-"""And so long for it to be drawn: importing would take half of the interpreter's time."""
-
-
-PATIENCE_S = 0.4
-"""A computation says how far it is only after so long: quick ones would flicker on the status line."""
-BETWEEN_S = 0.25
-"""And not more often than this."""
-LONG_S = 0.05
-"""Where the last computation took longer, a provisional result is asked for first: two drawings cost as much as this."""
-DRAWN_S = 0.03
-"""So long the final computation waits for a provisional result to be drawn: it would take half of the interpreter's time."""
-
-
 @dataclass(frozen=True)
 class Request:
-    """One wish: compute ``view`` with these parameters; ``inputs`` None means the newest ones."""
+    """Compute ``view`` with these parameters; ``inputs`` None means the newest ones."""
 
     view: str
-    generation: int
     parameters: Any
     at_ms: int | None
     inputs: Inputs | None
     urgent: bool
 
 
-class Lane:
-    """The computing thread of one view: one in flight, the newest waits."""
+class ComputeQueue:
+    """The computing thread of one view: one request in flight, the newest one waits."""
 
-    def __init__(self, bridge: Bridge, view: str) -> None:
+    def __init__(self, client: EngineClient, view: str) -> None:
         self.view = view
-        self._bridge = bridge
+        self._client = client
         self._waiting: Request | None = None
         self._wake = threading.Condition()
         self._closed = False
         self._started = 0.0
-        self._took = 0.0
+        self._asked: float | None = None
         self._last: Result | None = None
-        self.generation = 0
         self.busy = False
         self._thread: threading.Thread | None = None
 
-    def request(self, parameters: Any, at_ms: int | None, inputs: Inputs | None, urgent: bool) -> int:
-        """Ask for a result; returns its generation."""
+    def request(self, parameters: Any, at_ms: int | None, inputs: Inputs | None, urgent: bool) -> None:
+        """Ask for a result."""
         with self._wake:
-            self.generation += 1
             urgent = urgent or (self._waiting is not None and self._waiting.urgent)
-            self._waiting = Request(self.view, self.generation, parameters, at_ms, inputs, urgent)
+            self._waiting = Request(self.view, parameters, at_ms, inputs, urgent)
+            if self._asked is None:
+                self._asked = time.monotonic()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"compute {self.view}", daemon=True)
                 self._thread.start()
             self._wake.notify()
-            return self.generation
+
+    @property
+    def delayed(self) -> bool:
+        """Whether a request has gone without a result for ``PROGRESS_AFTER_S``."""
+        asked = self._asked
+        return asked is not None and time.monotonic() - asked >= PROGRESS_AFTER_S
 
     def close(self) -> None:
         """Stop after the piece of work in hand."""
@@ -178,11 +172,12 @@ class Lane:
             self._wake.notify()
 
     def _stop(self) -> bool:
+        """Whether the running computation is no longer wanted."""
         waiting = self._waiting
         return self._closed or (waiting is not None and waiting.urgent)
 
     def _next(self) -> Request | None:
-        """The next request, when its time has come; None when closed."""
+        """Wait for the next request and for its time; None when closed."""
         with self._wake:
             while True:
                 if self._closed:
@@ -191,7 +186,7 @@ class Lane:
                 if waiting is None:
                     self._wake.wait()
                     continue
-                pause = 0.0 if waiting.urgent else self._started + self._bridge.interval - time.monotonic()
+                pause = 0.0 if waiting.urgent else self._started + self._client.interval - time.monotonic()
                 if pause > 0:
                     self._wake.wait(pause)
                     continue
@@ -203,53 +198,42 @@ class Lane:
         while (request := self._next()) is not None:
             self.busy = True
             try:
-                if not request.urgent and self._took > LONG_S:
-                    if not self._answer(request, quick=True):
-                        continue
-                    self._bridge.pause(DRAWN_S)
-                begun = time.perf_counter()
-                self._answer(request)
-                self._took = time.perf_counter() - begun
+                outcome = self._compute(request)
+                with self._wake:
+                    if (
+                        outcome is not None or self._waiting is None
+                    ):  # a cancelled request is continued by the waiting one
+                        self._asked = time.monotonic() if self._waiting is not None else None
+                if outcome is not None and not self._closed:
+                    self._client.post(Computed(outcome))
+                    self._client.first_result.set()
             finally:
                 self.busy = False
 
-    def _answer(self, request: Request, *, quick: bool = False) -> bool:
-        """Compute and tell; whether the result was provisional, so that the final one is to follow."""
-        outcome = self._compute(request, quick)
-        if outcome is None or self._closed:
-            return False
-        self._bridge.post(Computed(outcome))
-        self._bridge.answered.set()
-        return outcome.result is not None and outcome.result.provisional
-
-    def _compute(self, request: Request, quick: bool) -> Outcome | None:
+    def _compute(self, request: Request) -> Outcome | None:
+        """Compute one request; None if it was cancelled."""
         from engine.view import Cancelled, NoInput
 
-        session = self._bridge.session
+        session = self._client.session
         if session is None:
             return None
-        begun = time.perf_counter()
-
-        said = begun + PATIENCE_S - BETWEEN_S
+        started = time.perf_counter()
+        reported = started + PROGRESS_AFTER_S - PROGRESS_INTERVAL_S
 
         def progress(fraction: float, text: str) -> None:
-            nonlocal said
+            nonlocal reported
             now = time.perf_counter()
-            if now - said >= BETWEEN_S:
-                said = now
-                self._bridge.post(Progress(self.view, fraction, text))
+            if now - reported >= PROGRESS_INTERVAL_S:
+                reported = now
+                self._client.post(Progress(self.view, fraction, text))
 
         def outcome(**fields: Any) -> Outcome:
-            took = (time.perf_counter() - begun) * 1000
             return Outcome(
                 self.view,
-                request.generation,
                 request.parameters,
                 request.at_ms,
                 files=len(inputs.files) if inputs is not None else 0,
                 stale=inputs.stale if inputs is not None else 0,
-                problems=inputs.problems if inputs is not None else (),
-                took_ms=took,
                 **fields,
             )
 
@@ -257,13 +241,7 @@ class Lane:
         try:
             inputs = session.inputs(self.view) if request.inputs is None else request.inputs
             result = session.compute(
-                self.view,
-                request.parameters,
-                at_ms=request.at_ms,
-                stop=self._stop,
-                progress=progress,
-                inputs=inputs,
-                quick=quick,
+                self.view, request.parameters, at_ms=request.at_ms, stop=self._stop, progress=progress, inputs=inputs
             )
             same = self._last is not None and result.same_as(self._last)
         except Cancelled:
@@ -278,7 +256,7 @@ class Lane:
         return outcome(result=result, same=same)
 
 
-class Bridge:
+class EngineClient:
     """Threads and messages around one session."""
 
     def __init__(
@@ -292,144 +270,176 @@ class Bridge:
         settled: Callable[[], object] = lambda: None,
         fps: float = 15.0,
     ) -> None:
-        """``settled`` is called when everything is loaded, or could not be."""
+        """``post``: hands a message to the screen, from any thread. ``prepare``: called with the name of the view whose
+        files are read next (empty: all others). ``settled``: called when everything is loaded, or could not be. ``fps``:
+        how often per second new data are computed and drawn at most."""
         self._post = post
         self.roots = tuple(roots)
         self.settings = settings
         self.interval = 1.0 / max(fps, 0.1)
         self.session: SessionLike | None = None
         self.changes = 0
-        self.answered = threading.Event()
+        self.first_result = threading.Event()
         self._opener = opener
         self._prepare = prepare or (lambda view: None)
         self._settled = settled
         self._changed: set[str] = set()
+        self._frozen: dict[str, Inputs] | None = None
+        self._changes_at_pause = 0
         self._lock = threading.Lock()
         self._rescanning = threading.Lock()
         self._stop = threading.Event()
-        self._lanes: dict[str, Lane] = {}
+        self._queues: dict[str, ComputeQueue] = {}
         self._thread: threading.Thread | None = None
 
     def post(self, message: Message) -> None:
-        """Hand a message to the screen; nothing is posted after ``close``."""
+        """Hand a message to the screen; nothing is posted after ``stop``."""
         if not self._stop.is_set():
             self._post(message)
 
-    def pause(self, seconds: float) -> None:
-        """Wait, unless the bridge is closed."""
-        self._stop.wait(seconds)
+    # -- watching -------------------------------------------------------------------------------------------------
 
     def start(self, names: Sequence[str] = ()) -> None:
-        """Begin to load the engine, scan and watch. Call after the first paint. ``names``: the views, the shown first."""
+        """Load the engine, scan and watch, in a thread. Call after the first paint. ``names``: the views, the shown first."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, args=(tuple(names),), name="watch", daemon=True)
             self._thread.start()
 
-    def _watch(self, names: tuple[str, ...] = ()) -> None:
+    def _watch(self, names: tuple[str, ...]) -> None:
         try:
             first = names[0] if names else ""
             self._prepare(first)
-            begun = time.perf_counter()
+            started = time.perf_counter()
             session, views, failed = self._opener(self.roots, self.settings, first)
             self.session = session
-            log.info("engine loaded in %.0f ms", (time.perf_counter() - begun) * 1000)
-            rest = [name for name in names if name not in views and name not in failed]
-            self.post(Opened(views, failed, more=bool(rest)))
+            log.info("engine loaded in %.0f ms", (time.perf_counter() - started) * 1000)
+            others = [name for name in names if name not in views and name not in failed]
+            self.post(Opened(views, failed, more=bool(others)))
             self._scan(session)
-            self._notice(frozenset(views))
-            if rest:
-                self._load_others(session, rest, wait=any(session.inputs(name).files for name in views))
+            self._report_change(frozenset(views))
+            if others:
+                self._load_others(session, others, wait=any(session.inputs(name).files for name in views))
             self._settled()
-            session.watch(self._notice, self._stop)
+            session.watch(self._report_change, self._stop)
         except BaseException as error:  # reported on screen; what was computed stays
             log.exception("watching ended")
             self.post(WatchFailed(f"{type(error).__name__}: {error}"))
             self._settled()
 
     def _scan(self, session: SessionLike) -> frozenset[str]:
-        begun = time.perf_counter()
-        found = session.scan(progress=lambda fraction, text: self.post(Scanning(fraction, text)))
-        log.info("looking at everything took %.0f ms", (time.perf_counter() - begun) * 1000)
-        return found
+        """Look at everything once; return the names of views whose inputs changed."""
+        started = time.perf_counter()
+        changed = session.scan(progress=lambda fraction, text: self.post(Scanning(fraction, text)))
+        log.info("looking at everything took %.0f ms", (time.perf_counter() - started) * 1000)
+        return changed
 
     def _load_others(self, session: SessionLike, names: Sequence[str], *, wait: bool) -> None:
         """Load the views that are not shown; if ``wait``, after the shown one has had its time to compute and draw."""
-        if wait and self.answered.wait(FIRST_ANSWER_S):
+        if wait and self.first_result.wait(FIRST_RESULT_TIMEOUT_S):
             self._stop.wait(FIRST_PAINT_S)
         self._prepare("")
         if self._stop.is_set():
             return
-        begun = time.perf_counter()
+        started = time.perf_counter()
         views, failed = load_views(names)
         session.admit(list(views.values()))
-        log.info("other views loaded in %.0f ms", (time.perf_counter() - begun) * 1000)
-        found = self._scan(session)
+        log.info("other views loaded in %.0f ms", (time.perf_counter() - started) * 1000)
+        changed = self._scan(session)
         self.post(Opened(views, failed))
-        self._notice(found | frozenset(views))
+        self._report_change(changed | frozenset(views))
 
-    def _notice(self, views: frozenset[str]) -> None:
+    def _report_change(self, views: frozenset[str]) -> None:
         with self._lock:
             self._changed |= views
             self.changes += 1
         self.post(Changed())
 
-    def hurry(self) -> None:
-        """Load the views that are not loaded yet without waiting for the first one's answer: one of them is looked at."""
-        self.answered.set()
+    def load_others_now(self) -> None:
+        """Do not wait for the first view's result before the other views are loaded: one of them is looked at."""
+        self.first_result.set()
 
     def take_changed(self) -> frozenset[str]:
-        """Views whose inputs changed since last asked."""
+        """Return the views whose inputs changed since the last call."""
         with self._lock:
-            found = frozenset(self._changed)
+            changed = frozenset(self._changed)
             self._changed.clear()
-            return found
+            return changed
 
     def rescan(self) -> None:
-        """Look at the folders now, in a thread; while one looks already (the key is held down), once is enough."""
+        """Look at the folders now, in a thread; while one looks already (the key is held down), nothing more is done."""
         session = self.session
         if session is None or not self._rescanning.acquire(blocking=False):
             return
 
-        def work() -> None:
+        def scan() -> None:
             try:
-                found = session.scan()
+                changed = session.scan()
             except BaseException as error:
                 log.exception("scanning failed")
                 self.post(WatchFailed(f"{type(error).__name__}: {error}"))
                 return
             finally:
                 self._rescanning.release()
-            if found:
-                self._notice(found)
+            if changed:
+                self._report_change(changed)
 
-        threading.Thread(target=work, name="rescan", daemon=True).start()
+        threading.Thread(target=scan, name="rescan", daemon=True).start()
 
-    def lane(self, view: str) -> Lane:
-        """The computing thread of ``view``."""
-        if view not in self._lanes:
-            self._lanes[view] = Lane(self, view)
-        return self._lanes[view]
+    # -- computing ------------------------------------------------------------------------------------------------
 
-    def request(
-        self, view: str, parameters: Any, *, at_ms: int | None = None, inputs: Inputs | None = None, urgent: bool = True
-    ) -> int:
-        """Ask for a result; it comes as ``Computed``. ``urgent``: the operator waits for it."""
-        return self.lane(view).request(parameters, at_ms, inputs, urgent)
+    def request(self, view: str, parameters: Any, *, at_ms: int | None = None, urgent: bool = True) -> None:
+        """Ask for a result, on frozen inputs while paused; it comes as ``Computed``. ``urgent``: the operator waits."""
+        inputs = self._frozen.get(view) if self._frozen is not None else None
+        if view not in self._queues:
+            self._queues[view] = ComputeQueue(self, view)
+        self._queues[view].request(parameters, at_ms, inputs, urgent)
 
     @property
     def busy(self) -> bool:
         """Whether anything is being computed."""
-        return any(lane.busy for lane in self._lanes.values())
+        return any(queue.busy for queue in self._queues.values())
+
+    def delayed(self, view: str) -> bool:
+        """Return whether a request for ``view`` has gone without a result for ``PROGRESS_AFTER_S``."""
+        return view in self._queues and self._queues[view].delayed
+
+    # -- pausing --------------------------------------------------------------------------------------------------
+
+    @property
+    def paused(self) -> bool:
+        """Whether results are computed on frozen inputs."""
+        return self._frozen is not None
+
+    @property
+    def pending_changes(self) -> int:
+        """Number of changes since ``pause``; 0 if not paused."""
+        return self.changes - self._changes_at_pause if self.paused else 0
+
+    def pause(self) -> None:
+        """Let later requests see inputs as they are when ``freeze`` is called."""
+        self._frozen = {}
+        self._changes_at_pause = self.changes
+
+    def freeze(self, views: Iterable[str]) -> None:
+        """While paused, keep the inputs that ``views`` have now."""
+        if self._frozen is not None and self.session is not None:
+            self._frozen |= {name: self.session.inputs(name) for name in views}
+
+    def resume(self) -> None:
+        """Let later requests see the newest inputs."""
+        self._frozen = None
+
+    # -- the end --------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Ask all threads to end, without waiting: nothing is posted any more."""
         self._stop.set()
-        self.answered.set()
-        for lane in self._lanes.values():
-            lane.close()
+        self.first_result.set()
+        for queue in self._queues.values():
+            queue.close()
 
     def close(self, timeout: float = 1.0) -> None:
-        """Stop, and let the session save what it has read; at most for ``timeout`` seconds. Call off the event loop."""
+        """Stop, and let the session save what it has read, for at most ``timeout`` seconds. Call off the event loop."""
         self.stop()
         session, self.session = self.session, None
         if session is not None:

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """One set. ``eighths`` are horizontal partial cells from empty to full, ``levels`` vertical ones; ``dots`` says
-    whether plots may use braille; ``shades`` go from light to dark for heat; ``severity`` has one mark per level."""
+    """A set of drawing characters.
+
+    ``dots``: plots may use braille. ``eighths``: partial cells from empty to full from the left, ``levels``: from below.
+    ``shades``: from light to dark, for heat. ``severity``: one mark per level.
+    """
 
     name: str
     dots: bool
@@ -29,11 +32,10 @@ class Glyphs:
     arrow: str
     separator: str
     severity: Mapping[str, str]
-    spinner: str
 
     @property
     def ascii(self) -> bool:
-        """Whether this is the ASCII set."""
+        """Return whether this is the ASCII set."""
         return self.name == "ascii"
 
 
@@ -41,15 +43,15 @@ _SEVERITY = {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "�
 
 BRAILLE = Glyphs(
     "braille", True, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
-    _SEVERITY, "⠋⠙⠹⠸⠼⠴⠦⠧",
+    _SEVERITY,
 )  # fmt: skip
 BLOCK = Glyphs(
     "block", False, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
-    _SEVERITY, "▖▘▝▗",
+    _SEVERITY,
 )  # fmt: skip
 ASCII = Glyphs(
     "ascii", False, "  --====#", " ._-=+*##", " .:*#", "-", "+", "|", "|", "*", ".", "^", "v", "~", ">", "|",
-    {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"}, "|/-\\",
+    {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"},
 )  # fmt: skip
 
 TO_ASCII = str.maketrans(
@@ -59,14 +61,16 @@ TO_ASCII = str.maketrans(
         "λ": "l", "α": "a", "β": "b", "↑": "^", "↓": "v", "▲": "^", "▼": "v", "█": "#", "◆": "#", "“": '"', "”": '"', "’": "'",
     }
 )  # fmt: skip
-"""Signs of our own texts, one cell each, where only ASCII can be shown. Other characters from files stay as they are."""
+"""ASCII replacements, one cell each, of the signs in our own texts; other characters from files stay as they are."""
 
 SETS: dict[str, Glyphs] = {"braille": BRAILLE, "block": BLOCK, "ascii": ASCII}
 
 
 def choose(name: str | None, environ: Mapping[str, str] | None = None, encoding: str = "utf-8") -> Glyphs:
-    """The set called ``name``; for None, ``auto`` or an unknown one, what locale, terminal and the ``encoding`` of what is
-    written to it can show."""
+    """Return the set called ``name``; for None, ``auto`` or an unknown name the finest one that can be shown.
+
+    That depends on locale, terminal and the ``encoding`` of what is written to it.
+    """
     if name in SETS:
         return SETS[name]
     if encoding.lower().replace("-", "").replace("_", "") != "utf8":

@@ -1,7 +1,7 @@
-"""The user's keys: which actions they remap, checked before Textual sees them.
+"""The user's key map, checked before Textual sees it.
 
 Textual takes a bad keymap silently: unknown ids do nothing, and a key given twice takes away the other action (even quit).
-Here each entry that cannot be taken becomes a sentence, and the default stands.
+Here each entry that is not valid becomes a complaint, and the default stands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMED = {
 
 
 def key_name(written: str) -> str | None:
-    """Textual's name of a key as users write it (``?``, ``ctrl+x``, ``F5``, ``pageup``); None if there is no such key."""
+    """Return Textual's name of a key as users write it (``?``, ``ctrl+x``, ``F5``, ``pageup``); None if there is no such key."""
     written = written.strip() or written
     if written in _CHARACTERS:
         return _CHARACTERS[written]
@@ -50,21 +50,21 @@ def key_name(written: str) -> str | None:
 def check(
     wanted: Mapping[str, Sequence[str]], actions: Sequence[Action]
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """The part of ``wanted`` (action id to keys) that can be taken, and a sentence for each that cannot.
+    """Return the valid part of ``wanted`` (action id to keys), and a complaint for each entry that is not.
 
     Refused: unknown ids, unknown keys, reserved keys for another action, an empty list for quit, and a key that another
     action of the same scope (or of a scope that wins or loses against it everywhere) already has.
     """
     complaints: list[str] = []
-    known = {action.id: action for action in actions}
+    by_id = {action.id: action for action in actions}
     taken: dict[str, tuple[str, ...]] = {}
     for name, keys in wanted.items():
-        action = known.get(name)
+        action = by_id.get(name)
         if action is None:
-            near = difflib.get_close_matches(name, known, 1)
+            near = difflib.get_close_matches(name, by_id, 1)
             complaints.append(f"[keys] no action {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
             continue
-        found: list[str] = []
+        valid: list[str] = []
         for written in keys:
             key = key_name(written)
             if key is None:
@@ -72,16 +72,16 @@ def check(
             elif key in RESERVED and name != "app.quit":
                 complaints.append(f"[keys] {name}: {key_text(key)} always quits")
             else:
-                found.append(key)
-        if not found:
+                valid.append(key)
+        if not valid:
             if not keys and name != "app.quit":
                 taken[name] = ()
             elif not keys:
                 complaints.append("[keys] app.quit: at least one key must quit")
             continue
         if name == "app.quit":
-            found += [key for key in sorted(RESERVED) if key not in found]
-        taken[name] = tuple(dict.fromkeys(found))
+            valid += [key for key in sorted(RESERVED) if key not in valid]
+        taken[name] = tuple(dict.fromkeys(valid))
 
     # Drop clashing entries until none is left; dropping one gives its default keys back, so look again.
     while True:
@@ -96,12 +96,14 @@ def check(
 
 
 def remapped(actions: Sequence[Action], keymap: Mapping[str, tuple[str, ...]]) -> tuple[Action, ...]:
-    """``actions`` with the keys they have under ``keymap``."""
+    """Return ``actions`` with the keys that they have under ``keymap``."""
     return tuple(replace(action, keys=keymap[action.id]) if action.id in keymap else action for action in actions)
 
 
 def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> tuple[Action, Action, str] | None:
-    """A remapped action whose key another action of its scope has, or of a shared scope it would hide or be hidden by.
+    """Return a remapped action, the action that has one of its keys already, and that key; None without a clash.
+
+    Two actions clash in one scope, and where one of them is in a shared scope that the other would hide or be hidden by.
 
     Defaults of views may cover keys of shared scopes on purpose; users may not do so by accident.
     """

@@ -1,4 +1,4 @@
-"""What crosses from threads to the screen: immutable, and collapsing where only the newest counts."""
+"""Messages from the engine's threads to the screen; where only the newest counts it replaces older ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from textual.message import Message
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from engine.problems import Problem
     from engine.result import Result
     from engine.view import View
 
 
 class Opened(Message):
-    """Views are loaded: ``views`` by name; ``failed``: views that cannot be, with the reason; ``more``: others follow."""
+    """Views are loaded. ``views`` by name; ``failed``: reasons of those that cannot be loaded; ``more``: others follow."""
 
     def __init__(self, views: Mapping[str, View], failed: Mapping[str, str], *, more: bool = False) -> None:
         super().__init__()
@@ -26,15 +25,15 @@ class Opened(Message):
 
 
 class Changed(Message):
-    """Inputs of some views changed; ask the bridge which (``take_changed``)."""
+    """Inputs of some views changed; ``EngineClient.take_changed`` tells which."""
 
     def can_replace(self, message: Message) -> bool:
-        """One is as good as many."""
+        """Return True for any other change: one message is as good as many."""
         return isinstance(message, Changed)
 
 
 class Scanning(Message):
-    """The first look at the folders: how far, and what is being read."""
+    """Progress of the first scan: ``fraction`` 0-1 and what is being read."""
 
     def __init__(self, fraction: float, text: str) -> None:
         super().__init__()
@@ -42,12 +41,12 @@ class Scanning(Message):
         self.text = text
 
     def can_replace(self, message: Message) -> bool:
-        """Only the newest counts."""
+        """Return True for any other progress of the scan."""
         return isinstance(message, Scanning)
 
 
 class Progress(Message):
-    """How far the computation of one view is."""
+    """Progress of a computation of ``view``: ``fraction`` 0-1 and what is being done."""
 
     def __init__(self, view: str, fraction: float, text: str) -> None:
         super().__init__()
@@ -56,7 +55,7 @@ class Progress(Message):
         self.text = text
 
     def can_replace(self, message: Message) -> bool:
-        """Only the newest of a view counts."""
+        """Return True for any other progress of the same view."""
         return isinstance(message, Progress) and message.view == self.view
 
 
@@ -70,14 +69,13 @@ class WatchFailed(Message):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one request: a result, or ``empty`` with the reason there is none, or ``error``.
+    """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
-    ``same``: drawing it would change nothing. ``parameters`` and ``at_ms`` as requested; ``files``: how many files the
-    inputs have; ``stale``: how many of them hold their last good rows; ``took_ms``: time spent computing.
+    ``same``: drawing the result would change nothing. ``parameters`` and ``at_ms`` as requested. ``files``: number of input
+    files, ``stale`` of them with their last good rows only.
     """
 
     view: str
-    generation: int
     parameters: Any
     at_ms: int | None
     result: Result | None = None
@@ -86,8 +84,6 @@ class Outcome:
     error: str = ""
     files: int = 0
     stale: int = 0
-    took_ms: float = 0.0
-    problems: tuple[Problem, ...] = ()
 
 
 class Computed(Message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual.theme import Theme
 
 # Text colours are given, not derived: they must keep a contrast of 4.5 against background and panel after
@@ -72,4 +74,32 @@ LIGHT = Theme(
 )
 THEMES: tuple[Theme, ...] = (DARK, LIGHT)
 CYCLE: tuple[str, ...] = ("loadlens-dark", "loadlens-light", "ansi-dark", "ansi-light")
-"""What the theme key steps through."""
+"""Themes in the order in which the theme key steps through them."""
+
+
+def few_colours(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal has 16 colours or fewer, or the user wants none (NO_COLOR)."""
+    if "NO_COLOR" in environ:
+        return True
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return False
+    term = environ.get("TERM", "")
+    return "256color" not in term and "direct" not in term and "kitty" not in term and "ghostty" not in term
+
+
+def theme_for(wanted: str, environ: Mapping[str, str], known: tuple[str, ...]) -> tuple[str, str]:
+    """Return the name of the Textual theme for the setting ``wanted``, and a complaint (empty if it can be used).
+
+    ``auto`` is dark. NO_COLOR and 16 colours turn dark and light into their ``ansi-`` forms, the terminal's own palette,
+    since rounded colours are unreadable. ``known``: names of all themes.
+    """
+    names = {"dark": "loadlens-dark", "light": "loadlens-light"}
+    few = few_colours(environ)
+    if wanted in ("", "auto"):
+        wanted = "dark"
+    if wanted in ("dark", "light"):
+        return (f"ansi-{wanted}" if few else names[wanted]), ""
+    if wanted in known:
+        return wanted, ""
+    fallback = "ansi-dark" if few else names["dark"]
+    return fallback, f"no theme {wanted!r}; there are dark, light, {', '.join(sorted(known))}"

@@ -1,4 +1,4 @@
-"""The command line as scripts see it, on a sixth view that goes through the same list as the five."""
+"""The command line as scripts see it, on a new view that is entered in the list of views and nowhere else."""
 
 from __future__ import annotations
 
@@ -267,14 +267,14 @@ def shell(data: Path, words: list[str], redirect: str) -> subprocess.CompletedPr
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("redirect", [">/dev/full", ">&-"])
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_output_that_cannot_be_written_is_said(data: Path, redirect: str, form: str) -> None:
+def test_output_that_cannot_be_written_is_reported(data: Path, redirect: str, form: str) -> None:
     done = shell(data, ["report", "fake-view", "--format", form], redirect)
     assert done.returncode == 2 and done.stderr.startswith("loadlens: standard output") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", [["--help"], ["check", "--help"], ["report", "fake-view", "-o", "help"]])
-def test_help_that_cannot_be_written_is_said(data: Path, words: list[str]) -> None:
+def test_help_that_cannot_be_written_is_reported(data: Path, words: list[str]) -> None:
     done = shell(data, words, ">/dev/full")
     assert done.returncode == 2 and done.stderr.startswith("loadlens: standard output") and done.stderr.count("\n") == 1
 

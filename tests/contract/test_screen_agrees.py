@@ -13,7 +13,7 @@ from engine import report
 from engine.settings import Settings, State
 from tests.contract.samples import FED, QUIET, opened, play, view
 from tests.tui.fakes import screen_lines
-from tui.shell import Shell
+from tui.app import Dashboard
 from tui.widgets.table.table import LiveTable
 
 NOW_S = 1_800_000_000.0
@@ -21,12 +21,12 @@ NOW_S = 1_800_000_000.0
 
 async def _shown(name: str, folder: Path, state: Path) -> tuple[Any, Any, list[str]]:
     settings = Settings(state / "config.toml", live=QUIET)
-    app = Shell([folder], settings, view=name, state=State(state / "state.toml"), clock=lambda: NOW_S)
+    app = Dashboard([folder], settings, view=name, state=State(state / "state.toml"), clock=lambda: NOW_S)
     async with app.run_test(size=(200, 50)) as pilot:
         for _ in range(600):
             await pilot.pause(0.05)
             pane = app.pane
-            if pane is not None and pane.result is not None and app.scanned:
+            if pane is not None and pane.result is not None and app.tabs.scanned:
                 break
         else:
             raise AssertionError("no result on screen within 30 s")

@@ -1,4 +1,4 @@
-"""A session that computes what a test tells it to, views to go with it, and eyes for the screen."""
+"""Fake views and a fake session for the dashboard, and functions that read its screen."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import polars as pl
 from textual.app import App
 from textual.pilot import Pilot
 
+from engine.incremental import Memo
 from engine.inputs import FileInfo, Inputs
 from engine.live.session import Session
 from engine.live.status import Ignored, Mode, RootStatus, Status
@@ -25,7 +26,7 @@ from engine.settings import Settings, State
 from engine.tables import Column, Table
 from engine.view import Context
 from engine.views import Entry, entry
-from tui.shell import Shell
+from tui.app import Dashboard
 
 NOW = 1_767_225_600.0
 """The frozen clock: 2026-01-01T00:00:00Z in epoch seconds."""
@@ -63,7 +64,7 @@ class FakeParameters(Parameters, frozen=True, kw_only=True):
 
 
 def frame(rows: int, *, seed: int = 0, limit: float = 90.0) -> pl.DataFrame:
-    """Deterministic nodes."""
+    """Return deterministic nodes."""
     names = [f"node-{i:03}" for i in range(rows)]
     cpu = [((i * 37 + seed * 11) % 1000) / 10 for i in range(rows)]
     return pl.DataFrame(
@@ -154,7 +155,7 @@ class FakeSession:
         stop.wait()
 
     def change(self) -> None:
-        """The files changed."""
+        """Play a change of the files."""
         self.version += 1
         assert self._changed is not None
         self._changed(frozenset(self.views))
@@ -177,11 +178,10 @@ class FakeSession:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[float, str], None] = lambda fraction, text: None,
         inputs: Inputs | None = None,
-        quick: bool = False,
     ) -> Result:
         used = self.inputs(view) if inputs is None else inputs
         self.frozen.append(used.version)
-        return self.views[view].compute(used, parameters, Context(int(NOW * 1000), at_ms, {}, stop, progress, quick))
+        return self.views[view].compute(used, parameters, Context(int(NOW * 1000), at_ms, Memo(), stop, progress))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -211,9 +211,9 @@ ENTRIES = (
 
 
 class Stage:
-    """A shell on a fake session, and eyes."""
+    """A running dashboard on a fake session, with waits and readings of its screen."""
 
-    def __init__(self, app: Shell, session: FakeSession, pilot: Pilot[None]) -> None:
+    def __init__(self, app: Dashboard, session: FakeSession, pilot: Pilot[None]) -> None:
         self.app = app
         self.session = session
         self.pilot = pilot
@@ -233,7 +233,7 @@ class Stage:
         await self.pilot.pause()
 
     def text(self) -> str:
-        """What is on screen."""
+        """Return what is on screen."""
         return "\n".join(screen_lines(self.app))
 
     async def see(self, text: str) -> None:
@@ -242,12 +242,12 @@ class Stage:
 
 
 def screen_lines(app: App[Any]) -> list[str]:
-    """The screen as lines of text, right spaces stripped. The one place that looks into Textual's compositor."""
+    """Return the screen as lines of text without trailing spaces, read from Textual's compositor."""
     return ["".join(segment.text for segment in strip).rstrip() for strip in app.screen._compositor.render_strips()]
 
 
 def screen_styles(app: App[Any]) -> list[str]:
-    """One letter per cell: how it is drawn. Equal styles have equal letters, in order of appearance."""
+    """Return one letter per cell: equal styles have equal letters, in order of appearance."""
     letters: dict[Any, str] = {}
     out = []
     for strip in app.screen._compositor.render_strips():
@@ -277,7 +277,7 @@ async def stage(
     failed: Mapping[str, str] | None = None,
     **ui: Any,
 ) -> Any:
-    """A running shell on fake views; waits for the first result unless ``ready`` is False."""
+    """Run the dashboard on fake views; wait for the first result unless ``ready`` is False."""
     import msgspec
 
     made = session or FakeSession(list(views.values()) if views else [FakeView("first-view", "First view"), FakeView()])
@@ -288,7 +288,7 @@ async def stage(
     settings = Settings(
         settings.path, ui=msgspec.structs.replace(settings.ui, glyphs=glyphs, theme=theme, **ui), keys=keys
     )
-    app = Shell(
+    app = Dashboard(
         [Path("/data")],
         settings,
         view=view,
@@ -299,14 +299,14 @@ async def stage(
     )
     app.theme = f"loadlens-{theme}" if theme in ("dark", "light") else theme  # whatever the terminal of the tests
     async with app.run_test(size=size, notifications=True) as pilot:
-        found = Stage(app, made, pilot)
+        running = Stage(app, made, pilot)
         if ready:
-            await found.until(lambda: app.pane is not None and app.pane.result is not None, 30)  # with all imports
-        yield found
+            await running.until(lambda: app.pane is not None and app.pane.result is not None, 30)  # with all imports
+        yield running
 
 
 def still(root: Path, seconds: float = 40) -> None:
-    """All files below ``root`` get one age, so that the status line does not depend on the day."""
+    """Give all files below ``root`` one age, so that the status line does not depend on the day."""
     for path in root.rglob("*"):
         if path.is_file():
             os.utime(path, (NOW - seconds, NOW - seconds))
@@ -314,14 +314,14 @@ def still(root: Path, seconds: float = 40) -> None:
 
 @asynccontextmanager
 async def opened(root: Path, view: Any, tmp_path: Path, size: tuple[int, int] = (120, 40), **ui: Any) -> Any:
-    """The dashboard with the tab of ``view`` alone, on a real session over ``root``, with its first result."""
+    """Run the dashboard with the tab of ``view`` alone, on a real session over ``root``; wait for its first result."""
     session: Any = Session([root], [view], now_ms=lambda: int(NOW * 1000), strict=True)
-    async with stage(tmp_path, size, session=session, view=view.name, entries=(entry(view.name),), **ui) as found:
-        yield found
+    async with stage(tmp_path, size, session=session, view=view.name, entries=(entry(view.name),), **ui) as running:
+        yield running
 
 
 def compare(name: str, text: str, update: bool) -> None:
-    """``text`` against the golden ``name``; writes it with ``--update-goldens``, and ``actual/`` on a difference."""
+    """Compare ``text`` with the golden ``name``; write it with ``update``, and write ``actual/`` on a difference."""
     path = GOLDENS / f"{name}.txt"
     text = "\n".join(line.rstrip() for line in text.splitlines()).rstrip("\n") + "\n"
     if update:
@@ -338,8 +338,8 @@ def compare(name: str, text: str, update: bool) -> None:
 
 
 async def settle(s: Stage) -> None:
-    """Nothing is under way any more, nothing passing is on screen."""
-    await s.until(lambda: not s.app.bridge.busy)
+    """Wait until nothing is computed any more and no notification is on screen."""
+    await s.until(lambda: not s.app.client.busy)
     s.app.clear_notifications()
     await s.pilot.pause(0.05)
     s.app.update_status()

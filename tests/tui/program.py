@@ -15,7 +15,7 @@ from tests.tui.terminal import ROOT  # noqa: F401  (the folder must be importabl
 
 
 def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> None:
-    from tui import lifecycle
+    from tui.process import lifecycle
 
     if ignore_hangup:
         import signal
@@ -26,7 +26,8 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> Non
 
     from engine.settings import Settings
     from tests.tui.fakes import FakeSession, FakeView, frame
-    from tui.shell import Shell
+    from tui import textual_internals
+    from tui.app import Dashboard
 
     view = FakeView()
     view.frame = frame(rows)
@@ -52,9 +53,9 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> Non
         threading.Thread(target=change, daemon=True).start()
     from tests.tui.fakes import ENTRIES
 
-    lifecycle.tolerate_bad_bytes()
+    textual_internals.tolerate_bad_bytes()
     with lifecycle.restored_terminal():
-        app = Shell(
+        app = Dashboard(
             [Path("/data")],
             Settings(Path("/nowhere")),
             view="fake-view",

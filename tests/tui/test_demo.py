@@ -18,7 +18,7 @@ from tests.tui.terminal import Terminal
 
 @pytest.fixture
 def temporary(tmp_path: Path) -> Path:
-    """The folder of temporary files that the demo is told."""
+    """The folder of temporary files (``TMPDIR``) of the demo."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     return folder

@@ -64,7 +64,7 @@ def test_screen(state: str, size: tuple[int, int], tmp_path: Path, update: bool)
         async with stage(tmp_path, size) as s:
             await STATES[state](s)
             await settle(s)
-            compare(f"shell-{state}-{size[0]}x{size[1]}", s.text(), update)
+            compare(f"app-{state}-{size[0]}x{size[1]}", s.text(), update)
 
     play(story)
 
@@ -75,7 +75,7 @@ def test_other_glyphs(glyphs: str, tmp_path: Path, update: bool) -> None:
         async with stage(tmp_path, (120, 40), glyphs_set=glyphs) as s:
             await s.see("node-000")
             await settle(s)
-            compare(f"shell-{glyphs}-120x40", s.text(), update)
+            compare(f"app-{glyphs}-120x40", s.text(), update)
             if glyphs == "ascii":
                 assert s.text().isascii()
 

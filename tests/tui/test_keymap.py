@@ -1,4 +1,4 @@
-"""The user's keys: what can be taken is taken, what cannot is said, and there is always a way out."""
+"""The user's keys: valid entries are taken, others are reported, and there is always a key to quit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.keymap import check, key_name
 
 
 def test_good_entries_are_taken() -> None:
-    taken, complaints = check({"table.reverse": ["ctrl+t", "f7"], "app.help": ["H"]}, actions.SHELL)
+    taken, complaints = check({"table.reverse": ["ctrl+t", "f7"], "app.help": ["H"]}, actions.SHARED)
     assert taken == {"table.reverse": ("ctrl+t", "f7"), "app.help": ("H",)} and complaints == ()
 
 
@@ -31,23 +31,23 @@ def test_good_entries_are_taken() -> None:
     ],
 )
 def test_bad_entries_are_said_and_defaults_stand(wanted, says: str) -> None:
-    taken, complaints = check(wanted, actions.SHELL)
+    taken, complaints = check(wanted, actions.SHARED)
     assert any(says in text for text in complaints), complaints
-    after = keymap.remapped(actions.SHELL, taken)
+    after = keymap.remapped(actions.SHARED, taken)
     assert any("ctrl+c" in action.keys for action in after if action.id == "app.quit")
 
 
 def test_swapping_two_keys_works() -> None:
-    taken, complaints = check({"table.sort": ["r"], "table.reverse": ["s"]}, actions.SHELL)
+    taken, complaints = check({"table.sort": ["r"], "table.reverse": ["s"]}, actions.SHARED)
     assert complaints == () and taken["table.sort"] == ("r",)
 
 
 def test_quit_keeps_its_reserved_keys() -> None:
-    taken, _ = check({"app.quit": ["x"]}, actions.SHELL)
+    taken, _ = check({"app.quit": ["x"]}, actions.SHARED)
     assert set(taken["app.quit"]) == {"x", "ctrl+c", "ctrl+q"}
 
 
-ids = st.sampled_from([action.id for action in actions.SHELL] + ["nonsense"])
+ids = st.sampled_from([action.id for action in actions.SHARED] + ["nonsense"])
 keys = st.lists(
     st.one_of(st.sampled_from(list("abcqsrx/?")), st.text(max_size=6), st.sampled_from(["ctrl+c", "f5"])), max_size=3
 )
@@ -55,8 +55,8 @@ keys = st.lists(
 
 @given(st.dictionaries(ids, keys, max_size=8))
 def test_whatever_is_wanted_no_key_means_two_things_in_a_scope(wanted) -> None:
-    taken, _ = check(wanted, actions.SHELL)
-    after = keymap.remapped(actions.SHELL, taken)
+    taken, _ = check(wanted, actions.SHARED)
+    after = keymap.remapped(actions.SHARED, taken)
     seen: dict[tuple[str, str], str] = {}
     for action in after:
         for key in action.keys:

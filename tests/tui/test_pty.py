@@ -150,8 +150,8 @@ def test_first_text_comes_before_polars(tmp_path: Path) -> None:
         "    assert 'polars' not in sys.modules, 'imported before the first worker'\n"
         "    raise RuntimeError('engine late')\n"
         "tui.engine_client.open_session = slow\n"
-        "import tui.shell\n"
-        "tui.shell.Shell.__init__.__kwdefaults__['opener'] = slow\n"
+        "import tui.app\n"
+        "tui.app.Dashboard.__init__.__kwdefaults__['opener'] = slow\n"
         "from tui.__main__ import main\n"
         "sys.exit(main())\n"
     )
@@ -170,11 +170,11 @@ def test_environment_of_tests_is_kept_out(tmp_path: Path) -> None:
 def test_a_bug_restores_the_terminal_and_tells_no_data(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "import tui.shell\n"
+        "import tui.app\n"
         "def broken(self):\n"
         "    secret = 'hidden ' + 'value'\n"
         "    raise RuntimeError('broken on purpose')\n"
-        "tui.shell.Shell.action_log = broken\n"
+        "tui.app.Dashboard.action_log = broken\n"
         "from tui.__main__ import main\n"
         "sys.exit(main())\n"
     )

@@ -134,7 +134,7 @@ def test_m_goes_through_the_methods_and_u_takes_it_back(tmp_path: Path) -> None:
             seen = [summary(s)["method"]]
             for _ in range(5):
                 await s.press("m")
-                await s.until(lambda: not s.app.bridge.busy and summary(s)["method"] != seen[-1])
+                await s.until(lambda: not s.app.client.busy and summary(s)["method"] != seen[-1])
                 seen.append(summary(s)["method"])
             assert seen == ["default", "wlr", "ols", "nnls", "ratio", "default"]
             await s.press("u")
@@ -178,7 +178,7 @@ def test_rank_and_group(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             await s.press("v")
-            await s.until(lambda: not s.app.bridge.busy and s.app.pane.parameters.metric == "time")
+            await s.until(lambda: not s.app.client.busy and s.app.pane.parameters.metric == "time")
             times = s.app.pane.result.detail.listing["time_s"].to_list()
             assert times == sorted(times, reverse=True)
             await s.press("b")
@@ -277,7 +277,7 @@ def test_time_travel_stops_at_intervals(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             await s.press("left_parenthesis")
-            await s.until(lambda: not s.app.bridge.busy and summary(s)["intervals"] < 47)
+            await s.until(lambda: not s.app.client.busy and summary(s)["intervals"] < 47)
             await s.press("backslash")
             await s.until(lambda: summary(s)["intervals"] == 47)
 

@@ -281,11 +281,11 @@ def test_a_run_that_finishes_joins_its_side(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             folder = write_run(tmp_path / "data", 0, 20, Mood(1.0, None), random.Random(1))
-            s.app.bridge.rescan()
+            s.app.client.rescan()
             await s.until(lambda: (JOBS[0], folder.name) in sides(s))
             assert sides(s)[JOBS[0], folder.name] == ""
             write_run(tmp_path / "data", 0, 20, Mood(), random.Random(1))
-            s.app.bridge.rescan()
+            s.app.client.rescan()
             await s.until(lambda: sides(s)[JOBS[0], folder.name] == "left")
             assert summary(s)["runs_left"] == 8
 

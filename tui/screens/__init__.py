@@ -1,1 +1,1 @@
-"""Overlays: help, columns, filter, export, problems, log."""
+"""Boxes over the dashboard: help, palette, options, columns, export, problems, log."""

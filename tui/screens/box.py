@@ -7,35 +7,29 @@ from typing import ClassVar, Generic, TypeVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.reactive import Reactive
-from textual.screen import ModalScreen, Screen
+from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from tui.actions import box_bindings
-from tui.widgets.drawing.canvas import Frame, Still
+from tui.textual_internals import NeverScrolls, quiet_focus
+from tui.widgets.drawing.canvas import Frame
 from tui.widgets.facts import Facts
 
 T = TypeVar("T")
 
 
-class MainScreen(Screen[None], Still):
-    """The screen of the tabs. Textual repaints a whole screen (20 KB at 200x50) whenever the focus moves, only because
-    ``focused`` is declared with a repaint; widgets draw their own focus."""
-
-    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
-
-
 def about(height: int = 3) -> Facts:
-    """The place below a list where the chosen line is told in full."""
+    """Return a panel below a list that shows the chosen line in full."""
     facts = Facts(id="about")
     facts.styles.height = height
     return facts
 
 
-class Box(ModalScreen[T], Still, Generic[T]):
-    """Base of the boxes. ``content`` yields what is inside; ``heading`` and ``keys`` are constant texts of ours."""
+class Box(ModalScreen[T], NeverScrolls, Generic[T]):
+    """Base of the boxes. ``content`` returns what is inside; ``heading`` and ``keys`` are constant texts."""
 
-    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
+    focused: Reactive[Widget | None] = quiet_focus()
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", "Close", show=False), *box_bindings()]
     heading: ClassVar[str] = ""
     keys: ClassVar[str] = "Esc close"
@@ -45,14 +39,14 @@ class Box(ModalScreen[T], Still, Generic[T]):
     """
 
     def compose(self) -> ComposeResult:
-        """Its widgets."""
+        """Yield heading, content and keys."""
         with Frame(classes="box"):
             yield Static(self.heading, classes="heading", markup=False)
             yield from self.content()
             yield Static(self.keys, classes="keys", markup=False)
 
     def content(self) -> list[Widget]:
-        """The widgets between heading and keys."""
+        """Return the widgets between heading and keys."""
         return []
 
     def action_close(self) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ColumnsScreen(Box[tuple[str, ...]]):
-    """Space shows or hides a column, J and K move it, Enter takes the choice, 0 goes back to the declared ones."""
+    """The list of all columns, shown ones first; it returns the names of the shown columns in order."""
 
     heading = "Columns"
     keys = "Space show/hide   J/K move   0 as declared   Enter take   Esc leave"
@@ -39,15 +39,16 @@ class ColumnsScreen(Box[tuple[str, ...]]):
         self._shown = set(shown)
 
     def content(self) -> list[Widget]:
-        """The list."""
+        """Return the list, and the description of the chosen column."""
         return [PickList(id="columns"), about()]
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Fill and focus the list."""
         self._fill()
         self.query_one(PickList).focus()
 
     def _fill(self) -> None:
+        """Show the columns in their order, each with a mark if it is shown."""
         lines: list[Line] = []
         for column in self._columns:
             mark = "[x] " if column.name in self._shown else "[ ] "
@@ -59,12 +60,13 @@ class ColumnsScreen(Box[tuple[str, ...]]):
 
     @on(PickList.Moved)
     def _about(self) -> None:
+        """Describe the column under the cursor."""
         column = self._columns[self.query_one(PickList).cursor]
         facts = [("column", f"{column.header} ({column.name})", ""), ("meaning", column.meaning, "")]
         self.query_one(Facts).show([*facts, ("unit", column.unit, "")] if column.unit else facts)
 
     def action_flip(self) -> None:
-        """Show or hide; one column always stays."""
+        """Show or hide the column under the cursor; one column always stays."""
         name = self._columns[self.query_one(PickList).cursor].name
         if name in self._shown and len(self._shown) > 1:
             self._shown.discard(name)
@@ -74,20 +76,21 @@ class ColumnsScreen(Box[tuple[str, ...]]):
 
     def action_shift(self, by: int) -> None:
         """Move the column under the cursor."""
-        found = self.query_one(PickList)
-        index = found.cursor
+        columns = self.query_one(PickList)
+        index = columns.cursor
         other = index + by
         if 0 <= other < len(self._columns):
             self._columns[index], self._columns[other] = self._columns[other], self._columns[index]
-            found.move(other)
+            columns.move(other)
             self._fill()
 
     def action_declared(self) -> None:
-        """As the view declares them."""
+        """Show the columns that the view declares, in its order."""
         self._columns = list(self._declared)
         self._shown = {column.name for column in self._declared if not column.hidden}
         self._fill()
 
     @on(PickList.Picked)
     def _take(self) -> None:
+        """Close with the shown columns."""
         self.dismiss(tuple(column.name for column in self._columns if column.name in self._shown))

@@ -1,4 +1,4 @@
-"""Export: the table as it is shown (filter, sort, columns) to a file or the clipboard."""
+"""Export the table as it is shown (filter, sort, columns) to a file or the clipboard."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ FORMATS: tuple[tuple[str, str, str], ...] = (
     ("json", "JSON", ".json"),
     ("markdown", "Markdown", ".md"),
 )
+"""Name in ``engine.export.FORMATS``, title, and ending of the file."""
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet, wholly or not at all. Raises OSError, ValueError."""
+    """Create a file with ``text``, wholly or not at all. Raises OSError (FileExistsError among others), ValueError."""
     with path.open("x", encoding="utf-8") as file:
         try:
             file.write(text)
@@ -37,7 +38,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 class ExportScreen(Box[None]):
-    """Choose a format; Enter writes the file, c copies."""
+    """The formats and the name of the file to write."""
 
     heading = "Export the table as shown"
     keys = "Up/Down format   Tab file name   Enter write   c copy   Esc leave"
@@ -45,19 +46,19 @@ class ExportScreen(Box[None]):
     DEFAULT_CSS = "ExportScreen PickList { height: 4; }"
 
     def __init__(self, window: Window, name: str | None = None) -> None:
-        """``name``: the table's as ``view/table``; without one it is that of its declaration."""
+        """``name``: the table's name (``view/table``), that of its declaration if None."""
         super().__init__()
         self._window = window
         self._stem = (name or window.spec.name).replace("/", "-").replace("_", "-")
         self._proposed = self._free(FORMATS[0][2])
 
     def content(self) -> list[Widget]:
-        """Formats, then the file name."""
+        """Return the formats, then the file name."""
         lines: list[Line] = [[(f" {title}", "")] for _, title, _ in FORMATS]
         return [PickList(lines, id="formats"), Input(str(self._proposed), id="path")]
 
     def _free(self, ending: str) -> Path:
-        """A file of the table's name that is not there yet, in the folder the program was started in."""
+        """Return a path named after the table that does not exist yet, in the folder the program was started in."""
         try:
             folder = Path.cwd()
         except OSError:  # it was deleted
@@ -66,11 +67,12 @@ class ExportScreen(Box[None]):
         return next((folder / name for name in names if not (folder / name).exists()), folder / (self._stem + ending))
 
     def on_mount(self) -> None:
-        """The list first."""
+        """Focus the list."""
         self.query_one(PickList).focus()
 
     @on(PickList.Moved)
     def _other_format(self, event: PickList.Moved) -> None:
+        """Give the file name the ending of the chosen format."""
         name = self.query_one(Input)
         endings = tuple(ending for _, _, ending in FORMATS)
         ending = FORMATS[event.index][2]
@@ -81,7 +83,7 @@ class ExportScreen(Box[None]):
             name.value = name.value[: name.value.rfind(".")] + ending
 
     def text(self) -> str:
-        """The table in the chosen format."""
+        """Return the table in the chosen format."""
         from engine.export import FORMATS as WRITERS
 
         chosen = FORMATS[self.query_one(PickList).cursor][0]
@@ -90,6 +92,7 @@ class ExportScreen(Box[None]):
     @on(PickList.Picked)
     @on(Input.Submitted)
     def _write(self) -> None:
+        """Write the file and close; stay open with a message if that fails."""
         path = Path(os.path.expanduser(self.query_one(Input).value))  # noqa: PTH111  (unlike Path's it never raises)
         try:
             write_new(path, self.text())
@@ -104,8 +107,8 @@ class ExportScreen(Box[None]):
         self.dismiss(None)
 
     def action_copy(self) -> None:
-        """Copy instead of writing."""
-        from tui import clipboard
+        """Copy the table instead of writing it."""
+        from tui.process import clipboard
 
         self.app.notify(clipboard.copy(self.text(), self.app), markup=False)
         self.dismiss(None)

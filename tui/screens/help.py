@@ -1,38 +1,36 @@
-"""Help: every key that does something, by scope, from the registry."""
+"""The help: every key that does something, by scope, from the registry of actions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from tui import actions
+from tui.host import host_of
 from tui.screens.box import Box
 from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Line, fit, wrap
 
-if TYPE_CHECKING:
-    from tui.shell import Shell
-
 
 class HelpText(ScrollCanvas, can_focus=True):
-    """The keys as lines: key, title, sentence."""
+    """Keys with their sentences, then signs and notes."""
 
     def __init__(self, view: str) -> None:
         super().__init__()
         self._view = view
 
     def content(self, width: int) -> list[Line]:
-        """What is special about this tab first: its own keys and signs; then tables, every tab, everywhere."""
-        shell: Shell = self.app  # type: ignore[assignment]
+        """Return the lines: keys and signs of the shown tab, then keys of tables, of every tab, of the application."""
+        all_actions = host_of(self).actions_by_id.values()
         out: list[Line] = []
         for scope in (self._view, "table", "pane", "app"):
-            found = [a for a in shell.actions_by_id.values() if a.scope == scope]
-            if not found:
+            scoped = [action for action in all_actions if action.scope == scope]
+            if not scoped:
                 continue
             out.append([(actions.scope_title(scope), "key")])
-            for action in found:
+            for action in scoped:
                 keys = actions.keys_text(action.keys) or "-"
                 left = 18
                 for number, part in enumerate(wrap(action.help, max(width - left, 10))):
@@ -65,7 +63,7 @@ NOTES = (
 
 
 class HelpScreen(Box[None]):
-    """The box around it."""
+    """The box of the help; ``view``: the shown tab."""
 
     heading = "Keys"
     keys = "j/k scroll   Esc close"
@@ -76,5 +74,5 @@ class HelpScreen(Box[None]):
         self._view = view
 
     def content(self) -> list[Widget]:
-        """The keys."""
+        """Return the text."""
         return [HelpText(self._view)]

@@ -17,8 +17,10 @@ from tui.widgets.pick import PickList
 
 
 def matches(action: Action, typed: str) -> int | None:
-    """How well ``typed`` names an action: smaller is better, None not at all. Every word must occur somewhere; the
-    letters of one word may also occur in order in the title."""
+    """Return how well ``typed`` names an action: smaller is better, None if it does not.
+
+    Every word must occur in title, help or id; the letters of a word may also occur in order in the title.
+    """
     title, rest = action.title.lower(), f"{action.help} {action.id}".lower()
     score = 0
     for word in typed.lower().split():
@@ -39,7 +41,7 @@ def matches(action: Action, typed: str) -> int | None:
 
 
 class PaletteScreen(Box[Action]):
-    """The box: an input, and the actions that match."""
+    """An input and the actions that match; it returns the chosen action."""
 
     heading = "Commands"
     keys = "type to search   Up/Down choose   Enter run   Esc close"
@@ -52,14 +54,14 @@ class PaletteScreen(Box[Action]):
     def __init__(self, actions: list[Action]) -> None:
         super().__init__()
         self._actions = actions
-        self._found = actions
+        self._matching = actions
 
     def content(self) -> list[Widget]:
-        """Input and list."""
-        return [Input(placeholder="pause, theme, export ..."), PickList(id="found"), about()]
+        """Return input, list, and the description of the chosen action."""
+        return [Input(placeholder="pause, theme, export ..."), PickList(id="matching"), about()]
 
     def on_mount(self) -> None:
-        """All actions at first."""
+        """Show all actions at first."""
         self.query_one(Input).focus()
         self._narrow("")
 
@@ -68,32 +70,35 @@ class PaletteScreen(Box[Action]):
         self._narrow(event.value)
 
     def _narrow(self, typed: str) -> None:
+        """Show the actions that match, best first."""
         scored = [(matches(action, typed), index, action) for index, action in enumerate(self._actions)]
-        self._found = [action for score, _, action in sorted(
+        self._matching = [action for score, _, action in sorted(
             (entry for entry in scored if entry[0] is not None), key=lambda entry: (entry[0] or 0, entry[1])
         )]  # fmt: skip
         width = 26
         lines: list[Line] = [
             [(fit(keys_text(a.keys[:2]), 10), "key"), (fit(a.title, width) + " ", "title"), (a.help, "dim")]
-            for a in self._found
+            for a in self._matching
         ]
-        found = self.query_one(PickList)
-        found.cursor = 0
-        found.show(lines or [[("nothing matches", "dim")]])
+        matching = self.query_one(PickList)
+        matching.cursor = 0
+        matching.show(lines or [[("nothing matches", "dim")]])
         self._about()
 
     @on(PickList.Moved)
     def _about(self) -> None:
+        """Describe the action under the cursor."""
         index = self.query_one(PickList).cursor
-        chosen = self._found[index] if index < len(self._found) else None
+        chosen = self._matching[index] if index < len(self._matching) else None
         self.query_one(Facts).show([(keys_text(chosen.keys), chosen.help, "")] if chosen is not None else [])
 
     def action_list(self, by: int) -> None:
-        """Move in the list while typing."""
+        """Move the cursor of the list while the input has the focus."""
         self.query_one(PickList).action_move(by)
 
     @on(Input.Submitted)
     @on(PickList.Picked)
     def _run(self) -> None:
+        """Close with the action under the cursor."""
         index = self.query_one(PickList).cursor
-        self.dismiss(self._found[index] if index < len(self._found) else None)
+        self.dismiss(self._matching[index] if index < len(self._matching) else None)

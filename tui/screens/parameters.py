@@ -1,4 +1,4 @@
-"""Options: every parameter of a view with value, default, unit and sentence; a change shows at once behind the box."""
+"""The options: every parameter of a view with value, default, unit and sentence; a change shows at once behind the box."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from textual.widget import Widget
 
 from engine.parameters import bound
 from tui.screens.box import Box, about
-from tui.screens.prompt import ask
 from tui.widgets.control import STEPS, stepped
 from tui.widgets.drawing.fragments import Line, fit
 from tui.widgets.facts import Facts
 from tui.widgets.pick import PickList
+from tui.widgets.prompt import ask
 
 if TYPE_CHECKING:
     from engine.parameters import Option
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def value_text(value: Any) -> str:
-    """A parameter's value as one would type it after ``-o key=``."""
+    """Return a parameter's value as it is typed after ``-o key=``."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -36,7 +36,7 @@ def value_text(value: Any) -> str:
 
 
 class ParametersScreen(Box[None]):
-    """Enter edits or, for words and switches, takes the next; + and - step; Backspace takes the default."""
+    """The parameters of ``pane`` as a list that is edited in place."""
 
     heading = "Options"
     keys = "Enter edit/next   +/- step   Backspace default   u undo   Esc close"
@@ -54,11 +54,11 @@ class ParametersScreen(Box[None]):
         self._options: tuple[Option, ...] = ()
 
     def content(self) -> list[Widget]:
-        """The list, and the sentence of the chosen one."""
+        """Return the list, and the description of the chosen option."""
         return [PickList(id="options"), about(5)]
 
     def on_mount(self) -> None:
-        """Fill it."""
+        """Fill and focus the list."""
         from engine.parameters import options
 
         self._options = options(type(self._pane.parameters))
@@ -67,13 +67,16 @@ class ParametersScreen(Box[None]):
 
     @property
     def _option(self) -> Option | None:
+        """The option under the cursor."""
         index = self.query_one(PickList).cursor
         return self._options[index] if index < len(self._options) else None
 
     def _value(self, option: Option) -> Any:
+        """Return the value in force."""
         return getattr(self._pane.parameters, option.field)
 
     def _fill(self) -> None:
+        """Show each option with its value; changed ones are marked."""
         lines: list[Line] = []
         for option in self._options:
             value = self._value(option)
@@ -93,6 +96,7 @@ class ParametersScreen(Box[None]):
 
     @on(PickList.Moved)
     def _about(self) -> None:
+        """Describe the option under the cursor."""
         option = self._option
         if option is None:
             return
@@ -108,12 +112,14 @@ class ParametersScreen(Box[None]):
         self.query_one(Facts).show(facts)
 
     def _set(self, value: Any) -> None:
+        """Set the option under the cursor, if the value is valid."""
         option = self._option
         if option is not None and self._pane.change(**{option.field: value}):
             self._fill()
 
     @on(PickList.Picked)
     def _edit(self) -> None:
+        """Ask for a value, or take the next word."""
         option = self._option
         if option is None:
             return
@@ -123,14 +129,14 @@ class ParametersScreen(Box[None]):
             return
         hint = ", ".join(option.choices) or option.sentence
 
-        def done(text: str | None) -> None:
+        def set_text(text: str | None) -> None:
             if text is not None:
                 self._set(text)
 
-        ask(self.query_one(PickList), f"{option.key} = ", value_text(value), hint, done=done)
+        ask(self.query_one(PickList), f"{option.key} = ", value_text(value), hint, done=set_text)
 
     def action_step(self, by: int) -> None:
-        """Next word, other switch, or next number."""
+        """Take the next word, the other switch, or the next round number."""
         option = self._option
         if option is None:
             return
@@ -147,17 +153,17 @@ class ParametersScreen(Box[None]):
             self._edit()
 
     def action_default(self) -> None:
-        """The declared default."""
+        """Set the declared default."""
         option = self._option
         if option is not None:
             self._set(option.default)
 
     def action_undo(self) -> None:
-        """Take back."""
+        """Take back the last change."""
         self._pane.action_undo()
         self._fill()
 
     def action_redo(self) -> None:
-        """Make again."""
+        """Make the change that was taken back again."""
         self._pane.action_redo()
         self._fill()

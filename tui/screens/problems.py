@@ -1,4 +1,4 @@
-"""Problems: everything wrong with input and settings, with its place; and the files that are not read, with why."""
+"""The problems: everything wrong with input and settings, with its place; and the files that are not read."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from tui.host import host_of
 from tui.screens.box import Box, about
 from tui.widgets.drawing.fragments import Fragment, cut_left, harmless
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
+from tui.widgets.table.grid import Grid
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
 if TYPE_CHECKING:
     from engine.problems import Problem
     from engine.tables import Table
-    from tui.shell import Shell
 
 
 def problem_table() -> Table:
-    """The columns of a problem."""
+    """Return the declaration of the table of problems."""
     import polars as pl
 
     from engine.tables import Column, Table
@@ -43,7 +44,7 @@ def problem_table() -> Table:
 
 
 def skipped_table() -> Table:
-    """The columns of a file that is not read."""
+    """Return the declaration of the table of files that are not read."""
     import polars as pl
 
     from engine.tables import Column, Table
@@ -61,12 +62,12 @@ def skipped_table() -> Table:
 
 
 def path_cell(cell: Cell) -> Sequence[Fragment]:
-    """A path cut on the left: its end tells more than its beginning."""
+    """Draw a path cut on the left: its end tells more than its beginning."""
     return [(cut_left(harmless(str(cell.value)), cell.width, cell.glyphs.ellipsis), "")]
 
 
 class ProblemsScreen(Box[None]):
-    """Two tables; it follows the input while it is open."""
+    """Problems and files that are not read; they follow the input while the box is open."""
 
     heading = "Problems"
     keys = "/ filter   < > sort   [ ] section   e export   Esc close"
@@ -82,7 +83,7 @@ class ProblemsScreen(Box[None]):
         self._tables = problem_table(), skipped_table()
 
     def content(self) -> list[Widget]:
-        """Problems, files not read, and the reason in full."""
+        """Return both tables and the chosen reason in full."""
         sections = Sections()
         paths = {"path": path_cell}
         sections.add("Problems", LiveTable(self._tables[0], id="problems", renderers=paths))
@@ -90,50 +91,52 @@ class ProblemsScreen(Box[None]):
         return [sections, about(4)]
 
     def on_mount(self) -> None:
-        """Fill, and keep following."""
+        """Fill the tables, then follow the input every second."""
         self.follow()
         self.set_interval(1.0, self.follow)
         self.query_one("#problems", LiveTable).focus()
 
     def follow(self) -> None:
-        """Take the newest lists."""
+        """Show the newest problems and files."""
         import polars as pl
 
-        shell: Shell = self.app  # type: ignore[assignment]
-        found = shell.all_problems()
-        if found != self._shown:
-            self._shown = found
-            columns = {name: [problem.as_row()[name] for problem in found] for name in self._tables[0].schema}
+        host = host_of(self)
+        problems = host.all_problems()
+        if problems != self._shown:
+            self._shown = problems
+            columns = {name: [problem.as_row()[name] for problem in problems] for name in self._tables[0].schema}
             self.query_one("#problems", LiveTable).show(pl.DataFrame(columns, schema=self._tables[0].schema))
-        session = shell.bridge.session
-        ignored = session.status.ignored if session is not None else ()
+        status = host.live_status
+        ignored = status.ignored if status is not None else ()
         frame = pl.DataFrame(
             {"path": [i.path for i in ignored], "reason": [i.reason for i in ignored]}, schema=self._tables[1].schema
         )
         self.query_one("#skipped", LiveTable).show(frame)
-        self._chosen_in_full()
+        self._show_chosen_row()
 
     def on_live_table_highlighted(self, event: LiveTable.Highlighted) -> None:
-        """The row under the cursor in full."""
+        """Show the row under the cursor in full."""
         event.stop()
         if event.table.display:
-            self._in_full(event.table)
+            self._show_row(event.table)
 
     def on_sections_shown(self) -> None:
-        """Another table, another row."""
-        self._chosen_in_full()
+        """Show the row of the other table in full."""
+        self._show_chosen_row()
 
-    def _chosen_in_full(self) -> None:
+    def _show_chosen_row(self) -> None:
+        """Show the row under the cursor of the shown table in full."""
         table = self.query_one(Sections).current
         if isinstance(table, LiveTable):
-            self._in_full(table)
+            self._show_row(table)
 
-    def _in_full(self, table: LiveTable) -> None:
+    def _show_row(self, table: Grid) -> None:
+        """Show the row under the cursor of ``table`` in full."""
         row = table.row or {}
         place = f" line {row['line']}" if row.get("line") else ""
         facts = [("file", f"{row['path']}{place}", ""), ("reason", str(row["reason"]), "")] if row else []
         self.query_one(Facts).show(facts)
 
     def action_section(self, by: int) -> None:
-        """The other table."""
+        """Show the other table."""
         self.query_one(Sections).step(by)

@@ -1,82 +1,7 @@
-"""What every tab has, and how to write one.
-
-A tab is a ``ViewPane``. The shell makes it when its tab is first shown, gives it parameters and results, and asks for new
-results; a pane only lays out widgets and draws. **A view without a pane of its own gets ``GenericPane``** (every result
-table in its own section), so a new engine view is usable at once.
-
-To write the pane of view ``my-view``::
-
-    tui/views/my_view/__init__.py   a docstring
-    tui/views/my_view/actions.py    ACTIONS: tuple[Action, ...], pure data (no Textual, no Polars)
-    tui/views/my_view/pane.py       class Pane(ViewPane)
-
-``actions.py``::
-
-    from tui.actions import Action
-
-    ACTIONS = (
-        Action(
-            "my-view.toggle-node", ("space",), "Toggle", "Switch the node under the cursor off or on.", "my-view", bar=1
-        ),
-    )
-
-``pane.py``::
-
-    from tui.actions import bindings
-    from tui.views.base import DetailPanel, Level, ViewPane
-    from tui.widgets.facts import Facts
-    from tui.widgets.table.table import LiveTable
-
-
-    class Pane(ViewPane):
-        VIEW = "my-view"
-        BINDINGS: ClassVar[list[BindingType]] = [*bindings("my-view")]  # adds to those of every pane
-
-        def compose_view(self) -> ComposeResult:  # once, when the first result is there
-            with Horizontal():
-                yield LiveTable(name="my-view/nodes", id="nodes", renderers={"load": load_bar})
-                with DetailPanel():  # beside the table; an overlay (key d) below 100 columns
-                    yield Facts(id="facts")
-
-        def show(self, result: Result) -> None:  # for every new result, on the event loop: be quick
-            self.show_table("#nodes", result, "nodes")
-            self.refresh_detail()
-
-        @on(LiveTable.Highlighted, "#nodes")
-        def refresh_detail(self) -> None:
-            row = self.query_one("#nodes", LiveTable).row
-            self.query_one(Facts).show([("node", row["node"], "")] if row else [])
-
-        @on(LiveTable.Selected, "#nodes")
-        async def open_node(self, event: LiveTable.Selected) -> None:
-            await self.drill(NodeLevel(event.key))  # a Level: covers the pane, Escape comes back
-
-        def action_toggle_node(self) -> None:
-            row = self.query_one("#nodes", LiveTable).row
-            if row:
-                self.change(fail=(*self.parameters.fail, row["node"]))  # u undoes
-
-Rules of the house:
-
-* Module level imports nothing that imports Polars, NumPy or SciPy (``engine.result``, ``engine.tables``, an engine view ...):
-  import those under ``TYPE_CHECKING`` or inside functions. A test starts the program and looks.
-* No arithmetic on data here: what you show is in ``Result.tables``, ``.summary``, ``.headline`` or ``.detail``. If a number is
-  missing, the engine's view should give it.
-* Parameters are the only state of a simulation: ``change(field=value)`` validates, pushes undo and asks for a result.
-  ``self.parameters`` is None until the view is loaded.
-* Tables are named ``view/table``: sort, filter and columns are remembered by that name.
-* Use the widgets of ``tui.widgets`` for everything that shows data: they clean text and send only what changed.
-  ``Static`` and ``Label`` only for constant text of ours, with ``markup=False``.
-* Classes on the screen: ``-narrow`` (< 100 columns), ``-normal``, ``-wide`` (>= 160), ``-tiny`` (< 16 rows), ``-short``,
-  ``-tall`` (>= 30 rows). Style a pane in its ``DEFAULT_CSS`` with them: ``.-narrow MyLevel { ... }``.
-* Keys that the shared scopes use are in ``tui/actions.py``. Inner scopes win: table, then view, then every tab, then app. The
-  keys ``space y z m x w v b t a i + - = 0 6-9`` are free for views.
-"""
+"""What every tab has: levels of drilling down, parameters with undo, time travel, and the actions for them."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -84,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.css.query import NoMatches
 
 from tui.actions import bindings
 from tui.glyphs import Glyphs
+from tui.host import Host, host_of
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.focus import focus_first
@@ -100,15 +25,14 @@ if TYPE_CHECKING:
     from engine.tables import Table
     from engine.view import View
     from engine.views import Entry
-    from tui.shell import Shell
 
 log = logging.getLogger("loadlens.pane")
 
 NO_HISTORY = "no earlier moments: these files tell only how things are now"
-"""What the keys of time travel say where ``ViewPane.steps`` is empty."""
+"""Answer of the time travel keys where ``ViewPane.steps`` is empty."""
 
 UNDO_LIMIT = 200
-"""Steps of undo that are kept."""
+"""Number of parameter changes that can be undone."""
 
 
 class Level(Frame):
@@ -126,14 +50,14 @@ class Level(Frame):
 
     @property
     def pane(self) -> ViewPane:
-        """The pane this level is in."""
+        """The pane that this level is in."""
         return next(node for node in self.ancestors if isinstance(node, ViewPane))
 
     def show(self, result: Result) -> None:
         """Draw ``result``."""
 
 
-class _Root(Level):
+class RootLevel(Level):
     """The bottom level: what ``compose_view`` yields."""
 
     def __init__(self, pane: ViewPane) -> None:
@@ -141,7 +65,7 @@ class _Root(Level):
         self._pane = pane
 
     def compose(self) -> ComposeResult:
-        """Its widgets."""
+        """Yield the pane's own widgets."""
         yield from self._pane.compose_view()
 
 
@@ -162,7 +86,7 @@ class DetailPanel(Frame):
 
 
 class ViewPane(Frame):
-    """One tab. See the module's docstring for how to write one.
+    """One tab. The docstring of ``tui.views`` tells how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
     ``at_ms`` (None: live), ``error`` and ``empty`` (why the newest request gave no result, else empty).
@@ -203,15 +127,15 @@ class ViewPane(Frame):
         """Draw a result. Called on the event loop for each that differs from the last; take less than 10 ms."""
 
     def steps(self) -> Sequence[int]:
-        """Moments (epoch ms, ascending) that time travel stops at; from the newest live result. Empty: no history."""
+        """Return the moments (epoch ms, ascending) that time travel stops at; empty if there is no history."""
         return ()
 
     # -- for panes --------------------------------------------------------------------------------------------------
 
     @property
-    def shell(self) -> Shell:
+    def host(self) -> Host:
         """The application."""
-        return self.app  # type: ignore[return-value]
+        return host_of(self)
 
     @property
     def glyphs(self) -> Glyphs:
@@ -219,37 +143,37 @@ class ViewPane(Frame):
         return glyphs_of(self.app)
 
     def spec(self, table: str) -> Table:
-        """The declaration of one of the view's result tables. Raises KeyError."""
-        for found in self.view.tables if self.view is not None else ():
-            if found.name == table:
-                return found
+        """Return the declaration of one of the view's result tables. Raises KeyError."""
+        for spec in self.view.tables if self.view is not None else ():
+            if spec.name == table:
+                return spec
         raise KeyError(table)
 
     def show_table(self, selector: str, result: Result, table: str, frame: Any = None) -> None:
         """Show result table ``table`` (or ``frame``, a part of it) in the ``LiveTable`` that ``selector`` finds anywhere in
         the pane; an absent table is shown empty."""
         spec = self.spec(table)
-        found = result.tables.get(table) if frame is None else frame
-        self.query_one(selector, LiveTable).show(spec.empty() if found is None else found, spec)
+        rows = result.tables.get(table) if frame is None else frame
+        self.query_one(selector, LiveTable).show(spec.empty() if rows is None else rows, spec)
 
     def change(self, **fields: Any) -> bool:
-        """Change parameters, remember the step for undo and ask for a result. Values are typed as the fields are.
+        """Change parameters, with undo, and ask for a result; return whether they changed.
 
-        A value that cannot be taken changes nothing, is said in a notification, and gives False.
+        Values have the types of the fields. A value that is not valid changes nothing and is reported in a notification.
         """
         from engine.parameters import BadOption, parse
 
         if self.parameters is None:
             return False
         try:
-            wanted = parse(type(self.parameters), list(fields.items()), self.parameters)
+            changed = parse(type(self.parameters), list(fields.items()), self.parameters)
         except BadOption as error:
             self.notify(str(error), severity="warning", markup=False)
             return False
-        return self.replace_parameters(wanted)
+        return self.replace_parameters(changed)
 
     def replace_parameters(self, parameters: Parameters) -> bool:
-        """Take whole parameters (a scenario from a table), with undo; False if they are equal to those in force."""
+        """Take whole parameters (a scenario from a table), with undo; return whether they differ from those in force."""
         if parameters == self.parameters:
             return False
         self._undo = [*self._undo[-UNDO_LIMIT:], self.parameters]
@@ -260,7 +184,7 @@ class ViewPane(Frame):
 
     @property
     def undo_depth(self) -> int:
-        """How many steps can be undone."""
+        """Number of parameter changes that can be undone."""
         return len(self._undo)
 
     async def drill(self, level: Level) -> None:
@@ -278,7 +202,7 @@ class ViewPane(Frame):
         self._crumbs()
 
     async def back(self) -> bool:
-        """Close the level on top; False if only the root is there."""
+        """Close the level on top; return False if only the root is there."""
         if len(self.levels) <= 1:
             return False
         top = self.levels.pop()
@@ -296,29 +220,29 @@ class ViewPane(Frame):
             self.at_ms = moment
             self._ask()
 
-    # -- what the shell calls -----------------------------------------------------------------------------------------
+    # -- what the application calls -----------------------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        """Its widgets."""
+        """Yield headline, notes, the levels and the placeholder."""
         yield HeadlineBar(id="headline")
         yield NotesBar(id="notes")
         yield Frame(id="levels")
         yield TextPanel(id="placeholder")
 
     def on_mount(self) -> None:
-        """Say what will be here."""
+        """Show the placeholder."""
         self.query_one("#levels").display = False
         self.query_one(NotesBar).display = False
         self.placeholder()
 
     def loaded(self, view: View, parameters: Any) -> None:
-        """The engine's view is there; ``parameters`` as the settings have them."""
+        """Take the engine's view; ``parameters`` as the settings file has them."""
         self.view = view
         self.parameters = self.defaults = parameters
         self.placeholder()
 
     def placeholder(self, progress: str = "") -> None:
-        """Say, where there is nothing to draw, what this tab reads and why there is nothing yet."""
+        """Show, while there is nothing to draw, what this tab reads and why there is nothing yet; ``progress`` of the work."""
         if self.levels or not self.query("#placeholder"):
             return
         lines: list[tuple[str, str]] = []
@@ -335,26 +259,27 @@ class ViewPane(Frame):
             lines.append(("Looking for files" + self.glyphs.ellipsis, "title"))
         lines.append(("", ""))
         lines.append((f"This tab reads {self.entry.reads}.", ""))
-        missing = self._missing()
-        there = ", ".join(str(root) for root in getattr(self.app, "roots", ()) if str(root) not in missing)
+        status = self.host.live_status
+        roots = status.roots if status is not None else ()
+        missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
         lines += [(f"{root} is not there; it is shown as soon as it is.", "moderate") for root in missing]
+        there = ", ".join(root for root in self.host.watched if root not in missing)
         if there:
             lines.append((f"Watching {there}; files that appear there are shown at once.", "dim"))
         self.query_one("#placeholder", TextPanel).show(lines)
 
-    def _missing(self) -> list[str]:
-        """The watched folders that do not exist now."""
-        bridge = getattr(self.app, "bridge", None)
-        session = bridge.session if bridge is not None else None
-        roots = session.status.roots if session is not None else ()
-        return [str(Path(root.path)) for root in roots if root.mode == "missing"]
+    def show_load_error(self, reason: str) -> None:
+        """Say why this tab cannot be computed; the placeholder shows it until there is a result."""
+        self.error = reason
+        self.placeholder()
 
     async def receive(self, result: Result) -> None:
-        """Draw a new result: header, levels from the bottom up."""
+        """Draw a new result: headline, notes, then the levels from the bottom up."""
         with self.app.batch_update():  # one repaint, whatever is mounted and shown here
             await self._receive(result)
 
     async def _receive(self, result: Result) -> None:
+        """Draw a new result, without a repaint in between."""
         self.result = result
         self.error = self.empty = ""
         self.query_one(HeadlineBar).show(result.headline)
@@ -362,7 +287,7 @@ class ViewPane(Frame):
         notes.show(result.notes)
         self._place_notes()
         if not self.levels:
-            root = _Root(self)
+            root = RootLevel(self)
             self.levels.append(root)
             holder = self.query_one("#levels")
             self.query_one("#placeholder").display = False
@@ -374,7 +299,7 @@ class ViewPane(Frame):
             self._safely(draw, result)
 
     def _safely(self, draw: Callable[[Result], None], result: Result) -> None:
-        """Draw ``result`` on the pane or one of its levels: a bug there must not end the program."""
+        """Call ``draw`` with ``result``; a bug there is reported and must not end the program."""
         try:
             draw(result)
         except Exception as error:
@@ -383,7 +308,10 @@ class ViewPane(Frame):
             self.notify(f"{self.entry.title} cannot be drawn: {self.error}", severity="error", markup=False)
 
     async def nothing(self, *, empty: str = "", error: str = "") -> None:
-        """No result: the last good one stays and is marked; without one the placeholder says why."""
+        """Handle a request without a result: the last good one stays and is marked, without one the placeholder says why.
+
+        ``empty``: why there is no input any more, then the old result goes. ``error``: why the computation failed.
+        """
         self.empty, self.error = empty, error
         if empty and self.levels:
             # The inputs are gone (not broken): showing old numbers would be wrong.
@@ -399,28 +327,32 @@ class ViewPane(Frame):
         self.placeholder()
 
     def _place_notes(self) -> None:
-        """The notes have their line where there are any and the screen is not tiny. Set at once, not by a class: a class
-        takes effect one repaint later."""
+        """Give the notes their line if there are any and the screen is not tiny.
+
+        It is set directly, not by a class, which would take effect one repaint later.
+        """
         self.query_one(NotesBar).display = bool(self.result and self.result.notes) and self.app.size.height >= 16
 
     def on_resize(self) -> None:
-        """The screen may have become tiny."""
+        """Place the notes again: the screen may have become tiny."""
         self._place_notes()
 
     def _ask(self, urgent: bool = True) -> None:
-        self.shell.request(self, urgent=urgent)
+        """Ask for a result with the parameters and the moment in force."""
+        self.host.request(self.entry.name, urgent=urgent)
 
     def _crumbs(self) -> None:
+        """Show the names of the open levels."""
         self.query_one(HeadlineBar).crumbs([level.crumb for level in self.levels if level.crumb])
 
     def focus_content(self) -> None:
-        """Put the focus where keys are most useful."""
+        """Focus the first widget of the level on top that takes keys."""
         focus_first(self.levels[-1] if self.levels else self)
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
     def action_undo(self) -> None:
-        """Take back the last change."""
+        """Take back the last change of parameters."""
         if not self._undo:
             self.notify("nothing to undo", timeout=2)
             return
@@ -429,7 +361,7 @@ class ViewPane(Frame):
         self._ask()
 
     def action_redo(self) -> None:
-        """Make it again."""
+        """Make the change that was taken back again."""
         if not self._redo:
             self.notify("nothing to redo", timeout=2)
             return
@@ -438,18 +370,9 @@ class ViewPane(Frame):
         self._ask()
 
     def action_reset(self) -> None:
-        """All parameters as at start."""
+        """Set all parameters as at the start."""
         if self.defaults is not None:
             self.replace_parameters(self.defaults)
-
-    def action_parameters(self) -> None:
-        """Edit parameters."""
-        from tui.screens.parameters import ParametersScreen
-
-        if self.view is None or self.parameters is None:
-            self.notify("this view is not loaded yet", timeout=2)
-            return
-        self.app.push_screen(ParametersScreen(self))
 
     async def action_back(self) -> None:
         """Close the overlay or level on top."""
@@ -469,25 +392,26 @@ class ViewPane(Frame):
             self.focus_content()
 
     def action_section_next(self) -> None:
-        """Next section."""
+        """Show the next section."""
         self._section(1)
 
     def action_section_previous(self) -> None:
-        """Previous section."""
+        """Show the previous section."""
         self._section(-1)
 
     def _section(self, step: int) -> None:
+        """Step through the sections around the focus, else through the first ones of the level on top."""
         from tui.widgets.sections import Sections
 
         top = self.levels[-1] if self.levels else self
         focused = self.app.focused
         holders = [node for node in focused.ancestors if isinstance(node, Sections)] if focused is not None else []
-        found = holders[0] if holders else next(iter(top.query(Sections)), None)
-        if found is not None:
-            found.step(step)
+        sections = holders[0] if holders else next(iter(top.query(Sections)), None)
+        if sections is not None:
+            sections.step(step)
 
     def action_earlier(self) -> None:
-        """One step back in time."""
+        """Go one step back in time."""
         steps = list(self.steps())
         before = [moment for moment in steps if self.at_ms is None or moment < self.at_ms]
         if self.at_ms is None:
@@ -498,7 +422,7 @@ class ViewPane(Frame):
             self.notify("there is nothing earlier" if steps else NO_HISTORY, timeout=3)
 
     def action_later(self) -> None:
-        """One step forward in time."""
+        """Go one step forward in time."""
         if self.at_ms is None:
             self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
             return
@@ -506,52 +430,7 @@ class ViewPane(Frame):
         self.at(after[0] if len(after) > 1 else None)
 
     def action_live(self) -> None:
-        """Back to the newest data."""
+        """Go to the newest data."""
         if self.at_ms is None:
             self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
         self.at(None)
-
-
-class GenericPane(ViewPane):
-    """A view without its own screen: every result table in a section with the shared table, and the findings."""
-
-    def compose_view(self) -> ComposeResult:
-        """A section per table."""
-        from tui.widgets.sections import Sections
-
-        tables = self.view.tables if self.view is not None else ()
-        sections = Sections(id="tables")
-        for table in tables:
-            sections.add(
-                table.title or table.name.replace("_", " "),
-                LiveTable(table, name=f"{self.entry.name}/{table.name}", id=f"table-{table.name.replace('_', '-')}"),
-            )
-        yield sections
-
-    def show(self, result: Result) -> None:
-        """Every table."""
-        for table in self.view.tables if self.view is not None else ():
-            try:
-                found = self.query_one(f"#table-{table.name.replace('_', '-')}", LiveTable)
-            except NoMatches:
-                continue
-            frame = result.tables.get(table.name)
-            found.show(table.empty() if frame is None else frame, table)
-
-
-def make_pane(entry: Entry, *, id: str | None = None) -> ViewPane:
-    """The pane of a view: ``tui.views.<view>.pane:Pane`` where it exists, else the generic one.
-
-    A pane that cannot be imported is a bug of that view only: it is logged and the generic pane stands in.
-    """
-    module = f"tui.views.{entry.name.replace('-', '_')}.pane"
-    try:
-        if importlib.util.find_spec(module) is not None:
-            found: type[ViewPane] = importlib.import_module(module).Pane
-            return found(entry, id=id)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
-            log.exception("pane %s cannot be imported", module)
-    except Exception:
-        log.exception("pane %s cannot be imported", module)
-    return GenericPane(entry, id=id)

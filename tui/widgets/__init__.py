@@ -1,1 +1,1 @@
-"""Line-API widgets that send few bytes."""
+"""Widgets of lines that send only what changed."""

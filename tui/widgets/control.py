@@ -1,4 +1,4 @@
-"""What-if controls: numbers and words in one line each, changed by ``-``/``+``, or by typing a number after Enter."""
+"""Controls of what-if panels: numbers and words in one line each, changed by ``-``/``+`` or typed after Enter."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS: tuple[BindingType, ...] = (
 
 
 def stepped(value: float, by: int, low: float | None, high: float | None) -> float | int:
-    """The next round value up or down: whole numbers by 1 (by 10 from 100 on ...), others by a tenth of their size."""
+    """Return the next round value up or down: whole numbers by 1 (by 10 from 100 on ...), others by a tenth of their size."""
     size = abs(value)
     if isinstance(value, int):
         step: float = 1
@@ -33,13 +33,13 @@ def stepped(value: float, by: int, low: float | None, high: float | None) -> flo
             step *= 10
     else:
         step = 0.1 if size == 0 else 10.0 ** int(f"{size:e}".partition("e")[2]) / 10
-    found: float = value + by * step
-    found = int(found) if isinstance(value, int) else float(f"{found:.6g}")
+    result: float = value + by * step
+    result = int(result) if isinstance(value, int) else float(f"{result:.6g}")
     if low is not None:
-        found = max(found, int(low) if isinstance(value, int) else low)
+        result = max(result, int(low) if isinstance(value, int) else low)
     if high is not None:
-        found = min(found, int(high) if isinstance(value, int) else high)
-    return found
+        result = min(result, int(high) if isinstance(value, int) else high)
+    return result
 
 
 class Control(Canvas, can_focus=True):
@@ -58,15 +58,15 @@ class Control(Canvas, can_focus=True):
         self.label_width = label_width
 
     def name_tag(self, width: int) -> Fragment:
-        """The label in ``width`` cells."""
+        """Return the label in ``width`` cells."""
         return fit(self.label, width, ellipsis=self.glyphs.ellipsis), "cursor" if self.has_focus else ""
 
     def on_focus(self) -> None:
-        """Drawn stronger: once Textual has noted the focus, which it does after this."""
+        """Draw the label as focused, once Textual has noted the focus, which it does after this."""
         self.call_later(self.repaint)
 
     def on_blur(self) -> None:
-        """Drawn weaker."""
+        """Draw the label as not focused."""
         self.call_later(self.repaint)
 
     def on_click(self, event: events.Click) -> None:
@@ -75,8 +75,11 @@ class Control(Canvas, can_focus=True):
 
 
 class NumberControl(Control):
-    """A number with bounds: ``label  value  bar``. ``-``/``+`` (also left/right, h/l) step, Enter types, Backspace goes
-    back to the start value. Posts ``Changed`` for each change. ``step`` None steps by the size of the number."""
+    """A number with bounds: ``label  value  bar``. Posts ``Changed`` for each change.
+
+    ``-``/``+`` (also left/right, h/l) step, Enter asks for a number, Backspace restores the start value. ``step`` None
+    steps by the size of the number.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "type", show=False),
@@ -84,7 +87,7 @@ class NumberControl(Control):
     ]
 
     class Changed(Message):
-        """Another value."""
+        """The value of a control changed."""
 
         def __init__(self, control_: NumberControl, value: float) -> None:
             super().__init__()
@@ -93,7 +96,7 @@ class NumberControl(Control):
 
         @property
         def control(self) -> NumberControl:
-            """The control."""
+            """Return the control."""
             return self.number
 
     def __init__(
@@ -113,12 +116,13 @@ class NumberControl(Control):
         self.low, self.high, self.by, self.kind = low, high, step, kind
 
     def show(self, value: float) -> None:
-        """Show another value without posting (it came from parameters)."""
+        """Show another value without a message (it came from parameters)."""
         if value != self.value:
             self.value = value
             self.repaint()
 
     def _set(self, value: float) -> None:
+        """Set a value within the bounds."""
         value = max(value, self.low) if self.high is None else min(max(value, self.low), self.high)
         if value != self.value:
             self.value = value
@@ -126,7 +130,7 @@ class NumberControl(Control):
             self.post_message(self.Changed(self, value))
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Label, value, and a bar where there is an upper bound."""
+        """Return label, value, and a bar where there is an upper bound."""
         value = fit(units.text(self.kind, self.value, 12), 12, "right")
         left = min(self.label_width, max(width - 14, 0))
         line: Line = [
@@ -139,21 +143,21 @@ class NumberControl(Control):
         return [line]
 
     def action_step(self, by: int) -> None:
-        """One step."""
+        """Step up or down."""
         if self.by is not None:
             self._set(self.value + by * self.by)
         else:
             self._set(stepped(self.value, by, self.low, self.high))
 
     def action_restore(self) -> None:
-        """The start value."""
+        """Restore the start value."""
         self._set(self.start)
 
     def action_type(self) -> None:
-        """Type a number, with a unit if one likes."""
-        from tui.screens.prompt import ask
+        """Ask for a number, with or without a unit."""
+        from tui.widgets.prompt import ask
 
-        def done(text: str | None) -> None:
+        def set_text(text: str | None) -> None:
             if text is None:
                 return
             try:
@@ -163,17 +167,19 @@ class NumberControl(Control):
                 return
             self._set(int(value) if isinstance(self.value, int) and value == int(value) else value)
 
-        ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=done)
+        ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=set_text)
 
 
 class WordControl(Control):
-    """One word of several: ``label  one | TWO | three``. Left/right (``-``/``+``, h/l) or Enter choose. Posts
-    ``Changed``."""
+    """One word of several: ``label  one [two] three``. Posts ``Changed`` for each change.
+
+    Left/right (``-``/``+``, h/l) or Enter choose.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "step(1)", show=False)]
 
     class Changed(Message):
-        """Another word."""
+        """The word of a control changed."""
 
         def __init__(self, control_: WordControl, value: str) -> None:
             super().__init__()
@@ -182,7 +188,7 @@ class WordControl(Control):
 
         @property
         def control(self) -> WordControl:
-            """The control."""
+            """Return the control."""
             return self.word
 
     def __init__(
@@ -192,13 +198,13 @@ class WordControl(Control):
         self.words, self.value = tuple(words), value
 
     def show(self, value: str) -> None:
-        """Show another word without posting."""
+        """Show another word without a message."""
         if value != self.value:
             self.value = value
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Label, then the words, the chosen one in brackets."""
+        """Return the label, then the words, the chosen one in brackets."""
         left = min(self.label_width, width // 2)
         line: Line = [self.name_tag(left)]
         room = width - left
@@ -212,7 +218,7 @@ class WordControl(Control):
         return [line]
 
     def action_step(self, by: int) -> None:
-        """The next word."""
+        """Choose the next word."""
         if not self.words:
             return
         index = self.words.index(self.value) if self.value in self.words else 0

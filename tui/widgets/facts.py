@@ -1,4 +1,4 @@
-"""Panels of text: label and value lines, and plain text that is wrapped, cleaned and never read as markup."""
+"""Panels of text, wrapped, cleaned and never read as markup: labels with values, and paragraphs."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from tui.widgets.drawing.canvas import ScrollCanvas
 from tui.widgets.drawing.fragments import Line, cells, cut, fit, harmless, wrap
 
 Fact = tuple[str, str, str]
-"""Label, value as ready text, style of the value. An empty value makes the label a heading."""
+"""Label, value as text, style of the value. An empty value makes the label a heading."""
 
 
 class Facts(ScrollCanvas, can_focus=False):
-    """Label/value lines; long values wrap. ``show`` as often as you like."""
+    """Lines of label and value; long values wrap."""
 
     def __init__(self, facts: Sequence[Fact] = (), *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.facts: tuple[Fact, ...] = tuple(facts)
 
     def show(self, facts: Sequence[Fact]) -> None:
-        """Show other facts."""
+        """Show these facts instead."""
         self.facts = tuple(facts)
         self.repaint()
 
     def content(self, width: int) -> list[Line]:
-        """One line per fact, more where the value wraps."""
+        """Return one line per fact, more where the value wraps."""
         labels = [cells(harmless(label)) for label, value, _ in self.facts if value]
         left = min(max(labels, default=0) + 1, max(width // 2, 1))
         out: list[Line] = []
@@ -47,13 +47,13 @@ class TextPanel(ScrollCanvas, can_focus=False):
         self, lines: Sequence[tuple[str, str]] = (), *, id: str | None = None, classes: str | None = None
     ) -> None:
         super().__init__(id=id, classes=classes)
-        self.lines_shown: tuple[tuple[str, str], ...] = tuple(lines)
+        self.paragraphs: tuple[tuple[str, str], ...] = tuple(lines)
 
     def show(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Show other paragraphs."""
-        self.lines_shown = tuple(lines)
+        """Show these paragraphs instead: text and style of each."""
+        self.paragraphs = tuple(lines)
         self.repaint()
 
     def content(self, width: int) -> list[Line]:
-        """The paragraphs, wrapped."""
-        return [[(part, style)] for text, style in self.lines_shown for part in (wrap(text, width) or [""])]
+        """Return the paragraphs, wrapped."""
+        return [[(part, style)] for text, style in self.paragraphs for part in (wrap(text, width) or [""])]

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 
 class HeadlineBar(Canvas):
-    """Breadcrumbs of the drill-down, then ``label value (basis)`` for as many numbers as fit in the line. Numbers that have
-    to be there (with a short form) are shortened if not all of them fit, and if even that is too much, there are two
-    lines (in a drill-down the crumbs matter more)."""
+    """Breadcrumbs of the drill-down, then ``label value (basis)`` for as many numbers as fit in the line.
+
+    Numbers with a short form must be shown: they are shortened if not all of them fit, and if even that is too much, there
+    are two lines (not in a drill-down, where the breadcrumbs matter more).
+    """
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -24,23 +26,23 @@ class HeadlineBar(Canvas):
         self._rows = 1
 
     def show(self, headline: Sequence[Headline]) -> None:
-        """Show other numbers."""
+        """Show these numbers instead."""
         self._headline = tuple(headline)
         self._fit()
         self.repaint()
 
     def crumbs(self, crumbs: Sequence[str]) -> None:
-        """Show where in the drill-down one is."""
+        """Show the names of the open levels."""
         self._crumbs = tuple(crumbs)
         self._fit()
         self.repaint()
 
     def on_resize(self) -> None:
-        """More or less may fit."""
+        """Fit the numbers to the new width."""
         self._fit()
 
     def _fit(self) -> None:
-        """Take as many lines as the numbers that have to be there need."""
+        """Take one line, or two if the numbers that must be shown need them."""
         width = self.size.width
         rows = 2 if width and not self._crumbs and len(self._lines_of(width, 2)) > 1 else 1
         if rows != self._rows:
@@ -48,10 +50,11 @@ class HeadlineBar(Canvas):
             self.styles.height = rows
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """See the class."""
+        """Return the line or lines; see the class."""
         return self._lines_of(width, height)
 
     def _lines_of(self, width: int, rows: int) -> list[Line]:
+        """Return at most ``rows`` lines of ``width`` cells."""
         glyphs = self.glyphs
         first: Line = []
         for crumb in self._crumbs:
@@ -71,8 +74,11 @@ class HeadlineBar(Canvas):
     def _spread(
         self, first: Line, numbers: Sequence[Headline], width: int, rows: int, full: int | None = None
     ) -> tuple[list[Line], int]:
-        """At most ``rows`` lines, and how many of the numbers are in them: first without their basis, which is added from
-        the left while there is room. All but the first ``full`` numbers are shortened, if it is given."""
+        """Spread numbers over at most ``rows`` lines; return the lines and how many of the numbers they hold.
+
+        The basis of a number is added from the left while there is room. All but the first ``full`` numbers are
+        shortened (None: none is, and no basis is left out on purpose).
+        """
         parts: list[list[Line]] = [[]]
         used = width_of(first)
         room = [width - used]
@@ -102,18 +108,18 @@ class HeadlineBar(Canvas):
 
 
 class NotesBar(Canvas):
-    """One line with the modes and assumptions in force; what does not fit is counted."""
+    """One line with the modes and assumptions in force, cut at the right."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._notes: tuple[str, ...] = ()
 
     def show(self, notes: Sequence[str]) -> None:
-        """Show other notes."""
+        """Show these notes instead."""
         self._notes = tuple(notes)
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Notes behind each other."""
+        """Return the notes in one line."""
         text = f" {self.glyphs.separator} ".join(self._notes)
         return [[(cut(harmless(text), width, self.glyphs.ellipsis), "dim")]]

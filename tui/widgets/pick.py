@@ -1,4 +1,4 @@
-"""A list to pick from: one line per item, a cursor, typed narrowing. Also the base of tree and stack lists."""
+"""A list to pick from: one line per item, and a cursor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.widgets.drawing.fragments import Line, fit_line, plain
 
 
 class PickList(ScrollCanvas, can_focus=True):
-    """Lines with a cursor. ``show(lines)`` replaces them; Enter posts ``Picked`` with the index, moving ``Moved``."""
+    """Lines with a cursor. Enter posts ``Picked`` with the index, moving the cursor posts ``Moved``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", show=False),
@@ -27,7 +27,7 @@ class PickList(ScrollCanvas, can_focus=True):
     ]
 
     class AtLine(Message):
-        """Something about the line ``index``."""
+        """Base of the messages about the line ``index``."""
 
         def __init__(self, list_: PickList, index: int) -> None:
             super().__init__()
@@ -36,14 +36,14 @@ class PickList(ScrollCanvas, can_focus=True):
 
         @property
         def control(self) -> PickList:
-            """The list."""
+            """Return the list."""
             return self.list
 
     class Picked(AtLine):
-        """Enter on a line."""
+        """A line was picked."""
 
     class Moved(AtLine):
-        """The cursor is on another line."""
+        """The cursor moved to another line."""
 
     def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -51,18 +51,18 @@ class PickList(ScrollCanvas, can_focus=True):
         self.cursor = 0
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Show other lines; the cursor stays where it is if it can."""
+        """Show these lines instead; the cursor stays where it is if it can."""
         self.items = list(lines)
         self.cursor = max(min(self.cursor, len(self.items) - 1), 0)
         self.repaint()
         self.refresh()
 
     def content(self, width: int) -> list[Line]:
-        """The lines as given."""
+        """Return the lines."""
         return self.items
 
     def decorate(self, index: int, line: Line) -> Line:
-        """The cursor's line."""
+        """Draw the line under the cursor in its style."""
         if index != self.cursor or index >= len(self.items):
             return line
         return [
@@ -89,32 +89,32 @@ class PickList(ScrollCanvas, can_focus=True):
         self.post_message(self.Moved(self, index))
 
     def action_move(self, by: int) -> None:
-        """Up or down."""
+        """Move the cursor up or down."""
         self.move(self.cursor + by)
 
     def action_page(self, by: int) -> None:
-        """A page up or down."""
+        """Move the cursor a page up or down."""
         self.move(self.cursor + by * max(self.size.height - 1, 1))
 
     def action_edge(self, last: int) -> None:
-        """First or last line."""
+        """Move the cursor to the first or last line."""
         self.move(len(self.items) - 1 if last else 0)
 
     def action_pick(self) -> None:
-        """Enter."""
+        """Pick the line under the cursor."""
         if self.items:
             self.post_message(self.Picked(self, self.cursor))
 
     def on_focus(self) -> None:
-        """The cursor is drawn stronger."""
+        """Draw the cursor as focused."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """The cursor is drawn weaker."""
+        """Draw the cursor as not focused."""
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Choose by mouse; twice picks."""
+        """Move the cursor; a double click picks."""
         self.move(self.scroll_offset.y + event.y)
         if event.chain == 2:
             self.action_pick()

@@ -1,4 +1,4 @@
-"""Sections: a row of titles and one content at a time. The tab bar of the app is the same widget without content."""
+"""Sections: a row of titles and one content at a time. The titles of the tabs are the same widget without content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.widgets.focus import focus_first
 
 
 class TitleBar(Canvas):
-    """Titles in one line, one of them chosen. Long rows are cut to short forms so that the chosen one is readable."""
+    """Titles in one line, one of them chosen. Where they do not fit, all but the chosen one are shortened."""
 
     class Clicked(Message):
         """A title was clicked."""
@@ -25,7 +25,7 @@ class TitleBar(Canvas):
 
         @property
         def control(self) -> TitleBar:
-            """The bar."""
+            """Return the bar."""
             return self.bar
 
     def __init__(
@@ -43,12 +43,12 @@ class TitleBar(Canvas):
         self.numbered = numbered
 
     def choose(self, index: int) -> None:
-        """Highlight another title."""
+        """Highlight the title ``index``."""
         self.chosen = index
         self.repaint()
 
     def mark(self, index: int, text: str, style: str = "") -> None:
-        """Put a few characters behind a title (a count, a warning); empty removes them."""
+        """Put a few characters (a count, a warning) behind a title; an empty text removes them."""
         if text:
             self.marks[index] = (text, style)
         else:
@@ -56,7 +56,7 @@ class TitleBar(Canvas):
         self.repaint()
 
     def _parts(self, width: int) -> tuple[list[Line], int]:
-        """The titles, and how many cells are between them: the gap goes before any letter does."""
+        """Return the titles, and the cells between them: the gap goes before any letter does."""
         limits = [60, 16, 12, 9, 6, 3]
         parts: list[Line] = []
         for limit in limits:
@@ -81,7 +81,7 @@ class TitleBar(Canvas):
         return parts, 1
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The titles with a cell between them where there is room."""
+        """Return the titles with a cell between them where there is room."""
         out: Line = []
         parts, gap = self._parts(width)
         for part in parts:
@@ -91,7 +91,7 @@ class TitleBar(Canvas):
         return [out]
 
     def on_click(self, event: events.Click) -> None:
-        """Choose by mouse."""
+        """Post which title was clicked."""
         x = 0
         parts, gap = self._parts(self.size.width)
         for index, part in enumerate(parts):
@@ -123,7 +123,7 @@ class Sections(Frame):
 
         @property
         def control(self) -> Sections:
-            """The sections."""
+            """Return the sections."""
             return self.sections
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
@@ -132,12 +132,12 @@ class Sections(Frame):
         self.chosen = 0
 
     def add(self, title: str, content: Widget) -> Sections:
-        """Add a section; returns itself for chaining."""
+        """Add a section; return the widget itself for chaining."""
         self.contents.append((title, content))
         return self
 
     def compose(self) -> ComposeResult:
-        """Its widgets."""
+        """Yield titles and contents."""
         bar = TitleBar([title for title, _ in self.contents])
         bar.display = len(self.contents) > 1
         yield bar
@@ -171,10 +171,10 @@ class Sections(Frame):
 
     @property
     def current(self) -> Widget | None:
-        """The content on screen."""
+        """Return the shown content."""
         return self.contents[self.chosen][1] if self.contents else None
 
     def on_title_bar_clicked(self, event: TitleBar.Clicked) -> None:
-        """Choose by mouse."""
+        """Show the section of the clicked title."""
         event.stop()
         self.choose(event.index)

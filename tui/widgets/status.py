@@ -1,4 +1,4 @@
-"""The last two lines: what the data are (age, files, problems, mode), and which keys do something here."""
+"""The last two lines: the state of the data (age, files, problems, mode), and the keys that do something here."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from textual.message import Message
 
 from tui.actions import Action, key_text
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Line, cells, cut, harmless, width_of
+from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, harmless, width_of
 
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """What the status line says. ``age`` as text; ``stale`` files hold last good rows; ``pending`` changes wait while
-    paused; ``mode`` is how files are watched; ``error`` is why the tab could not be computed; ``at`` a moment of time
-    travel as text; ``busy`` what is being done."""
+    """The contents of the status line.
+
+    ``age``: of the newest data, as text. ``stale``: files of which only the last good rows are shown. ``skipped``: files
+    that no view reads. ``mode``: how files are watched. ``pending``: changes since the pause. ``at``: moment of time
+    travel, as text. ``busy``: the work under way. ``error``: why the tab could not be computed. ``caption``: place in the
+    focused table. ``sampling``: that these are sample data.
+    """
 
     age: str = ""
     files: int = 0
@@ -44,55 +48,55 @@ class StatusLine(Canvas):
         self.facts = StatusFacts()
 
     def show(self, facts: StatusFacts) -> None:
-        """Show other facts."""
+        """Show these facts instead."""
         if facts != self.facts:
             self.facts = facts
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """Warnings first, then counts; the table's place on the right."""
-        facts, glyphs = self.facts, self.glyphs
-        parts: list[tuple[str, str]] = []
-        if facts.paused:
-            waiting = f", {facts.pending} waiting" if facts.pending else ""
-            parts.append((f"PAUSED{waiting}", "moderate"))
-        if facts.at:
-            parts.append((f"AT {facts.at}", "moderate"))
-        if facts.error:
-            parts.append((f"{glyphs.severity['severe']} {facts.error}", "severe"))
-        if facts.stale:
-            parts.append((f"{facts.stale} stale", "moderate"))
-        if facts.age:
-            parts.append((f"data {facts.age}{'' if facts.age == 'now' else ' old'}", ""))
-        if facts.problems:
-            parts.append((f"! {facts.problems:,} problem{'s' if facts.problems != 1 else ''}", "severe"))
-        parts.append((f"{facts.files:,} file{'s' if facts.files != 1 else ''}", "dim"))
-        if facts.skipped:
-            parts.append((f"{facts.skipped:,} not read", "dim"))
-        if facts.sampling:
-            parts.append((facts.sampling, "dim"))
-        if facts.mode:
-            parts.append((facts.mode, "dim"))
-        if facts.busy:
-            parts.append((facts.busy, "mark"))
+        """Return warnings first, then counts and the work under way; the table's place on the right."""
+        glyphs = self.glyphs
         line: Line = [(" ", "")]
-        for text, style in parts:
+        work = [(cut(harmless(self.facts.busy), width // 2, glyphs.ellipsis), "mark")] if self.facts.busy else []
+        reserved = sum(cells(text) + 2 for text, _ in work)  # shown at any width: what is on screen is being computed
+        for text, style in self._facts_in_order():
             text = harmless(text)
-            if width_of(line) + cells(text) + 2 > width and len(line) > 1:
+            if width_of(line) + cells(text) + 2 + reserved > width and len(line) > 1:
                 break
             line += [(text, style), ("  ", "")]
+        for text, style in work:
+            line += [(text, style), ("  ", "")]
         room = width - width_of(line)
-        caption = cut(harmless(facts.caption), max(room - 1, 0), glyphs.ellipsis)
+        caption = cut(harmless(self.facts.caption), max(room - 1, 0), glyphs.ellipsis)
         if caption:
             line += [(" " * (room - cells(caption) - 1), ""), (caption, "dim")]
         return [line]
 
+    def _facts_in_order(self) -> list[Fragment]:
+        """Return the facts but the work under way, the most important first."""
+        facts = self.facts
+        waiting = f", {facts.pending} waiting" if facts.pending else ""
+        age = "data now" if facts.age == "now" else f"data {facts.age} old"
+        shown: list[tuple[object, str, str]] = [
+            (facts.paused, f"PAUSED{waiting}", "moderate"),
+            (facts.at, f"AT {facts.at}", "moderate"),
+            (facts.error, f"{self.glyphs.severity['severe']} {facts.error}", "severe"),
+            (facts.stale, f"{facts.stale} stale", "moderate"),
+            (facts.age, age, ""),
+            (facts.problems, f"! {facts.problems:,} problem{'s' if facts.problems != 1 else ''}", "severe"),
+            (True, f"{facts.files:,} file{'s' if facts.files != 1 else ''}", "dim"),
+            (facts.skipped, f"{facts.skipped:,} not read", "dim"),
+            (facts.sampling, facts.sampling, "dim"),
+            (facts.mode, facts.mode, "dim"),
+        ]
+        return [(text, style) for applies, text, style in shown if applies]
+
 
 class KeyBar(Canvas):
-    """One line of keys that do something here, in the order of the registry's ``bar`` ranks. A click does it."""
+    """One line of keys that do something here, in the order of the registry's ``bar`` ranks. They can be clicked."""
 
     class Clicked(Message):
-        """Somebody clicked on an action."""
+        """An action was clicked."""
 
         def __init__(self, action: Action) -> None:
             super().__init__()
@@ -104,7 +108,7 @@ class KeyBar(Canvas):
         self._ends: list[tuple[int, Action]] = []
 
     def show(self, actions: Sequence[tuple[Action, str]]) -> None:
-        """Show other actions, each with the key that triggers it now."""
+        """Show these actions instead, each with the key that runs it now."""
         ranked = sorted(actions, key=lambda pair: pair[0].bar)
         shown = tuple((key_text(key), action) for action, key in ranked if action.bar)
         if shown != self.shown:
@@ -112,28 +116,28 @@ class KeyBar(Canvas):
             self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """As many as fit; quit and help always."""
-        last = [one for one in self.shown if one[1].title in ("Help", "Quit")]
-        room = width - sum(_size(one) for one in last)
+        """Return as many actions as fit; quit and help always."""
+        last = [each for each in self.shown if each[1].title in ("Help", "Quit")]
+        room = width - sum(_size(each) for each in last)
         fitting = []
-        for one in self.shown:
-            if one in last:
+        for each in self.shown:
+            if each in last:
                 continue
-            if _size(one) > room:
+            if _size(each) > room:
                 break
-            room -= _size(one)
-            fitting.append(one)
+            room -= _size(each)
+            fitting.append(each)
         line: Line = []
         self._ends, end = [], 0
-        for one in (*fitting, *last):
-            key, action = one
+        for each in (*fitting, *last):
+            key, action = each
             line += [(f" {key}", "key"), (f" {action.title} ", "")]
-            end += _size(one)
+            end += _size(each)
             self._ends.append((end, action))
         return [line]
 
     def on_click(self, event: events.Click) -> None:
-        """Tell which action was clicked on."""
+        """Post which action was clicked."""
         for end, action in self._ends:
             if event.x < end:
                 self.post_message(self.Clicked(action))
@@ -141,5 +145,6 @@ class KeyBar(Canvas):
 
 
 def _size(shown: tuple[str, Action]) -> int:
+    """Return the cells of an action in the key bar."""
     key, action = shown
     return cells(key) + cells(action.title) + 3

@@ -11,7 +11,6 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 
 from tui.actions import bindings
-from tui.screens.prompt import ask
 from tui.views.base import DetailPanel, ViewPane
 from tui.views.ring_placement import facts, scenario
 from tui.views.ring_placement.cells import (
@@ -27,6 +26,7 @@ from tui.views.ring_placement.drawing import ShardMap, TimeAxis
 from tui.widgets.drawing.canvas import glyphs_of
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.focus import focus_first
+from tui.widgets.prompt import ask
 from tui.widgets.sections import Sections, TitleBar
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Renderer

@@ -1,4 +1,4 @@
-"""Ranges and ticks: round steps for numbers, durations, bytes and times; ranges that stay put while data allow."""
+"""Ranges and ticks of axes: round steps for numbers, durations, bytes and times."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from engine.tables import Kind
 
 Range = tuple[float, float]
+"""Smallest and largest value of an axis."""
 
 _MS_STEPS = (
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 1.5e4, 3e4, 6e4, 1.2e5, 3e5, 6e5, 9e5, 1.8e6, 3.6e6, 7.2e6,
     1.08e7, 2.16e7, 4.32e7, 8.64e7, 1.728e8, 4.32e8, 8.64e8, 2.592e9, 7.776e9, 3.1536e10,
 )  # fmt: skip
+"""Round durations in ms, up to a year."""
 
 
 def span_of(values: Iterable[float]) -> Range | None:
-    """Smallest and largest finite value, None without any."""
+    """Return the smallest and largest finite value, None without any."""
     low = high = math.nan
     for value in values:
         if math.isfinite(value):
@@ -32,7 +34,7 @@ def span_of(values: Iterable[float]) -> Range | None:
 
 
 def round_step(rough: float, kind: Kind = "number") -> float:
-    """A round step of at least ``rough`` that suits ``kind``."""
+    """Return a round step of at least ``rough`` that suits ``kind``."""
     if not rough > 0 or not math.isfinite(rough):
         return 1.0
     scale = 1000.0 if kind == "s" else 1.0
@@ -55,7 +57,7 @@ def round_step(rough: float, kind: Kind = "number") -> float:
 
 
 def ticks(span: Range, most: int, kind: Kind = "number") -> list[float]:
-    """At most ``most`` (at least one) round values within ``span``."""
+    """Return at most ``most`` (at least one) round values within ``span``."""
     low, high = span
     if not high > low or most < 1:
         return [low]
@@ -66,21 +68,18 @@ def ticks(span: Range, most: int, kind: Kind = "number") -> list[float]:
         if last - first + 1 <= most:
             break
         step = round_step(step * 1.01, kind)
-    found = [index * step for index in range(first, min(last, first + most - 1) + 1)]
-    return found or [low]
+    values = [index * step for index in range(first, min(last, first + most - 1) + 1)]
+    return values or [low]
 
 
-def sticky(old: Range | None, low: float, high: float, kind: Kind = "number", zero: bool = True) -> Range:
-    """The range to draw: ``old`` while the data are inside and fill at least a third of it, else a new round one. With
-    ``zero`` a range of positive values begins at 0."""
+def round_range(low: float, high: float, kind: Kind = "number", zero: bool = True) -> Range:
+    """Return a round range around the data. With ``zero`` a range of positive values begins at 0."""
     if not (math.isfinite(low) and math.isfinite(high)):
-        return old or (0.0, 1.0)
+        return (0.0, 1.0)
     if zero and low > 0:
         low = 0.0
     if zero and high < 0:
         high = 0.0
-    if old is not None and old[0] <= low and high <= old[1] and (high - low) * 3 >= old[1] - old[0]:
-        return old
     if high == low:
         pad = abs(high) * 0.5 or 1.0
         low, high = (0.0, high + pad) if zero and low >= 0 else (low - pad, high + pad)
@@ -94,7 +93,7 @@ def sticky(old: Range | None, low: float, high: float, kind: Kind = "number", ze
 
 
 def tick_texts(values: Sequence[float], kind: Kind, width: int = 0) -> list[str]:
-    """Labels of ticks; times of one day lose their date, plain numbers get equal decimals."""
+    """Return the labels of ticks: times of one day without their date, plain numbers with equal decimals."""
     if kind == "time_ms":
         day = 86_400_000
         span = max(values) - min(values) if values else 0
@@ -115,7 +114,7 @@ def tick_texts(values: Sequence[float], kind: Kind, width: int = 0) -> list[str]
 
 
 def place(value: float, span: Range, cells_: int) -> int:
-    """The cell (0 to ``cells_`` - 1) of ``value``; values outside go to the edges."""
+    """Return the cell (0 to ``cells_`` - 1) of ``value``; values outside go to the edges."""
     low, high = span
     if not high > low or cells_ <= 1:
         return 0
@@ -126,7 +125,7 @@ def place(value: float, span: Range, cells_: int) -> int:
 
 
 def bottom_labels(values: Sequence[float], texts: Sequence[str], span: Range, width: int) -> str:
-    """Tick labels under an axis of ``width`` cells, centred on their ticks, never overlapping."""
+    """Return tick labels under an axis of ``width`` cells, centred on their ticks, never overlapping."""
     row = [" "] * width
     free = 0
     for value, text in zip(values, texts, strict=True):

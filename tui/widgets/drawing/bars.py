@@ -1,4 +1,4 @@
-"""Bars within a line and below each other: shares, before and after, intervals, heat, lanes of time. All pure functions."""
+"""Bars within a line and below each other: shares, before and after, lanes of time. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.axes import Range, bottom_labels, place, span_of, tick_texts, ticks
 from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join
-from tui.widgets.drawing.plot import Mark, Numbers, finite
+from tui.widgets.drawing.raster import Mark, finite
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
-    """``value`` of ``peak`` as a bar of at most ``width`` cells, in eighths; a tiny value is still visible, 0 is not.
-    A value over the peak ends in ``>``."""
+    """Draw ``value`` of ``peak`` as a bar of at most ``width`` cells, in eighths; a tiny value is still visible, 0 is not.
+
+    A value over the peak ends in ``>``.
+    """
     number = finite(value)
     if number is None or number <= 0 or width <= 0:
         return " " * max(width, 0)
@@ -35,8 +37,10 @@ def bar(value: float | None, peak: float, width: int, glyphs: Glyphs) -> str:
 
 
 def share_bar(style: str = "bar", peak: float | None = None, text: Kind | None = None) -> Renderer:
-    """A cell renderer: the value as a bar against the column's peak (or a fixed one), with its text before it if a kind
-    is given: ``share_bar(text="percent", peak=100)``."""
+    """Return a cell renderer: the value as a bar against the column's peak (or a fixed one).
+
+    Its text stands before it if a kind is given: ``share_bar(text="percent", peak=100)``.
+    """
 
     def render(cell: Cell) -> Sequence[Fragment]:
         from engine import units
@@ -51,9 +55,11 @@ def share_bar(style: str = "bar", peak: float | None = None, text: Kind | None =
 
 
 def change_bar(before: str, after: str, peak: float | None = None, limit: str = "") -> Renderer:
-    """A cell renderer for before→after: the common part of both values plain, what was added in the second style with
-    ``+``, what went away with ``-``. ``before``, ``after`` and ``limit`` (a mark at the capacity) are column names; the
-    scale is the larger peak of the columns."""
+    """Return a cell renderer for before→after: the common part of both values plain, added and removed parts apart.
+
+    ``before``, ``after`` and ``limit`` (a mark at the capacity) are column names; the scale is the larger peak of the
+    columns.
+    """
 
     def render(cell: Cell) -> Sequence[Fragment]:
         first, second = finite(cell.row.get(before)) or 0.0, finite(cell.row.get(after)) or 0.0
@@ -61,15 +67,15 @@ def change_bar(before: str, after: str, peak: float | None = None, limit: str = 
         if not top > 0 or cell.width <= 0:
             return [(" " * max(cell.width, 0), "")]
         steps = cell.width
-        kept = round(min(first, second) / top * steps)
+        common = round(min(first, second) / top * steps)
         reach = round(max(first, second) / top * steps)
-        if reach == kept and first != second and kept < steps:
-            reach = kept + 1
+        if reach == common and first != second and common < steps:
+            reach = common + 1
         mark = "+" if cell.glyphs.ascii else cell.glyphs.shades[3]
         grown = second >= first
         line: Line = [
-            (cell.glyphs.eighths[-1] * min(kept, steps), "bar"),
-            ((mark if grown else cell.glyphs.gap) * max(min(reach, steps) - kept, 0), "bar2" if grown else "dim"),
+            (cell.glyphs.eighths[-1] * min(common, steps), "bar"),
+            ((mark if grown else cell.glyphs.gap) * max(min(reach, steps) - common, 0), "bar2" if grown else "dim"),
             (" " * max(steps - reach, 0), ""),
         ]
         capacity = finite(cell.row.get(limit)) if limit else None
@@ -99,7 +105,7 @@ class Bar:
 
 
 def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = None) -> list[Line]:
-    """Horizontal bars below each other on one scale: label, bar, text."""
+    """Draw horizontal bars below each other on one scale: label, bar, text."""
     if width <= 0:
         return []
     left = min(max((cells(harmless(row.label)) for row in rows), default=0), width // 3)
@@ -120,116 +126,38 @@ def bars(rows: Sequence[Bar], width: int, glyphs: Glyphs, peak: float | None = N
     ]
 
 
-def heat(values: Numbers, width: int, glyphs: Glyphs, peak: float | None = None) -> str:
-    """One line of shades, light to dark; each cell shows the largest of its values; gaps are blank."""
-    from tui.widgets.drawing.plot import thin
-
-    numbers = thin(values, width)
-    top = peak if peak is not None else max((number for number in numbers if number is not None), default=0.0)
-    steps = len(glyphs.shades) - 1
-    out = []
-    for number in numbers[: max(width, 0)]:
-        if number is None or number <= 0 or not top > 0:
-            out.append(" " if number is None else glyphs.gap)
-        else:
-            out.append(glyphs.shades[max(min(math.ceil(number / top * steps), steps), 1)])
-    return "".join(out)
+def _lane_widths(labels: Sequence[str], texts: Sequence[str], width: int) -> tuple[int, int, int]:
+    """Return the widths of labels, texts and what is drawn between them."""
+    left = min(max((cells(harmless(label)) for label in labels), default=0), width // 3)
+    right = min(max((cells(harmless(text)) for text in texts), default=0), width // 4)
+    return left, right, max(width - left - right - 2, 1)
 
 
-@dataclass(frozen=True)
-class Interval:
-    """One row of a forest plot: an estimate with its interval; None where unknown."""
-
-    label: str
-    low: float | None
-    middle: float | None
-    high: float | None
-    text: str = ""
-    style: str = "bar"
+def _ruled_line(marks: Sequence[tuple[float, Mark]], span: Range, width: int, glyphs: Glyphs) -> Line:
+    """Return ``width`` single cells, empty but for vertical ``marks`` at their positions."""
+    line: Line = [(" ", "")] * width
+    for at, mark in marks:
+        if span[0] <= at <= span[1]:
+            line[place(at, span, width)] = (glyphs.vertical, mark.style)
+    return line
 
 
-def forest(
-    rows: Sequence[Interval],
-    width: int,
-    glyphs: Glyphs,
-    *,
-    rules: Sequence[Mark] = (),
-    kind: Kind = "number",
-    log: bool = False,
-    span: Range | None = None,
+def _labelled(label: str, line: Line, text: str, left: int, right: int, width: int, glyphs: Glyphs) -> Line:
+    """Return ``line`` between its label and its text."""
+    front = (fit(label, left, ellipsis=glyphs.ellipsis) + " ", "")
+    back = (" " + fit(text, right, "right", glyphs.ellipsis), "dim")
+    return fit_line([front, *line, back], width)
+
+
+def _axis(
+    values: Sequence[float], texts: Sequence[str], span: Range, left: int, inner: int, width: int, glyphs: Glyphs
 ) -> list[Line]:
-    """Intervals below each other on one axis, with vertical ``rules`` (1.0, a margin); ``log`` for ratios. An interval that
-    leaves the axis ends in an arrow. The last two lines are the axis."""
-    if width <= 0:
-        return []
-
-    def scaled(value: float | None) -> float | None:
-        number = finite(value)
-        if number is None or not log:
-            return number
-        return math.log(number) if number > 0 else None
-
-    left = min(max((cells(harmless(row.label)) for row in rows), default=0), width // 3)
-    right = min(max((cells(harmless(row.text)) for row in rows), default=0), width // 4)
-    inner = max(width - left - right - 2, 1)
-    raw = [row.low for row in rows] + [row.high for row in rows] + [row.middle for row in rows]
-    known = [v for v in (*map(scaled, raw), *(scaled(rule.at) for rule in rules)) if v is not None]
-    if span is not None:
-        low, high = scaled(span[0]), scaled(span[1])
-        reach = (low if low is not None else 0.0, high if high is not None else 1.0)
-    else:
-        reach = span_of(known) or (0.0, 1.0)
-    if reach[1] <= reach[0]:
-        reach = (reach[0] - 0.5, reach[1] + 0.5)
-    rule_cells = {
-        place(at, reach, inner): rule
-        for rule in rules
-        if (at := scaled(rule.at)) is not None and reach[0] <= at <= reach[1]
-    }
-    out: list[Line] = []
-    for row in rows:
-        cells_: list[Fragment] = [
-            (glyphs.vertical, rule_cells[x].style) if x in rule_cells else (" ", "") for x in range(inner)
-        ]
-        low, middle, high = scaled(row.low), scaled(row.middle), scaled(row.high)
-        if low is not None and high is not None:
-            for x in range(place(low, reach, inner), place(high, reach, inner) + 1):
-                cells_[x] = (glyphs.line, row.style)
-            if low < reach[0]:
-                cells_[0] = ("<", row.style)
-            if high > reach[1]:
-                cells_[-1] = (">", row.style)
-        if middle is not None and reach[0] <= middle <= reach[1]:
-            cells_[place(middle, reach, inner)] = (glyphs.point, row.style)
-        line: Line = [
-            (fit(row.label, left, ellipsis=glyphs.ellipsis) + " ", ""),
-            *cells_,
-            (" " + fit(row.text, right, "right", glyphs.ellipsis), "dim"),
-        ]
-        out.append(fit_line(line, width))
-    if log:
-        shown = _ratio_ticks(reach, max(inner // 10, 2))
-        values, texts = [math.log(value) for value in shown], [f"{value:g}" for value in shown]
-    else:
-        values = ticks(reach, max(inner // 12, 1), kind)
-        texts = tick_texts(values, kind, 8)
-    out.append(fit_line([(" " * (left + 1) + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
-    out.append(
-        fit_line([(" " * (left + 1) + bottom_labels(values, texts, reach, inner), "dim")], width, glyphs.ellipsis)
-    )
-    return out
-
-
-def _ratio_ticks(reach: Range, most: int) -> list[float]:
-    """Round ratios within ``exp(reach)``, at most ``most``, 1 among them where it is inside."""
-    low, high = (max(min(edge, 690.0), -690.0) for edge in reach)
-    decades = range(math.floor(low / math.log(10)) - 1, math.ceil(high / math.log(10)) + 1)
-    for leads in ((1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        found = [lead * 10.0**power for power in decades for lead in leads]
-        found = [value for value in found if math.exp(low) * 0.999 <= value <= math.exp(high) * 1.001]
-        if len(found) <= most:
-            break
-    return found[:: max(math.ceil(len(found) / most), 1)]
+    """Return the two lines of an axis of ``inner`` cells behind labels of ``left`` cells."""
+    front = " " * (left + 1)
+    return [
+        fit_line([(front + glyphs.line * inner, "dim")], width, glyphs.ellipsis),
+        fit_line([(front + bottom_labels(values, texts, span, inner), "dim")], width, glyphs.ellipsis),
+    ]
 
 
 @dataclass(frozen=True)
@@ -262,55 +190,46 @@ def lanes(
     marks: Sequence[Mark] = (),
     axis: bool = True,
 ) -> list[Line]:
-    """Pieces of time below each other on one axis: Gantt charts (many pieces per lane) and waterfalls (one each). A piece
-    shorter than a cell still shows. Open pieces reach the right edge and end in an arrow. Pieces are drawn in their sign,
-    so that they differ without colour. The last two lines are the axis."""
+    """Draw pieces of time below each other on one axis: Gantt charts (many pieces per lane) and waterfalls (one each).
+
+    A piece shorter than a cell still shows. Open pieces reach the right edge and end in an arrow. Pieces are drawn in their
+    sign, so that they differ without colour. The last two lines are the axis.
+    """
     if width <= 0:
         return []
-    left = min(max((cells(harmless(row.label)) for row in rows), default=0), width // 3)
-    right = min(max((cells(harmless(row.text)) for row in rows), default=0), width // 4)
-    inner = max(width - left - right - 2, 1)
+    left, right, inner = _lane_widths([row.label for row in rows], [row.text for row in rows], width)
     if span is None:
         starts = [piece.start for row in rows for piece in row.spans]
         ends = [piece.end for row in rows for piece in row.spans if piece.end is not None]
         span = span_of([*starts, *ends]) or (0.0, 1.0)
     if span[1] <= span[0]:
         span = (span[0], span[0] + 1.0)
-    mark_cells = {place(mark.at, span, inner): mark for mark in marks if span[0] <= mark.at <= span[1]}
+    blank = _ruled_line([(mark.at, mark) for mark in marks], span, inner, glyphs)
     out: list[Line] = []
     for row in rows:
-        line: list[Fragment] = [
-            (glyphs.vertical, mark_cells[x].style) if x in mark_cells else (" ", "") for x in range(inner)
-        ]
+        line = list(blank)
         for piece in row.spans:
-            end = span[1] if piece.end is None else piece.end
-            if not (math.isfinite(piece.start) and math.isfinite(end)) or piece.start > span[1] or end < span[0]:
-                continue
-            first, last = place(piece.start, span, inner), place(end, span, inner)
-            if last > first and end < span[1]:
-                last -= 1  # the next piece begins in the cell in which this one ends
-            sign = piece.sign or glyphs.eighths[-1]
-            for x in range(first, last + 1):
-                line[x] = (sign, piece.style)
-            if piece.end is None:
-                line[last] = (">", piece.style)
-            label = harmless(piece.label)
-            if label and cells(label) == len(label) and len(label) <= last - first - 1:
-                for offset, character in enumerate(label):
-                    line[first + 1 + offset] = (character, piece.style)
-        out.append(
-            fit_line(
-                [
-                    (fit(row.label, left, ellipsis=glyphs.ellipsis) + " ", ""),
-                    *line,
-                    (" " + fit(row.text, right, "right", glyphs.ellipsis), "dim"),
-                ],
-                width,
-            )
-        )
+            _draw_piece(line, piece, span, glyphs)
+        out.append(_labelled(row.label, line, row.text, left, right, width, glyphs))
     if axis:
         values = ticks(span, max(inner // 12, 1), kind)
-        out.append(fit_line([(" " * (left + 1) + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
-        labels = bottom_labels(values, tick_texts(values, kind, 8), span, inner)
-        out.append(fit_line([(" " * (left + 1) + labels, "dim")], width, glyphs.ellipsis))
+        out += _axis(values, tick_texts(values, kind, 8), span, left, inner, width, glyphs)
     return out
+
+
+def _draw_piece(line: Line, piece: Span, span: Range, glyphs: Glyphs) -> None:
+    """Draw a piece of time into single cells, its label in it where that fits."""
+    end = span[1] if piece.end is None else piece.end
+    if not (math.isfinite(piece.start) and math.isfinite(end)) or piece.start > span[1] or end < span[0]:
+        return
+    first, last = place(piece.start, span, len(line)), place(end, span, len(line))
+    if last > first and end < span[1]:
+        last -= 1  # the next piece begins in the cell in which this one ends
+    for x in range(first, last + 1):
+        line[x] = (piece.sign or glyphs.eighths[-1], piece.style)
+    if piece.end is None:
+        line[last] = (">", piece.style)
+    label = harmless(piece.label)
+    if label and cells(label) == len(label) and len(label) <= last - first - 1:
+        for offset, character in enumerate(label):
+            line[first + 1 + offset] = (character, piece.style)

@@ -9,19 +9,19 @@ from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.geometry import Region, Size
-from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.glyphs import BRAILLE, TO_ASCII, Glyphs
+from tui.textual_internals import NeverScrolls, set_virtual_size
 from tui.widgets.drawing.fragments import STYLES, Line, changed_spans, fit_line
 
 if TYPE_CHECKING:
     from textual.app import App
 
 COMPONENTS: frozenset[str] = frozenset(f"ll--{name}" for name in (*STYLES, "cursor-blur"))
-"""Component classes of every drawing widget; app.tcss gives them their colours."""
+"""Component classes of every drawing widget; ``CSS_BY_COMPONENT`` gives them their colours."""
 
 CSS_BY_COMPONENT = """
 {name} > .ll--header {{ color: $foreground; background: $panel; text-style: bold; }}
@@ -45,43 +45,34 @@ CSS_BY_COMPONENT = """
 
 
 def glyphs_of(app: App[object]) -> Glyphs:
-    """The glyph set in force."""
+    """Return the glyph set in force."""
     return getattr(app, "glyphs", BRAILLE)
 
 
-class Still(Widget):
-    """Mixin for widgets that never scroll; put it last, since Textual takes CSS types from the first base.
-
-    Textual declares ``virtual_size`` with layout and repaint: each container that gets its size paints everything inside
-    a second time (20 KB at 200x50)."""
-
-    virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False, repaint=False)
-
-
-class Frame(Container, Still):
+class Frame(Container, NeverScrolls):
     """A plain container for layout that does not repaint itself when it is mounted."""
 
 
-class _Painter(Widget):
-    """What Canvas and ScrollCanvas share: fragments to strips."""
+class Painter(Widget):
+    """Base of the drawing widgets: it turns fragments into Textual strips."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
 
     @property
     def glyphs(self) -> Glyphs:
-        """The glyph set in force."""
+        """Return the glyph set in force."""
         return glyphs_of(self.app)
 
     def look(self, style: str) -> Style:
-        """The Rich style behind a style name; unknown names are plain."""
+        """Return the Rich style of a style name; unknown names are plain."""
         try:
             return self.get_component_rich_style(f"ll--{style}") if style else self.rich_style
         except KeyError:
             return self.rich_style
 
     def strip(self, line: Line, width: int) -> Strip:
-        """A line as a strip of exactly ``width`` cells."""
-        looks: dict[str, Style] = {}  # the look of plain text is worked out through all ancestors: once a line
+        """Return a line as a strip of exactly ``width`` cells."""
+        looks: dict[str, Style] = {}  # the style of plain text is computed through all ancestors: once a line
         segments = []
         for text, style in fit_line(line, width):
             look = looks.get(style)
@@ -90,22 +81,12 @@ class _Painter(Widget):
             segments.append(Segment(self.spell(text), look))
         return Strip(segments, width)
 
-    def set_virtual(self, size: Size) -> bool:
-        """Set the virtual size; True if it is another. Assigning it plainly costs a layout and with it a repaint of the
-        whole screen (15 KB at 200x50) each time a row comes or goes; the gutter of our scroll bars is stable, so only the
-        bar needs drawing."""
-        if size == self.virtual_size:
-            return False
-        self.set_reactive(Widget.virtual_size, size)
-        self._scroll_update(size)
-        return True
-
     def spell(self, text: str) -> str:
-        """``text`` in the signs the terminal has."""
+        """Return ``text`` in characters that the terminal can show."""
         return text.translate(TO_ASCII) if not text.isascii() and self.glyphs.ascii else text
 
 
-class Canvas(_Painter, Still):
+class Canvas(Painter, NeverScrolls):
     """A widget that paints all of its lines itself.
 
     Subclasses implement ``paint(width, height)`` and call ``repaint()`` when what they show has changed: the new lines
@@ -120,10 +101,11 @@ class Canvas(_Painter, Still):
         self._painted: tuple[int, int] = (-1, -1)
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The lines to show; longer or more than fits is cut."""
+        """Return the lines to show; what does not fit is cut."""
         raise NotImplementedError
 
     def _fresh(self) -> list[Line]:
+        """Return the lines to show, each of exactly the widget's width."""
         width, height = self.size
         lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.paint(width, height)[:height]]
         return lines + [[(" " * width, "")]] * (height - len(lines)) if width else []
@@ -133,7 +115,7 @@ class Canvas(_Painter, Still):
         if not self.is_attached or not self.size.width:
             self._painted = (-1, -1)
             if self.is_attached:
-                self.refresh()  # hidden: Textual would show the lines it kept when the widget comes back in its old size
+                self.refresh()  # hidden: Textual would show its cached lines when the widget comes back in its old size
             return
         if self._painted != tuple(self.size):
             self._painted = (-1, -1)
@@ -149,12 +131,12 @@ class Canvas(_Painter, Still):
             self.refresh(*regions)
 
     def redraw(self) -> None:
-        """Everything anew: the glyphs changed. New styles need nothing: lines hold style names, not colours."""
+        """Draw everything again: the glyphs changed. A theme needs no new lines, they hold style names."""
         self._painted = (-1, -1)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line as Textual wants it."""
+        """Return line ``y`` of the widget for Textual."""
         if self._painted != tuple(self.size):
             self._lines = self._fresh()
             self._painted = (self.size.width, self.size.height)
@@ -162,8 +144,8 @@ class Canvas(_Painter, Still):
         return self.strip(line, self.size.width)
 
 
-class ScrollCanvas(ScrollView, _Painter):
-    """Many lines behind a scroll bar: ``content(width)`` gives all of them, ``repaint()`` takes them anew."""
+class ScrollCanvas(ScrollView, Painter):
+    """Many lines with a scroll bar: ``content(width)`` returns all of them, ``repaint()`` asks for them again."""
 
     # Textual collects component classes along the first base only.
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)
@@ -187,11 +169,11 @@ class ScrollCanvas(ScrollView, _Painter):
         self._width = -1
 
     def content(self, width: int) -> list[Line]:
-        """All lines for this width."""
+        """Return all lines for this width."""
         raise NotImplementedError
 
     def repaint(self) -> None:
-        """Take the content anew and send what changed of the visible part."""
+        """Ask for the content again and send what changed of the visible part."""
         width = self.scrollable_content_region.width if self.is_attached else 0
         if width <= 0:
             self._width = -1  # hidden or not laid out yet: on_resize, on_show or the first drawing will do it
@@ -200,7 +182,7 @@ class ScrollCanvas(ScrollView, _Painter):
         self._width = width
         self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
         size = Size(width, len(self._lines))
-        self.set_virtual(size)
+        set_virtual_size(self, size)
         longest = max(len(old), len(self._lines))
         if not same or (len(old) != len(self._lines) and longest > self.size.height):
             if old != self._lines:
@@ -219,23 +201,23 @@ class ScrollCanvas(ScrollView, _Painter):
             self.refresh(*regions)
 
     def redraw(self) -> None:
-        """Everything anew: the glyphs changed."""
+        """Draw everything again: the glyphs changed."""
         self._width = -1
         self.repaint()
         self.refresh()
 
     def on_resize(self) -> None:
-        """The width may have changed."""
+        """Wrap the content to the new width."""
         if self.scrollable_content_region.width != self._width:
             self.repaint()
 
     def on_show(self) -> None:
-        """It may have been told something while it was hidden."""
+        """Draw what came while the widget was hidden."""
         if self._width == -1:
             self.repaint()
 
     def render_line(self, y: int) -> Strip:
-        """One line as Textual wants it."""
+        """Return line ``y`` of the widget for Textual."""
         if self._width == -1:
             self._width = 0  # once is enough
             width = self.scrollable_content_region.width
@@ -249,5 +231,5 @@ class ScrollCanvas(ScrollView, _Painter):
         return self.strip(self.decorate(index, line), self.scrollable_content_region.width)
 
     def decorate(self, index: int, line: Line) -> Line:
-        """A chance to style one line (a cursor) without new content."""
+        """Return line ``index`` as it is drawn; subclasses style a cursor here, without new content."""
         return line

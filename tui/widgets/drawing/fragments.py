@@ -14,29 +14,30 @@ from rich.cells import cell_len, set_cell_size
 from engine.text import clean
 
 Fragment = tuple[str, str]
+"""Text and style name."""
 Line = list[Fragment]
 
 STYLES: tuple[str, ...] = (
     "header", "sorted", "cursor", "dim", "key", "title", "ok", "low", "moderate", "severe", "critical", "bar", "bar2",
     "mark", "link", "changed",
 )  # fmt: skip
-"""Every style a fragment may name; ``""`` is plain. ``ok`` … ``critical`` are the engine's levels."""
+"""All style names of fragments; ``""`` is plain. ``ok`` … ``critical`` are the engine's levels."""
 
 
 def harmless(text: str) -> str:
-    """``text`` without characters that act on a terminal; idempotent and fast for plain ASCII."""
+    """Return ``text`` without characters that act on a terminal; idempotent and fast for plain ASCII."""
     if text.isascii() and text.isprintable():
         return text
     return clean(text)
 
 
 def cells(text: str) -> int:
-    """Width of ``text`` in terminal cells."""
+    """Return the width of ``text`` in terminal cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def cut(text: str, width: int, ellipsis: str = "…") -> str:
-    """``text`` cut to at most ``width`` cells, ending in ``ellipsis`` if something was cut. Text must be harmless."""
+    """Cut ``text`` to at most ``width`` cells, ending in ``ellipsis`` if something was cut. Text must be harmless."""
     if width <= 0:
         return ""
     if cells(text) <= width:
@@ -48,7 +49,7 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
-    """``text`` cut to at most ``width`` cells at its beginning. Text must be harmless."""
+    """Cut ``text`` at its beginning to at most ``width`` cells. Text must be harmless."""
     if width <= 0:
         return ""
     if cells(text) <= width:
@@ -62,26 +63,23 @@ def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
-    """``text`` made harmless and exactly ``width`` cells wide; ``align`` is left, right or center."""
+    """Make ``text`` harmless and exactly ``width`` cells wide; ``align`` is left or right."""
     text = cut(harmless(text), width, ellipsis)
     space = width - cells(text)
     if space <= 0:
         return text
     if align == "right":
         return " " * space + text
-    if align == "center":
-        left = space // 2
-        return " " * left + text + " " * (space - left)
     return text + " " * space
 
 
 def width_of(line: Iterable[Fragment]) -> int:
-    """Width of a line in cells."""
+    """Return the width of a line in cells."""
     return sum(cells(text) for text, _ in line)
 
 
 def join(line: Iterable[Fragment]) -> Line:
-    """Neighbours of equal style as one fragment: each fragment costs a full colour sequence on the wire."""
+    """Join neighbours of equal style: each fragment costs a full colour sequence on the wire."""
     out: Line = []
     for text, style in line:
         if not text:
@@ -94,7 +92,7 @@ def join(line: Iterable[Fragment]) -> Line:
 
 
 def fit_line(line: Sequence[Fragment], width: int, ellipsis: str = "…") -> Line:
-    """A line made harmless and exactly ``width`` cells wide: cut at the right, or padded with plain spaces."""
+    """Make a line harmless and exactly ``width`` cells wide: cut at the right, or padded with plain spaces."""
     out: Line = []
     left = width
     for text, style in line:
@@ -114,12 +112,12 @@ def fit_line(line: Sequence[Fragment], width: int, ellipsis: str = "…") -> Lin
 
 
 def plain(line: Iterable[Fragment]) -> str:
-    """The text of a line without its styles."""
+    """Return the text of a line without its styles."""
     return "".join(text for text, _ in line)
 
 
 def split_at(line: Iterable[Fragment]) -> list[tuple[str, str]]:
-    """One (character cluster, style) per cell-advancing cluster; used to find which cells changed."""
+    """Return (character, style) for each character of a line."""
     out: list[tuple[str, str]] = []
     for text, style in line:
         out += [(char, style) for char in text]
@@ -127,12 +125,12 @@ def split_at(line: Iterable[Fragment]) -> list[tuple[str, str]]:
 
 
 def _single(line: Line) -> bool:
-    """Whether each character takes one cell: a wide one and a combining one make up for each other in length only."""
+    """Return whether each character takes one cell: a wide and a combining one together have the right length too."""
     return all(text.isascii() or all(cells(character) == 1 for character in text) for text, _ in line)
 
 
 def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
-    """Which cell spans (x, width) differ between two lines of equal width.
+    """Return the spans of cells (x, width) that differ between two lines of equal width.
 
     Spans nearer than ``gap`` cells are joined: a span costs about as much as that many characters on the wire. Lines
     with characters that are not one cell wide differ as a whole, from the first difference on.
@@ -155,7 +153,7 @@ def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """``text`` in lines of at most ``width`` cells, broken at spaces where possible. Newlines are kept as breaks."""
+    """Wrap ``text`` into lines of at most ``width`` cells, broken at newlines, and at spaces where possible."""
     if width <= 0:
         return []
     out: list[str] = []
@@ -172,11 +170,11 @@ def wrap(text: str, width: int) -> list[str]:
                 out.append(line)
             while size > width:
                 head = set_cell_size(word, width)
-                kept = head.rstrip(" ") if len(head) <= len(word) and not word.startswith(head) else head
-                if not kept:
-                    kept = word[0]
-                out.append(kept)
-                word = word[len(kept) :]
+                part = head.rstrip(" ") if len(head) <= len(word) and not word.startswith(head) else head
+                if not part:
+                    part = word[0]
+                out.append(part)
+                word = word[len(part) :]
                 size = cells(word)
             line, used = word, size
         out.append(line)

@@ -8,41 +8,31 @@ second series is dashed, points of groups differ in shape, marks have labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tui.glyphs import Glyphs
-from tui.widgets.drawing.axes import Range, bottom_labels, place, span_of, sticky, tick_texts, ticks
+from tui.widgets.drawing.axes import Range, bottom_labels, place, round_range, span_of, tick_texts, ticks
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Line, cells, cut, fit, fit_line, harmless, join
+from tui.widgets.drawing.fragments import Line, cells, cut, fit, fit_line, harmless
+from tui.widgets.drawing.raster import Mark, Numbers, Raster, Series, draw_series, finite
 
 if TYPE_CHECKING:
     from engine.tables import Kind
 
-Numbers = Sequence[Any]
-"""Numbers in any sequence: list, NumPy array, Polars series. None, NaN and infinities are gaps."""
-
-
-def finite(value: Any) -> float | None:
-    """``value`` as a finite float, else None."""
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+__all__ = ["Mark", "PlotView", "Series", "ecdf", "histogram", "plot", "spark", "thin"]
 
 
 def thin(values: Numbers, columns: int) -> list[float | None]:
-    """``values`` in at most ``columns`` points; of each bucket the value farthest from the whole's mean is kept, so that
-    peaks and dips survive. Missing values stay gaps where a bucket has nothing else."""
+    """Thin ``values`` to at most ``columns`` points: of each bucket the value farthest from the mean of all.
+
+    So peaks and dips survive. A bucket without values is None.
+    """
     numbers = [finite(value) for value in values]
     if len(numbers) <= columns or columns <= 0:
         return numbers
-    known = [number for number in numbers if number is not None]
-    middle = math.fsum(number / len(known) for number in known) if known else 0.0
+    present = [number for number in numbers if number is not None]
+    middle = math.fsum(number / len(present) for number in present) if present else 0.0
     out: list[float | None] = []
     for index in range(columns):
         start, stop = index * len(numbers) // columns, (index + 1) * len(numbers) // columns
@@ -52,13 +42,13 @@ def thin(values: Numbers, columns: int) -> list[float | None]:
 
 
 def spark(values: Numbers, width: int, glyphs: Glyphs, low: float | None = None, high: float | None = None) -> str:
-    """One line of vertical bars, oldest left; missing values are gaps; a constant series is a low line."""
+    """Draw one line of vertical bars, oldest left; missing values are gaps; a constant series is a low line."""
     numbers = thin(values, width)
-    known = [number for number in numbers if number is not None]
-    if not known:
+    present = [number for number in numbers if number is not None]
+    if not present:
         return glyphs.gap * min(len(numbers), max(width, 0))
-    floor = min(known) if low is None else low
-    top = max(known) if high is None else high
+    floor = min(present) if low is None else low
+    top = max(present) if high is None else high
     steps = len(glyphs.levels) - 2
     span = top - floor
     out = []
@@ -71,157 +61,6 @@ def spark(values: Numbers, width: int, glyphs: Glyphs, low: float | None = None,
             share = (min(max(number, floor), top) - floor) / span
             out.append(glyphs.levels[1 + min(int(share * (steps + 1)), steps)])
     return "".join(out)
-
-
-@dataclass(frozen=True)
-class Series:
-    """One series: ``x`` ascending and ``y`` of equal length, its ``name`` for the legend, its style. ``low`` and ``high``
-    draw a band; ``step`` holds each value until the next; ``dashed`` tells it from another; ``points`` draws no line."""
-
-    x: Numbers
-    y: Numbers
-    name: str = ""
-    style: str = "bar"
-    low: Numbers | None = None
-    high: Numbers | None = None
-    step: bool = False
-    dashed: bool = False
-    points: bool = False
-    shape: str = ""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A line across the plot at ``at`` (vertical in ``marks``, horizontal in ``rules``) with a label."""
-
-    at: float
-    label: str = ""
-    style: str = "mark"
-
-
-_BRAILLE = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-_QUADRANTS = " ▘▖▌▝▀▞▛▗▚▄▙▐▜▟█"  # bits: upper left 1, lower left 2, upper right 4, lower right 8
-_ASCII = " '.:"  # bits: upper 1, lower 2
-
-
-class Raster:
-    """Dots finer than cells: 2x4 per cell in braille, 2x2 in blocks, 1x2 in ASCII; one style per cell, the last drawn."""
-
-    def __init__(self, width: int, height: int, glyphs: Glyphs) -> None:
-        self.width, self.height, self.glyphs = max(width, 0), max(height, 0), glyphs
-        self.fine_x, self.fine_y = (2, 4) if glyphs.dots else (1, 2) if glyphs.ascii else (2, 2)
-        self.columns, self.rows = self.width * self.fine_x, self.height * self.fine_y
-        self._bits = [[0] * self.width for _ in range(self.height)]
-        self._styles = [[""] * self.width for _ in range(self.height)]
-        self._texts: dict[tuple[int, int], str] = {}
-
-    def dot(self, x: int, y: int, style: str) -> None:
-        """Set a dot; (0, 0) is the lower left. Outside nothing happens."""
-        if not (0 <= x < self.columns and 0 <= y < self.rows):
-            return
-        column, sub_x = divmod(x, self.fine_x)
-        row, sub_y = divmod(self.rows - 1 - y, self.fine_y)
-        bit = _BRAILLE[sub_x][sub_y] if self.glyphs.dots else 1 << (sub_x * self.fine_y + sub_y)
-        self._bits[row][column] |= bit
-        self._styles[row][column] = style
-
-    def put(self, column: int, row: int, text: str, style: str) -> None:
-        """Write one character into a cell (row 0 at the top), over dots."""
-        if 0 <= column < self.width and 0 <= row < self.height:
-            self._texts[column, row] = text
-            self._styles[row][column] = style
-
-    def empty(self, column: int, row: int) -> bool:
-        """Whether nothing is drawn in a cell."""
-        return not self._bits[row][column] and (column, row) not in self._texts
-
-    def segment(self, x0: int, y0: int, x1: int, y1: int, style: str, dashed: bool = False) -> None:
-        """A line between two dots."""
-        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
-        for index in range(steps + 1):
-            x = round(x0 + (x1 - x0) * index / steps)
-            y = round(y0 + (y1 - y0) * index / steps)
-            if not dashed or (x + y) // max(self.fine_x, 2) % 2 == 0:
-                self.dot(x, y, style)
-
-    def lines(self) -> list[Line]:
-        """The cells as lines."""
-        out: list[Line] = []
-        for row in range(self.height):
-            line: Line = []
-            for column in range(self.width):
-                text = self._texts.get((column, row))
-                if text is None:
-                    bits = self._bits[row][column]
-                    if not bits:
-                        line.append((" ", ""))
-                        continue
-                    text = (
-                        chr(0x2800 + bits) if self.glyphs.dots else (_ASCII if self.glyphs.ascii else _QUADRANTS)[bits]
-                    )
-                line.append((text, self._styles[row][column]))
-            out.append(join(line))
-        return out
-
-
-def _columns(series: Series, x_span: Range, columns: int) -> list[tuple[int, float, float, float, float] | None]:
-    """Per fine column the first, smallest, largest and last value in it; None between two columns is a gap."""
-    out: list[tuple[int, float, float, float, float] | None] = []
-    for raw_x, raw_y in zip(series.x, series.y, strict=False):
-        x, y = finite(raw_x), finite(raw_y)
-        if x is None or y is None:
-            if out and out[-1] is not None:
-                out.append(None)
-            continue
-        if not x_span[0] <= x <= x_span[1]:
-            continue
-        column = place(x, x_span, columns)
-        last = out[-1] if out else None
-        if last is not None and last[0] == column:
-            out[-1] = (column, last[1], min(last[2], y), max(last[3], y), y)
-        else:
-            out.append((column, y, y, y, y))
-    return out
-
-
-def _draw(raster: Raster, series: Series, x_span: Range, y_span: Range) -> None:
-    def row(value: float) -> int:
-        return place(value, y_span, raster.rows)
-
-    if series.low is not None and series.high is not None:
-        for raw_x, raw_low, raw_high in zip(series.x, series.low, series.high, strict=False):
-            x, low, high = finite(raw_x), finite(raw_low), finite(raw_high)
-            if x is None or low is None or high is None or not x_span[0] <= x <= x_span[1]:
-                continue
-            column = place(x, x_span, raster.columns)
-            for y in range(row(min(low, high)), row(max(low, high)) + 1):
-                if (column + y) % 2 == 0 or raster.glyphs.ascii:
-                    raster.dot(column, y, "dim")
-    found = _columns(series, x_span, raster.columns)
-    before: tuple[int, float, float, float, float] | None = None
-    for point in found:
-        if point is None:
-            before = None
-            continue
-        column, first, low, high, _last = point
-        if series.points:
-            if series.shape:
-                raster.put(
-                    column // raster.fine_x, raster.height - 1 - row(first) // raster.fine_y, series.shape, series.style
-                )
-            raster.dot(column, row(low), series.style)
-            raster.dot(column, row(high), series.style)
-            continue
-        if low != high:
-            raster.segment(column, row(low), column, row(high), series.style)
-        if before is None:
-            raster.dot(column, row(first), series.style)
-        elif series.step:
-            raster.segment(before[0], row(before[4]), column, row(before[4]), series.style, series.dashed)
-            raster.segment(column, row(before[4]), column, row(first), series.style)
-        else:
-            raster.segment(before[0], row(before[4]), column, row(first), series.style, series.dashed)
-        before = point
 
 
 def plot(
@@ -239,40 +78,19 @@ def plot(
     zero: bool = True,
     legend: bool = True,
 ) -> list[Line]:
-    """Lines, steps, bands and points over round axes.
+    """Draw lines, steps, bands and points over round axes.
 
     ``x_span``/``y_span`` fix the ranges (else they fit the data; with ``zero`` the y axis begins at 0); ``marks`` are
     vertical, ``rules`` horizontal lines. Named series give a legend line at the top. Small areas lose the axes first.
     """
     if width <= 0 or height <= 0:
         return []
-    names = [one for one in series if one.name]
-    head: list[Line] = []
-    if legend and names and height >= 5:
-        line: Line = []
-        for one in names:
-            sign = one.shape or (glyphs.point if one.points else "- -" if one.dashed else glyphs.line * 3)
-            line += [(f"{sign} ", one.style), (f"{harmless(one.name)}  ", "")]
-        head.append(fit_line(line, width, glyphs.ellipsis))
-    found = [
-        value
-        for one in series
-        for source in (one.y, one.low, one.high)
-        if source is not None
-        for value in map(finite, source)
-        if value is not None
-    ]
-    reach = span_of([*found, *(mark.at for mark in rules)])
-    xs = span_of([value for one in series for value in map(finite, one.x) if value is not None])
-    if (reach is None and y_span is None) or (xs is None and x_span is None):
-        empty = [fit_line([("no data", "dim")], width, glyphs.ellipsis)] if height else []
-        return [*head, *empty, *([fit_line([], width, glyphs.ellipsis)] * (height - len(head) - len(empty)))][:height]
-    if y_span is None:
-        assert reach is not None
-        y_span = sticky(None, reach[0], reach[1], y_kind, zero)
-    if x_span is None:
-        assert xs is not None
-        x_span = xs if xs[1] > xs[0] else (xs[0] - 0.5, xs[0] + 0.5)
+    head = _legend(series, width, glyphs) if legend and height >= 5 else []
+    x_span = _x_span(series) if x_span is None else x_span
+    y_span = _y_span(series, rules, y_kind, zero) if y_span is None else y_span
+    if x_span is None or y_span is None:
+        empty = [fit_line([("no data", "dim")], width, glyphs.ellipsis)]
+        return [*head, *empty, *([fit_line([], width, glyphs.ellipsis)] * (height - len(head) - 1))][:height]
     body = height - len(head)
     axis = 2 if body >= 4 else 0
     rows = body - axis
@@ -281,11 +99,55 @@ def plot(
     left = min(max((cells(text) for text in y_texts), default=0), max(width // 3, 0)) + 1
     if width - left < 8:
         left = 0
-    inner = width - left
-    raster = Raster(inner, rows, glyphs)
+    raster = Raster(width - left, rows, glyphs)
+    _draw_marks(raster, marks, rules, x_span, y_span)
+    for each in series:
+        draw_series(raster, each, x_span, y_span)
+    _write_labels(raster, marks, rules, x_span, y_span)
+    labels = {rows - 1 - place(value, y_span, rows): text for value, text in zip(y_ticks, y_texts, strict=True)}
+    out = head + _with_left_axis(raster.lines(), labels, left, width, glyphs)
+    if axis:
+        out += _bottom_axis(x_span, x_kind, left, width, glyphs)
+    return out[:height]
+
+
+def _legend(series: Sequence[Series], width: int, glyphs: Glyphs) -> list[Line]:
+    """Return one line with the names of the series and how each is drawn; none without names."""
+    line: Line = []
+    for each in series:
+        if each.name:
+            sign = each.shape or (glyphs.point if each.points else "- -" if each.dashed else glyphs.line * 3)
+            line += [(f"{sign} ", each.style), (f"{harmless(each.name)}  ", "")]
+    return [fit_line(line, width, glyphs.ellipsis)] if line else []
+
+
+def _x_span(series: Sequence[Series]) -> Range | None:
+    """Return the range of all x values, never empty; None without any."""
+    span = span_of([value for each in series for value in map(finite, each.x) if value is not None])
+    if span is None or span[1] > span[0]:
+        return span
+    return span[0] - 0.5, span[0] + 0.5
+
+
+def _y_span(series: Sequence[Series], rules: Sequence[Mark], kind: Kind, zero: bool) -> Range | None:
+    """Return a round range around all y values, bands and ``rules``; None without any."""
+    values = [
+        value
+        for each in series
+        for source in (each.y, each.low, each.high)
+        if source is not None
+        for value in map(finite, source)
+        if value is not None
+    ]
+    span = span_of([*values, *(rule.at for rule in rules)])
+    return None if span is None else round_range(span[0], span[1], kind, zero)
+
+
+def _draw_marks(raster: Raster, marks: Sequence[Mark], rules: Sequence[Mark], x_span: Range, y_span: Range) -> None:
+    """Draw ``rules`` as dotted horizontal and ``marks`` as vertical lines."""
     for rule in rules:
-        y = place(rule.at, y_span, raster.rows)
         if y_span[0] <= rule.at <= y_span[1]:
+            y = place(rule.at, y_span, raster.rows)
             for x in range(0, raster.columns, 2 * raster.fine_x):
                 raster.dot(x, y, rule.style)
     for mark in marks:
@@ -293,40 +155,43 @@ def plot(
             x = place(mark.at, x_span, raster.columns)
             for y in range(raster.rows):
                 raster.dot(x, y, mark.style)
-    for one in series:
-        _draw(raster, one, x_span, y_span)
+
+
+def _write_labels(raster: Raster, marks: Sequence[Mark], rules: Sequence[Mark], x_span: Range, y_span: Range) -> None:
+    """Write the labels of ``marks`` right of them, each a line lower, and of ``rules`` at the right edge."""
+    rows, inner = raster.height, raster.width
     for number, mark in enumerate(marks):
         if mark.label and x_span[0] <= mark.at <= x_span[1]:
-            _write(raster, place(mark.at, x_span, inner) + 1, min(number, rows - 1), mark.label, mark.style)
+            raster.write(place(mark.at, x_span, inner) + 1, min(number, rows - 1), mark.label, mark.style)
     for rule in rules:
         if rule.label and y_span[0] <= rule.at <= y_span[1]:
             row = rows - 1 - place(rule.at, y_span, raster.rows) // raster.fine_y
-            _write(raster, inner - cells(harmless(rule.label)), row, rule.label, rule.style)
-    labels = {rows - 1 - place(value, y_span, rows): text for value, text in zip(y_ticks, y_texts, strict=True)}
-    out = list(head)
-    for index, line in enumerate(raster.lines()):
+            raster.write(inner - cells(harmless(rule.label)), row, rule.label, rule.style)
+
+
+def _with_left_axis(
+    lines: Sequence[Line], labels: Mapping[int, str], left: int, width: int, glyphs: Glyphs
+) -> list[Line]:
+    """Return ``lines`` behind an axis of ``left`` cells (0: none) with ``labels`` by line."""
+    out: list[Line] = []
+    for index, line in enumerate(lines):
         front: Line = []
         if left:
             front = [(fit(labels.get(index, ""), left - 1, "right", glyphs.ellipsis), "dim"), (glyphs.vertical, "dim")]
         out.append(fit_line([*front, *line], width, glyphs.ellipsis))
-    if axis:
-        x_ticks = ticks(x_span, max(inner // 12, 1), x_kind)
-        texts = tick_texts(x_ticks, x_kind, 11)
-        edge = (" " * (left - 1) + glyphs.corner) if left else ""
-        out.append(fit_line([(edge + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
-        out.append(
-            fit_line([(" " * left + bottom_labels(x_ticks, texts, x_span, inner), "dim")], width, glyphs.ellipsis)
-        )
-    return out[:height]
+    return out
 
 
-def _write(raster: Raster, column: int, row: int, text: str, style: str) -> None:
-    text = harmless(text)
-    column = max(min(column, raster.width - len(text)), 0)
-    if cells(text) != len(text):
-        return  # wide characters would shift the plot
-    for offset, character in enumerate(text):
-        raster.put(column + offset, row, character, style)
+def _bottom_axis(span: Range, kind: Kind, left: int, width: int, glyphs: Glyphs) -> list[Line]:
+    """Return the two lines of an axis under a plot: the axis and its labels."""
+    inner = width - left
+    values = ticks(span, max(inner // 12, 1), kind)
+    edge = (" " * (left - 1) + glyphs.corner) if left else ""
+    labels = bottom_labels(values, tick_texts(values, kind, 11), span, inner)
+    return [
+        fit_line([(edge + glyphs.line * inner, "dim")], width, glyphs.ellipsis),
+        fit_line([(" " * left + labels, "dim")], width, glyphs.ellipsis),
+    ]
 
 
 def histogram(
@@ -342,70 +207,73 @@ def histogram(
     other: Numbers | None = None,
     other_style: str = "bar2",
 ) -> list[Line]:
-    """Columns of ``counts`` between ``edges`` (one more than counts), drawn in eighths of a cell. ``other``: counts of a
-    second sample over the same edges, drawn as points at their height."""
+    """Draw columns of ``counts`` between ``edges`` (one more than counts), in eighths of a cell.
+
+    ``other``: counts of a second sample over the same edges, drawn as points at their height.
+    """
     if width <= 0 or height <= 0:
         return []
-    bounds = [finite(edge) for edge in edges]
+    bounds = [edge for edge in map(finite, edges) if edge is not None]
     values = [finite(count) or 0.0 for count in counts]
     second = [finite(count) or 0.0 for count in other] if other is not None else []
-    known = [edge for edge in bounds if edge is not None]
     top = max([*values, *second], default=0.0)
-    if len(known) < 2 or top <= 0 or known[-1] <= known[0]:
+    if len(bounds) < 2 or top <= 0 or bounds[-1] <= bounds[0]:
         return [fit_line([("no data", "dim")] if index == 0 else [], width, glyphs.ellipsis) for index in range(height)]
     axis = 2 if height >= 4 else 0
     rows = height - axis
     label = cut(tick_texts([top], "count", 8)[0], max(width // 3, 1), glyphs.ellipsis)
     left = cells(label) + 1 if width - cells(label) - 1 >= 8 else 0
     inner = width - left
-    span = (known[0], known[-1])
-    sums, points = [0.0] * inner, [0.0] * inner
-    for column in range(inner):
-        at = span[0] + (span[1] - span[0]) * (column + 0.5) / inner
-        index = min(max(sum(1 for edge in known[1:-1] if edge <= at), 0), len(values) - 1)
-        sums[column] = values[index]
-        if second:
-            points[column] = second[min(index, len(second) - 1)]
+    span = (bounds[0], bounds[-1])
+    columns = _bucket_columns(bounds, inner, len(values))
+    grid = _bars_upright([values[index] / top * rows for index in columns], rows, style, glyphs)
+    if second:
+        for x, index in enumerate(columns):
+            count = second[min(index, len(second) - 1)]
+            if count > 0:
+                grid[rows - 1 - place(count, (0.0, top), rows)][x] = (glyphs.point, other_style)
     marked = {place(mark.at, span, inner): mark for mark in marks if span[0] <= mark.at <= span[1]}
+    _mark_columns(grid, marked, glyphs)
+    out = _with_left_axis(grid, {0: label}, left, width, glyphs)
+    if axis:
+        out += _bottom_axis(span, kind, left, width, glyphs)
+    return out[:height]
+
+
+def _bucket_columns(edges: Sequence[float], width: int, buckets: int) -> list[int]:
+    """Return for each of ``width`` columns the bucket between ``edges`` that its middle lies in."""
+    low, high = edges[0], edges[-1]
+    middles = (low + (high - low) * (column + 0.5) / width for column in range(width))
+    return [min(sum(1 for edge in edges[1:-1] if edge <= at), buckets - 1) for at in middles]
+
+
+def _bars_upright(levels: Sequence[float], rows: int, style: str, glyphs: Glyphs) -> list[Line]:
+    """Return upright bars as ``rows`` lines of single cells; ``levels`` in cells from the bottom."""
     eighths = len(glyphs.levels) - 1
-    grid: list[list[tuple[str, str]]] = []
-    for row in range(rows):
-        cells_: list[tuple[str, str]] = []
-        floor = rows - 1 - row
-        for column in range(inner):
-            level = sums[column] / top * rows - floor
-            glyph = glyphs.levels[min(max(math.ceil(level * eighths - 1e-9), 0), eighths)] if level > 0 else " "
-            fragment = (glyph, style if glyph != " " else "")
-            if second and points[column] > 0 and place(points[column], (0.0, top), rows) == floor:
-                fragment = (glyphs.point, other_style)
-            if column in marked and fragment[0] == " ":
-                fragment = (glyphs.vertical, marked[column].style)
-            cells_.append(fragment)
-        grid.append(cells_)
+    grid: list[Line] = []
+    for floor in range(rows - 1, -1, -1):
+        line: Line = []
+        for level in levels:
+            steps = math.ceil((level - floor) * eighths - 1e-9) if level > floor else 0
+            glyph = glyphs.levels[min(max(steps, 0), eighths)] if level > floor else " "
+            line.append((glyph, style if glyph != " " else ""))
+        grid.append(line)
+    return grid
+
+
+def _mark_columns(grid: list[Line], marked: Mapping[int, Mark], glyphs: Glyphs) -> None:
+    """Draw marks as vertical lines through empty cells, and their labels right of them, each a line lower."""
+    for line in grid:
+        for column, mark in marked.items():
+            if line[column][0] == " ":
+                line[column] = (glyphs.vertical, mark.style)
     for number, (column, mark) in enumerate(sorted(marked.items())):
         text = harmless(mark.label)
+        inner = len(grid[0])
         if text and cells(text) == len(text) and len(text) < inner:
             start = min(column + 1, inner - len(text))
             for offset, character in enumerate(text):
-                grid[min(number, rows - 1)][start + offset] = (character, mark.style)
-    out: list[Line] = []
-    for row, line in enumerate(grid):
-        front: Line = []
-        if left:
-            front = [(fit(label if row == 0 else "", left - 1, "right"), "dim"), (glyphs.vertical, "dim")]
-        out.append(fit_line([*front, *line], width, glyphs.ellipsis))
-    if axis:
-        values_ = ticks(span, max(inner // 12, 1), kind)
-        edge = (" " * (left - 1) + glyphs.corner) if left else ""
-        out.append(fit_line([(edge + glyphs.line * inner, "dim")], width, glyphs.ellipsis))
-        out.append(
-            fit_line(
-                [(" " * left + bottom_labels(values_, tick_texts(values_, kind, 11), span, inner), "dim")],
-                width,
-                glyphs.ellipsis,
-            )
-        )
-    return out[:height]
+                grid[min(number, len(grid) - 1)][start + offset] = (character, mark.style)
 
 
 def ecdf(
@@ -417,16 +285,16 @@ def ecdf(
     kind: Kind = "number",
     marks: Sequence[Mark] = (),
 ) -> list[Line]:
-    """Empirical distribution functions of samples (name, values, style): the share of values up to x, as steps."""
+    """Draw empirical distribution functions of samples (name, values, style): the share of values up to x, as steps."""
     series = []
     for index, (name, values, style) in enumerate(samples):
-        known = sorted(value for value in map(finite, values) if value is not None)
-        if len(known) > 4 * max(width, 1):  # quantiles are enough: no column sees the difference
+        present = sorted(value for value in map(finite, values) if value is not None)
+        if len(present) > 4 * max(width, 1):  # quantiles are enough: no column sees the difference
             most = 4 * width
-            xs = [known[int(i * (len(known) - 1) / (most - 1))] for i in range(most)]
+            xs = [present[int(i * (len(present) - 1) / (most - 1))] for i in range(most)]
             ys = [100 * (i + 1) / most for i in range(most)]
         else:
-            xs, ys = known, [100 * (i + 1) / len(known) for i in range(len(known))]
+            xs, ys = present, [100 * (i + 1) / len(present) for i in range(len(present))]
         if xs:
             xs, ys = [xs[0], *xs], [0.0, *ys]
         series.append(Series(xs, ys, name, style, step=True, dashed=index % 2 == 1))
@@ -434,7 +302,7 @@ def ecdf(
 
 
 class PlotView(Canvas):
-    """A plot on screen: give it a function of width, height and glyphs; it is drawn anew when shown or resized.
+    """A plot on screen: give it a function of width, height and glyphs; it is drawn again when shown or resized.
 
     ``show(lambda width, height, glyphs: plot([...], width, height, glyphs))``
     """
@@ -452,10 +320,10 @@ class PlotView(Canvas):
         self._draw = draw
 
     def show(self, draw: Callable[[int, int, Glyphs], list[Line]] | None) -> None:
-        """Show another plot; only differing cells are sent."""
+        """Show another plot instead; only differing cells are sent."""
         self._draw = draw
         self.repaint()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The plot."""
+        """Return the plot."""
         return self._draw(width, height, self.glyphs) if self._draw is not None else []

@@ -1,12 +1,13 @@
-"""Filters: what an operator types, as a condition on the rows of a frame. No Textual here.
+"""Filters: what an operator types, turned into a condition on the rows of a frame. No Textual here.
 
 Polars is imported when the first frame is filtered, never at start.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,23 @@ if TYPE_CHECKING:
 
     from engine.tables import Column, Table
 
-WORDY: frozenset[str] = frozenset({"text", "id", "level", "json"})
-"""Kinds in which a plain word of a filter is looked for."""
+WORD_KINDS: frozenset[str] = frozenset({"text", "id", "level", "json"})
+"""Kinds of columns in which a plain word of a filter is searched."""
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+"""Operators of a comparison, but ``!=``, for which an empty cell differs from any value."""
+
+BOOLEANS: Mapping[str, bool] = {
+    "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
+}  # fmt: skip
+"""Words for the values of a yes-or-no column."""
 
 
 class FilterError(ValueError):
-    """A filter that cannot be taken; the message says why in a sentence."""
+    """A filter that is not valid; the message says why in a sentence."""
 
 
 _TERM = re.compile(
@@ -33,7 +45,7 @@ _TERM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition of a filter: a plain ``word``, or ``column op value``; ``negated`` turns it round."""
+    """One condition of a filter: a plain ``word``, or ``column op value``; ``negated`` for the opposite."""
 
     word: str = ""
     column: str = ""
@@ -43,7 +55,7 @@ class Term:
 
 
 def parse_filter(text: str) -> tuple[Term, ...]:
-    """The conditions of a filter, all of which must hold.
+    """Parse a filter into its conditions, all of which must hold.
 
     ``etl`` (word in any text column), ``"two words"``, ``cpu>50``, ``size>=10MB``, ``state=RUNNING``, ``name~^etl``
     (regular expression), ``severity>=moderate``, ``!test`` and ``user!=root`` for the opposite.
@@ -58,6 +70,7 @@ def parse_filter(text: str) -> tuple[Term, ...]:
 
 
 def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
+    """Return the column meant by ``name``: its name, its header or an unambiguous beginning. Raises FilterError."""
     wanted = name.lower().replace("-", "_")
     columns = [column for column in spec.columns if column.name in frame.columns]
     for column in columns:
@@ -79,14 +92,15 @@ def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
 
 
 def _text(column: Column, dtype: pl.DataType) -> pl.Expr:
+    """Return a column as text."""
     import polars as pl
 
-    found = pl.col(column.name)
-    return found if dtype == pl.String else found.cast(pl.String, strict=False)
+    values = pl.col(column.name)
+    return values if dtype == pl.String else values.cast(pl.String, strict=False)
 
 
 def ranks(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Severities of the column ``name``, words or numbers, as numbers: the worse the larger."""
+    """Return the severities of the column ``name``, words or numbers, as numbers: the worse the larger."""
     import polars as pl
 
     if dtype.is_numeric():
@@ -96,6 +110,7 @@ def ranks(name: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[Column]) -> pl.Expr:
+    """Return one condition; words are searched in the ``visible`` columns. Raises FilterError."""
     import polars as pl
 
     if term.word:
@@ -103,79 +118,83 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
         parts = [
             _text(column, frame.schema[column.name]).str.to_lowercase().str.contains(wanted, literal=True)
             for column in visible
-            if column.kind in WORDY and not frame.schema[column.name].is_nested()
+            if column.kind in WORD_KINDS and not frame.schema[column.name].is_nested()
         ]
-        found = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
+        matches = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
     else:
         column = _find_column(spec, frame, term.column)
-        found = _comparison(column, frame.schema[column.name], term).fill_null(False)
-    return ~found if term.negated else found
+        matches = _comparison(column, frame.schema[column.name], term).fill_null(False)
+    return ~matches if term.negated else matches
 
 
 def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
-    import polars as pl
-
-    op, value = term.op, term.value
+    """Return the condition ``column op value``. Raises FilterError."""
     if dtype.is_nested():
         raise FilterError(f"{column.name} cannot be compared")
-    if value == "":
-        empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
-        if op in ("=", "~"):
-            return empty
-        if op in ("!=", "!~"):
-            return ~empty
-        raise FilterError(f"{column.name}{op} wants a value")
-    if op in ("~", "!~"):
-        try:
-            pl.Series([""]).str.contains(f"(?i){value}")
-        except pl.exceptions.ComputeError:
-            raise FilterError(f"{value!r} is not a regular expression") from None
-        found = _text(column, dtype).str.contains(f"(?i){value}")
-        return ~found.fill_null(False) if op == "!~" else found
-    left: pl.Expr
-    right: Any
-    if column.kind == "level" and value.lower() in units.RANKS:
-        left = ranks(column.name, dtype)
-        right = float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
-    elif dtype == pl.Boolean:
-        if value.lower() not in {"true", "false", "yes", "no", "on", "off", "1", "0"}:
-            raise FilterError(f"{column.name} is yes or no")
-        left, right = pl.col(column.name), value.lower() in {"true", "yes", "on", "1"}
-    elif dtype.is_numeric():
-        try:
-            right = units.amount(column.kind, value)
-        except ValueError as error:
-            raise FilterError(f"{column.name}: {error}") from None
-        if dtype.is_integer() and float(right).is_integer() and re.fullmatch(r"[-+]?\d+", value):
-            right = int(value)  # exact beyond 2**53
-            left = pl.col(column.name)
-            if not -(2**63) <= right < 2**63:
-                left, right = left.cast(pl.Float64), float(right)
-        else:
-            left = pl.col(column.name).cast(pl.Float64)
-    else:
-        left, right = _text(column, dtype).str.to_lowercase(), value.lower()
-    compared: pl.Expr
-    match op:
-        case "=":
-            compared = left == right
-        case "!=":
-            compared = ~(left == right).fill_null(False)
-        case ">":
-            compared = left > right
-        case ">=":
-            compared = left >= right
-        case "<":
-            compared = left < right
-        case _:
-            compared = left <= right
+    if term.value == "":
+        return _emptiness(column, dtype, term.op)
+    if term.op in ("~", "!~"):
+        return _pattern(column, dtype, term)
+    left, right = _operands(column, dtype, term.value)
+    if term.op == "!=":
+        equal: pl.Expr = left == right
+        return ~equal.fill_null(False)
+    compared: pl.Expr = COMPARISONS[term.op](left, right)
     return compared
 
 
-def matching(spec: Table, frame: pl.DataFrame, text: str, visible: Sequence[Column]) -> pl.Series | None:
-    """Which rows match a filter text (booleans), or None if it asks nothing. Raises FilterError.
+def _emptiness(column: Column, dtype: pl.DataType, op: str) -> pl.Expr:
+    """Return the condition of ``column=`` or ``column!=`` without a value: empty, or not. Raises FilterError."""
+    import polars as pl
 
-    Plain words are looked for in the ``visible`` columns.
+    empty = pl.col(column.name).is_null() | (_text(column, dtype) == "")
+    if op in ("=", "~"):
+        return empty
+    if op in ("!=", "!~"):
+        return ~empty
+    raise FilterError(f"{column.name}{op} wants a value")
+
+
+def _pattern(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
+    """Return the condition that a column matches a regular expression, or does not. Raises FilterError."""
+    import polars as pl
+
+    try:
+        pl.Series([""]).str.contains(f"(?i){term.value}")
+    except pl.exceptions.ComputeError:
+        raise FilterError(f"{term.value!r} is not a regular expression") from None
+    matches = _text(column, dtype).str.contains(f"(?i){term.value}")
+    return ~matches.fill_null(False) if term.op == "!~" else matches
+
+
+def _operands(column: Column, dtype: pl.DataType, value: str) -> tuple[pl.Expr, Any]:
+    """Return both sides of a comparison, in the unit and type that suit the column. Raises FilterError."""
+    import polars as pl
+
+    if column.kind == "level" and value.lower() in units.RANKS:
+        return ranks(column.name, dtype), float(units.rank(value)) - (1.0 if dtype.is_numeric() else 0.0)
+    if dtype == pl.Boolean:
+        if value.lower() not in BOOLEANS:
+            raise FilterError(f"{column.name} is yes or no")
+        return pl.col(column.name), BOOLEANS[value.lower()]
+    if not dtype.is_numeric():
+        return _text(column, dtype).str.to_lowercase(), value.lower()
+    try:
+        number = units.amount(column.kind, value)
+    except ValueError as error:
+        raise FilterError(f"{column.name}: {error}") from None
+    if dtype.is_integer() and float(number).is_integer() and re.fullmatch(r"[-+]?\d+", value):
+        whole = int(value)  # exact beyond 2**53
+        if -(2**63) <= whole < 2**63:
+            return pl.col(column.name), whole
+        return pl.col(column.name).cast(pl.Float64), float(whole)
+    return pl.col(column.name).cast(pl.Float64), number
+
+
+def matching(spec: Table, frame: pl.DataFrame, text: str, visible: Sequence[Column]) -> pl.Series | None:
+    """Return which rows match a filter text (booleans), or None if it has no condition. Raises FilterError.
+
+    Plain words are searched in the ``visible`` columns.
     """
     import polars as pl
 

@@ -1,9 +1,9 @@
 """The drawing half of the shared table: a window on a frame, its geometry, its cells and its cursor.
 
 A ``Grid`` shows a Polars frame by its declared ``engine.tables.Table`` and sends only changed cells. Its cursor is a row
-*key*, found again after each update; scroll survives updates. Frames above ``INLINE`` rows are sorted and filtered in a
-thread. What an operator does with it is in ``tui/widgets/table.py``; everything that is not drawing in ``window.py``,
-``filters.py`` and ``layout.py``.
+*key*, located again after each update; scroll survives updates. Frames above ``INLINE_ROWS`` rows are sorted and filtered in
+a thread. What an operator does with it is in ``table.py``; what is not drawing in ``window.py``, ``filters.py`` and
+``layout.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tui.widgets.drawing.canvas import COMPONENTS, _Painter
+from tui.host import Host
+from tui.textual_internals import set_virtual_size
+from tui.widgets.drawing.canvas import COMPONENTS, Painter
 from tui.widgets.drawing.fragments import Line, changed_spans, fit_line
 from tui.widgets.table import window as windows
 from tui.widgets.table.layout import Layout, layout
@@ -29,44 +31,45 @@ if TYPE_CHECKING:
     import polars as pl
 
     from engine.tables import Table
-    from tui.widgets.table.table import LiveTable
 
 log = logging.getLogger("loadlens.grid")
 
-INLINE = 5_000
-"""Frames with more rows are sorted and filtered in a thread."""
-PATIENCE_S = 0.3
-"""Quick sorting is not spoken of: it would flicker with every change of the data."""
+INLINE_ROWS = 5_000
+"""Number of rows up to which a frame is sorted and filtered at once, not in a thread."""
+SORTING_AFTER_S = 0.3
+"""Seconds before sorting is mentioned: quick sorting would flicker with every change of the data."""
 
 RowStyle = Callable[[Mapping[str, Any]], str]
-"""From a row to the style of the whole line (empty: none)."""
+"""Returns for a row the style of the whole line (empty: none)."""
 
 
-class Grid(ScrollView, _Painter):
+class Grid(ScrollView, Painter):
     """A virtual grid of cells. See ``LiveTable`` for its arguments."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)  # Textual collects them along the first base only
 
     class Highlighted(Message, namespace="live_table"):
-        """The cursor is on another row (or on none: ``key`` None), or the rows that ``show`` was given appear only now,
-        sorted in a thread. Who calls ``show`` draws what depends on the cursor's row right after it."""
+        """The cursor is on another row (``key`` None: on none), or rows appear only now that were sorted in a thread.
+
+        Not posted by ``show`` if the cursor stays on its row: callers draw what depends on it right after ``show``.
+        """
 
         def __init__(self, grid: Grid, key: Key | None) -> None:
             super().__init__()
-            self.table: LiveTable = grid  # type: ignore[assignment]  # the one grid there is
+            self.table = grid
             self.key = key
 
         @property
-        def control(self) -> LiveTable:
-            """The table."""
+        def control(self) -> Grid:
+            """Return the table."""
             return self.table
 
         def can_replace(self, message: Message) -> bool:
-            """Only the newest counts."""
+            """Return True for any other message of the same table: only the newest counts."""
             return isinstance(message, Grid.Highlighted) and message.table is self.table
 
     class Built(Message, namespace="live_table"):
-        """A window built in a thread is ready."""
+        """A window that was built in a thread is ready."""
 
         def __init__(self, window: Window, generation: int) -> None:
             super().__init__()
@@ -104,17 +107,16 @@ class Grid(ScrollView, _Painter):
         self._width = -1
 
     def on_mount(self) -> None:
-        """Take up what the operator chose in an earlier run."""
-        remembered = getattr(self.app, "choice_for", None)
-        if self.name and remembered is not None and self.choice == Choice():
-            self.choice = remembered(self.name)
+        """Take the choices that the operator made in an earlier run."""
+        if self.name and self.choice == Choice() and isinstance(self.app, Host):
+            self.choice = self.app.choice_for(self.name)
         if self._frame is not None:
             self._build()
 
     # -- data ---------------------------------------------------------------------------------------------------
 
     def show(self, frame: pl.DataFrame, spec: Table | None = None) -> None:
-        """Show ``frame`` (and from now on by ``spec``). An equal frame draws nothing."""
+        """Show ``frame``, by the declaration ``spec`` from now on. An equal frame draws nothing."""
         if spec is not None and spec is not self.spec:
             self.spec = spec
             self._width = -1
@@ -129,13 +131,13 @@ class Grid(ScrollView, _Painter):
         if frame is None or spec is None:
             return
         self._generation += 1
-        if frame.height <= INLINE or not (choice.sort or choice.filter):  # the declared order is there already
+        if frame.height <= INLINE_ROWS or not (choice.sort or choice.filter):  # the declared order is there already
             self._take(windows.build(spec, frame, choice, self.window))
             return
         generation, previous = self._generation, self.window
         self._building_since = self._building_since or time.monotonic()
 
-        def work() -> None:
+        def build_window() -> None:
             try:
                 built = windows.build(spec, frame, choice, previous)
             except BaseException:  # a panic of Polars too: rows that stay the old ones for ever would be wrong
@@ -144,17 +146,19 @@ class Grid(ScrollView, _Painter):
             if self.is_attached:
                 self.post_message(self.Built(built, generation))
 
-        self.run_worker(work, thread=True, group="build", exit_on_error=False, description="sort and filter")
+        self.run_worker(build_window, thread=True, group="build", exit_on_error=False, description="sort and filter")
 
     def on_live_table_built(self, event: Built) -> None:
-        """Take a window from the thread unless a newer one was asked for."""
+        """Show a window from the thread unless a newer one was requested."""
         event.stop()
         if event.generation == self._generation:
             self._take(event.window, late=True)
 
     def _take(self, window: Window, *, late: bool = False) -> None:
-        """Show a window: keep the cursor on its row, send only what changed. ``late``: whoever called ``show`` has gone
-        on, and must be told that the row under the cursor may have other values."""
+        """Show a window: keep the cursor on its row, send only what changed.
+
+        ``late``: ``show`` has returned long ago, so post that the row under the cursor may have other values.
+        """
         old, self.window, self._building_since = self.window, window, 0.0
         if not self.is_attached or not self.size.height:
             # Not laid out or hidden: on_resize draws it. The cursor is put on its row now, so that panes can ask.
@@ -192,7 +196,7 @@ class Grid(ScrollView, _Painter):
             self.post_message(self.Highlighted(self, key))
 
     def _refresh_changed(self, before_header: Line) -> None:
-        """Compare what is on screen with what should be, and refresh the differing spans."""
+        """Refresh the spans in which the lines on screen differ from the new ones."""
         old = self._cache
         self._cache = {}
         top = self.scroll_offset.y
@@ -214,7 +218,7 @@ class Grid(ScrollView, _Painter):
 
     @property
     def _page(self) -> int:
-        """Rows that fit below the header."""
+        """Return the number of rows that fit below the header."""
         return max(self.size.height - 1, 1)
 
     def _arrange(self) -> None:
@@ -232,12 +236,12 @@ class Grid(ScrollView, _Painter):
         )
 
     def _resize(self) -> bool:
-        """Tell Textual how many lines there are; True if the size changed."""
+        """Tell Textual how many lines there are; return whether the size changed."""
         height = (self.window.height if self.window is not None else 0) + 1
-        return self.set_virtual(Size(max(self._width, 1), height))
+        return set_virtual_size(self, Size(max(self._width, 1), height))
 
     def on_resize(self) -> None:
-        """Fit columns anew. Textual repaints what was resized."""
+        """Fit the columns again. Textual repaints what was resized."""
         if self.scrollable_content_region.width != self._width:
             self._cache.clear()
             self._arrange()
@@ -245,15 +249,15 @@ class Grid(ScrollView, _Painter):
         self._into_view()
 
     def on_show(self) -> None:
-        """What came while it was hidden is shown now."""
+        """Draw what came while the table was hidden."""
         self.on_resize()
 
     def redraw(self) -> None:
-        """Everything anew: the glyphs changed."""
+        """Draw everything again: the glyphs changed."""
         self._redo()
 
     def _redo(self) -> None:
-        """Everything anew: width, glyphs or columns changed."""
+        """Draw everything again: width, glyphs or columns changed."""
         self._cache.clear()
         self._arrange()
         self._resize()
@@ -261,6 +265,7 @@ class Grid(ScrollView, _Painter):
         self._into_view()
 
     def _redo_header(self) -> None:
+        """Refresh the spans in which the header differs."""
         if self.window is None:
             return
         before = self._header
@@ -272,31 +277,31 @@ class Grid(ScrollView, _Painter):
             self.refresh(*regions)
 
     def _refresh_row(self, row: int) -> None:
-        """Draw one row anew, if it is on screen."""
+        """Draw one row again, if it is on screen."""
         y = row - self.scroll_offset.y
         if 0 <= y < self._page:
             self.refresh(Region(0, y + 1, max(self._width, 1), 1))
 
     def on_focus(self) -> None:
-        """The cursor is drawn stronger with the focus, which Textual notes after this."""
+        """Draw the cursor as focused; Textual notes the focus only after this."""
         self.call_later(self._redo_header)
         self._refresh_row(self.cursor)
 
     def on_blur(self) -> None:
-        """The cursor is drawn weaker without the focus."""
+        """Draw the cursor as not focused."""
         self.call_later(self._redo_header)
         self._refresh_row(self.cursor)
 
     # -- drawing ------------------------------------------------------------------------------------------------
 
     def _line(self, row: int) -> Line:
-        """The line of row ``row``; fetches a screenful at once."""
-        found = self._cache.get(row)
-        if found is not None:
-            return found
+        """Return the line of row ``row``; a screenful of rows is drawn at once."""
+        line = self._cache.get(row)
+        if line is not None:
+            return line
         window = self.window
         if window is None or row >= window.height:
-            return fit_line([(self._nothing(), "dim")] if row == 0 else [], self._width)
+            return fit_line([(windows.without_rows(window), "dim")] if row == 0 else [], self._width)
         start = row
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
         made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)
@@ -311,16 +316,8 @@ class Grid(ScrollView, _Painter):
             self._cache.setdefault(start + index, line)
         return self._cache[row]
 
-    def _nothing(self) -> str:
-        """Why there are no rows."""
-        if self.window is None:
-            return ""
-        if self.choice.filter and self.window.frame.height:
-            return f"none of {self.window.frame.height:,} rows matches {self.choice.filter!r} (Esc removes the filter)"
-        return "no rows"
-
     def render_line(self, y: int) -> Strip:
-        """One line as Textual wants it."""
+        """Return line ``y`` of the screen for Textual."""
         width = self.scrollable_content_region.width
         if self.window is None:
             return Strip.blank(width, self.rich_style)
@@ -346,7 +343,7 @@ class Grid(ScrollView, _Painter):
     # -- cursor -------------------------------------------------------------------------------------------------
 
     def move_to(self, row: int) -> None:
-        """Put the cursor on the row at position ``row`` (kept in range)."""
+        """Put the cursor on the row at position ``row``, or on the nearest one."""
         window = self.window
         if window is None or not window.height:
             return
@@ -365,7 +362,7 @@ class Grid(ScrollView, _Painter):
         self.post_message(self.Highlighted(self, self.cursor_key))
 
     def move_to_key(self, key: Key) -> bool:
-        """Put the cursor on the row with ``key``; False if it is not shown."""
+        """Put the cursor on the row with ``key``; return False if it is not shown."""
         position = self.window.locate(key) if self.window is not None else None
         if position is None:
             return False
@@ -382,31 +379,18 @@ class Grid(ScrollView, _Painter):
 
     @property
     def row(self) -> dict[str, Any] | None:
-        """The values of the row under the cursor, by column name (hidden ones too)."""
+        """Return the values of the row under the cursor by column name (hidden ones too); None without rows."""
         if self.window is None or not self.window.height:
             return None
-        found = self.window.rows(self.cursor, self.cursor + 1)
-        return found[0] if found else None
+        rows = self.window.rows(self.cursor, self.cursor + 1)
+        return rows[0] if rows else None
 
     @property
     def caption(self) -> str:
-        """Where one is and what was chosen, for the status line."""
-        window = self.window
-        if window is None:
+        """Return the place of the cursor and the choices in force, for the status line."""
+        if self.window is None:
             return ""
-        glyphs = self.glyphs
-        place = f"{min(self.cursor + 1, window.height):,}/{window.height:,}"
-        if window.height != window.frame.height:
-            place += f" of {window.frame.height:,}"
-        parts = [place]
-        if self.choice.filter:
-            parts.append(f"/{self.choice.filter}")
-        if window.error:
-            parts.append(f"filter: {window.error}")
-        if self.choice.sort:
-            parts.append(f"{glyphs.down if self.choice.descending else glyphs.up}{self.choice.sort}")
-        if self._layout.hidden:
-            parts.append(f"+{self._layout.hidden} columns")
-        if self._building_since and time.monotonic() - self._building_since > PATIENCE_S:
-            parts.append("sorting" + glyphs.ellipsis)
-        return "  ".join(parts)
+        slow = self._building_since and time.monotonic() - self._building_since > SORTING_AFTER_S
+        return windows.caption(
+            self.window, self.cursor, self.choice, self._layout.hidden, self.glyphs, sorting=bool(slow)
+        )

@@ -1,4 +1,4 @@
-"""Which columns of a table fit the screen, and where: by declared widths and priorities alone. No Textual here."""
+"""The layout of a table: which columns fit the screen, and where, by declared widths and priorities. No Textual here."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ WIDTHS: Mapping[str, int] = {
     "text": 14, "id": 14, "count": 9, "number": 9, "bytes": 9, "bytes_per_s": 11, "ms": 8, "s": 8, "time_ms": 14,
     "percent": 7, "ratio": 8, "level": 10, "flag": 4, "json": 20, "spark": 12, "mb_s": 11,
 }  # fmt: skip
-"""Default width per kind, in cells."""
+"""Default width of a column by kind, in cells."""
 
 FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})
+"""Kinds of columns that take spare cells."""
 
 FLEX_LIMIT = 48
-"""A text column takes spare cells up to this width."""
+"""Width in cells up to which such a column takes spare cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,13 @@ class Slot:
 
     @property
     def right(self) -> bool:
-        """Whether values are aligned right."""
+        """Return whether values are aligned right."""
         return self.column.kind in units.NUMERIC
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns fit: ``slots`` in order, ``hidden`` how many chosen ones did not fit, ``offset`` how many columns
-    are scrolled away behind the first."""
+    """The columns that fit, in order. ``hidden``: how many did not; ``offset``: how many are scrolled away behind the first."""
 
     slots: tuple[Slot, ...]
     hidden: int
@@ -48,7 +48,7 @@ class Layout:
 
 
 def column_width(column: Column, default_width: int | None = None) -> int:
-    """Smallest width of a column: declared, or what suits its kind, and enough for a short header."""
+    """Return the smallest width of a column: declared, or what suits its kind, and enough for a short header."""
     if column.width:
         return column.width
     base = WIDTHS.get(column.kind, 12) if default_width is None else default_width
@@ -78,16 +78,16 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1)
             used += size
     else:
         ranked = sorted(range(total), key=lambda i: (columns[i].priority, i))
-        kept: set[int] = set()
+        fitting: set[int] = set()
         used = 0
         for index in ranked:
-            size = column_width(columns[index]) + (gap if kept else 0)
-            if kept and used + size > width:
+            size = column_width(columns[index]) + (gap if fitting else 0)
+            if fitting and used + size > width:
                 # An important column that does not fit ends the row: a less important one must not take its place.
                 break
-            kept.add(index)
+            fitting.add(index)
             used += size
-        chosen = [columns[i] for i in sorted(kept)]
+        chosen = [columns[i] for i in sorted(fitting)]
     widths = {column.name: min(column_width(column), max(width, 1)) for column in chosen}
     flexible = [c for c in chosen if c.kind in FLEXIBLE and not c.width] or [c for c in chosen if c.kind in FLEXIBLE]
     spare = _grow(widths, {c.name: c.grow for c in chosen if c.grow}, width - used)
@@ -101,7 +101,7 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1)
 
 
 def _grow(widths: dict[str, int], limits: Mapping[str, int], spare: int) -> int:
-    """Share ``spare`` cells evenly among the columns of ``limits``, none beyond its limit; returns what is left."""
+    """Share ``spare`` cells evenly among the columns of ``limits``, none beyond its limit; return how many are left."""
     while spare > 0:
         growing = [name for name, limit in limits.items() if widths[name] < limit]
         if not growing:

@@ -1,7 +1,7 @@
 """The shared table: any number of rows, any sort, any filter, and only changed cells go to the terminal.
 
-``LiveTable`` is what an operator does with a ``Grid`` (``tui/widgets/grid.py``): sort, filter, choose columns, find,
-export, copy. Its choices survive updates and are remembered by name.
+``LiveTable`` adds to a ``Grid`` what an operator does with it: sort, filter, choose columns, find, export, copy. The choices
+survive updates and are remembered by name.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class LiveTable(Grid, can_focus=True):
     """A virtual table.
 
     ``spec`` declares the columns; ``renderers`` draw the cells of some columns (by name); ``row_style`` may style whole
-    rows; ``name`` is under which the operator's choices are remembered (view/table). Call ``show(frame)`` for new data
-    as often as you like.
+    rows; the operator's choices are remembered under ``name`` (view/table). ``show(frame)`` shows new data.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
@@ -41,7 +40,7 @@ class LiveTable(Grid, can_focus=True):
     )
 
     class Selected(Message):
-        """Enter on a row."""
+        """A row was opened."""
 
         def __init__(self, table: LiveTable, key: Key) -> None:
             super().__init__()
@@ -50,11 +49,11 @@ class LiveTable(Grid, can_focus=True):
 
         @property
         def control(self) -> LiveTable:
-            """The table."""
+            """Return the table."""
             return self.table
 
     class Chosen(Message):
-        """Sort, filter or columns changed by the operator; the app remembers them."""
+        """The operator changed sort, filter or columns; the application remembers them."""
 
         def __init__(self, table: LiveTable) -> None:
             super().__init__()
@@ -62,11 +61,11 @@ class LiveTable(Grid, can_focus=True):
 
         @property
         def control(self) -> LiveTable:
-            """The table."""
+            """Return the table."""
             return self.table
 
     def on_click(self, event: events.Click) -> None:
-        """A click chooses a row; on the header it sorts."""
+        """Choose the clicked row; on the header sort by the clicked column."""
         if event.y == 0:
             for slot in self._layout.slots:
                 if slot.x <= event.x < slot.x + slot.width:
@@ -80,7 +79,7 @@ class LiveTable(Grid, can_focus=True):
     # -- choices ------------------------------------------------------------------------------------------------
 
     def choose(self, *, remember: bool = True, **fields: Any) -> None:
-        """Change sort, descending, filter or columns, and show the result."""
+        """Change sort, descending, filter or columns, and show the result. ``remember``: post ``Chosen``."""
         choice = windows.rechoose(self.choice, **fields)
         if choice == self.choice:
             return
@@ -93,11 +92,11 @@ class LiveTable(Grid, can_focus=True):
             self.post_message(self.Chosen(self))
 
     def visible_columns(self) -> tuple[Column, ...]:
-        """The columns on screen now."""
+        """Return the columns on screen."""
         return tuple(slot.column for slot in self._layout.slots)
 
     def _first_descending(self, name: str) -> bool:
-        """Numbers and severities begin with the largest, texts with A."""
+        """Return whether the first sort by a column is descending: numbers and severities begin with the largest."""
         from engine import units
 
         if self.spec is None:
@@ -106,12 +105,14 @@ class LiveTable(Grid, can_focus=True):
         return kind in units.NUMERIC or kind in ("level", "spark", "flag")
 
     def _sort_by(self, name: str) -> None:
+        """Sort by a column; reverse the order if it is sorted by it already."""
         if name == self.choice.sort:
             self.choose(descending=not self.choice.descending)
         else:
             self.choose(sort=name, descending=self._first_descending(name))
 
     def _step_sort(self, step: int) -> None:
+        """Sort by the shown column ``step`` places right of the sorted one."""
         names = [column.name for column in (self.window.columns if self.window else ())]
         if not names:
             return
@@ -125,6 +126,7 @@ class LiveTable(Grid, can_focus=True):
         self.choose(sort=name, descending=self._first_descending(name))
 
     def _step_column(self, step: int) -> None:
+        """Choose the column ``step`` places to the right; columns scroll in at the edges."""
         names = [column.name for column in self.visible_columns()]
         if not names:
             return
@@ -143,7 +145,7 @@ class LiveTable(Grid, can_focus=True):
         self._redo_header()
 
     def find(self, text: str, step: int = 1) -> bool:
-        """Go to the next (or previous) row that matches ``text``; False if none does. Raises FilterError."""
+        """Go to the next (or previous) row that matches ``text``; return False if none does. Raises FilterError."""
         self.search = text
         position = self.window.find(text, self.cursor, step) if self.window is not None and text else None
         if position is None:
@@ -154,11 +156,11 @@ class LiveTable(Grid, can_focus=True):
     # -- actions ------------------------------------------------------------------------------------------------
 
     def action_up(self) -> None:
-        """One row up."""
+        """Move the cursor one row up."""
         self.move_to(self.cursor - 1)
 
     def action_down(self) -> None:
-        """One row down."""
+        """Move the cursor one row down."""
         self.move_to(self.cursor + 1)
 
     def action_left(self) -> None:
@@ -170,15 +172,16 @@ class LiveTable(Grid, can_focus=True):
         self._step_column(1)
 
     def action_top(self) -> None:
-        """First row."""
+        """Go to the first row."""
         self.move_to(0)
 
     def action_bottom(self) -> None:
-        """Last row."""
+        """Go to the last row."""
         if self.window is not None:
             self.move_to(self.window.height - 1)
 
     def _page_by(self, rows: int) -> None:
+        """Scroll and move the cursor by ``rows``."""
         if self.window is None:
             return
         target = max(min(self.scroll_offset.y + rows, self.max_scroll_y), 0)
@@ -187,28 +190,28 @@ class LiveTable(Grid, can_focus=True):
         self.move_to(self.cursor + rows)
 
     def action_page_up(self) -> None:
-        """One page up."""
+        """Go one page up."""
         self._page_by(-self._page)
 
     def action_page_down(self) -> None:
-        """One page down."""
+        """Go one page down."""
         self._page_by(self._page)
 
     def action_half_up(self) -> None:
-        """Half a page up."""
+        """Go half a page up."""
         self._page_by(-max(self._page // 2, 1))
 
     def action_half_down(self) -> None:
-        """Half a page down."""
+        """Go half a page down."""
         self._page_by(max(self._page // 2, 1))
 
     def action_select(self) -> None:
-        """Open the row."""
+        """Open the row under the cursor."""
         if self.cursor_key is not None and self.window is not None and self.window.height:
             self.post_message(self.Selected(self, self.cursor_key))
 
     def action_sort(self) -> None:
-        """Sort by the chosen column, or reverse it."""
+        """Sort by the chosen column, or reverse the order."""
         if self.current:
             self._sort_by(self.current)
 
@@ -231,18 +234,18 @@ class LiveTable(Grid, can_focus=True):
         self.choose(filter="")
 
     def action_find_next(self) -> None:
-        """Next match."""
+        """Go to the next match."""
         if self.search and not self.find(self.search):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 
     def action_find_previous(self) -> None:
-        """Previous match."""
+        """Go to the previous match."""
         if self.search and not self.find(self.search, -1):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 
     def action_filter(self) -> None:
-        """Ask for a filter; rows follow as one types."""
-        from tui.screens.prompt import ask
+        """Ask for a filter; rows follow while it is typed."""
+        from tui.widgets.prompt import ask
 
         before = self.choice.filter
         ask(
@@ -255,16 +258,17 @@ class LiveTable(Grid, can_focus=True):
         )
 
     def _filtered(self, text: str) -> None:
+        """Filter by the final text; notify if it is not valid."""
         self.choose(remember=False, filter=text)
         self.post_message(self.Chosen(self))
         if self.window is not None and self.window.error:
             self.notify(self.window.error, severity="warning", markup=False)
 
     def action_find(self) -> None:
-        """Ask what to find."""
-        from tui.screens.prompt import ask
+        """Ask for what to find and go to it."""
+        from tui.widgets.prompt import ask
 
-        def found(text: str | None) -> None:
+        def find(text: str | None) -> None:
             if not text:
                 return
             try:
@@ -273,31 +277,31 @@ class LiveTable(Grid, can_focus=True):
             except FilterError as error:
                 self.notify(str(error), severity="warning", markup=False)
 
-        ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=found)
+        ask(self, "find ", self.search, "words, cpu>50, state=RUNNING", done=find)
 
     def action_columns(self) -> None:
-        """Choose columns."""
+        """Choose the shown columns."""
         from tui.screens.columns import ColumnsScreen
 
         if self.window is None:
             return
 
-        def chosen(names: tuple[str, ...] | None) -> None:
+        def show_columns(names: tuple[str, ...] | None) -> None:
             if names is not None:
                 self.choose(columns=names)
 
         present = [column for column in self.window.spec.columns if column.name in self.window.frame.columns]
-        self.app.push_screen(ColumnsScreen(present, [column.name for column in self.window.columns]), chosen)
+        self.app.push_screen(ColumnsScreen(present, [column.name for column in self.window.columns]), show_columns)
 
     def action_export(self) -> None:
-        """Write the table as it is shown."""
+        """Export the table as it is shown."""
         from tui.screens.export import ExportScreen
 
         if self.window is not None:
             self.app.push_screen(ExportScreen(self.window, self.name))
 
     def action_copy(self) -> None:
-        """Copy the chosen cell."""
+        """Copy the chosen cell of the row under the cursor."""
         row = self.row
         if row is not None and self.current in row:
             self._copy("" if row[self.current] is None else str(row[self.current]))
@@ -310,6 +314,7 @@ class LiveTable(Grid, can_focus=True):
             self._copy("\t".join("" if value is None else str(value) for value in values))
 
     def _copy(self, text: str) -> None:
-        from tui import clipboard
+        """Copy ``text`` and notify how."""
+        from tui.process import clipboard
 
         self.notify(clipboard.copy(text, self.app), markup=False, timeout=3)

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from engine.tables import Column, Table
 
 Key = tuple[Any, ...]
-"""Values of a row's key columns; a row keeps its key while it moves."""
+"""Values of a row's key columns; a row has the same key wherever it moves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What an operator chose for one table: sort column (empty: the declared order), direction, filter text, and the
-    shown columns in order (None: all that are not declared hidden)."""
+    """The operator's choices for one table.
+
+    ``sort``: column to sort by (empty: the declared order). ``filter``: text of the filter. ``columns``: names of the shown
+    columns in order (None: all that are not declared hidden).
+    """
 
     sort: str = ""
     descending: bool = False
@@ -39,9 +42,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a renderer is given: the column's ``name``, the value, its whole row by column name, the width to fill, the
-    glyphs, and ``peak``, a function from a column name to the largest finite magnitude in that column of the whole frame
-    (0 if none)."""
+    """A cell to be drawn by a renderer.
+
+    ``name``: of its column. ``row``: the whole row by column name. ``width``: cells to fill. ``peak``: returns for a column
+    name the largest finite magnitude in that column of the whole frame (0 if none).
+    """
 
     name: str
     value: Any
@@ -52,44 +57,45 @@ class Cell:
 
 
 Renderer = Callable[[Cell], Sequence[Fragment]]
-"""Draws one cell; what it returns is cut or padded to the cell's width."""
+"""Draws one cell; its fragments are cut or padded to the cell's width."""
 
 PATHS: frozenset[str] = frozenset({"path", "file"})
-"""Columns that are cut on the left like ids: the end of an id or a path is what tells it from its neighbours."""
+"""Columns that are cut on the left like ids: the end of an id or a path distinguishes it from its neighbours."""
 
 
 def shown_columns(spec: Table, frame: pl.DataFrame, choice: Choice) -> tuple[Column, ...]:
-    """The columns an operator sees, in order: chosen ones, or all that are not hidden; only those the frame has."""
+    """Return the shown columns in order: the chosen ones, or all that are not hidden; only those that the frame has."""
     present = set(frame.columns)
     declared = {column.name: column for column in spec.columns if column.name in present}
     if choice.columns is not None:
-        found = tuple(declared[name] for name in choice.columns if name in declared)
-        if found:
-            return found
+        chosen = tuple(declared[name] for name in choice.columns if name in declared)
+        if chosen:
+            return chosen
     return tuple(column for column in declared.values() if not column.hidden) or tuple(declared.values())[:1]
 
 
 def _sort_key(column: Column, dtype: pl.DataType) -> pl.Expr:
+    """Return what a column is sorted by: severities by rank, texts without case, lists by last value or length."""
     import polars as pl
 
-    found = pl.col(column.name)
+    values = pl.col(column.name)
     if column.kind == "level":
         return ranks(column.name, dtype)
     if isinstance(dtype, (pl.List, pl.Array)):
-        inner = found.list if isinstance(dtype, pl.List) else found.arr
+        inner = values.list if isinstance(dtype, pl.List) else values.arr
         return inner.last() if dtype.inner is not None and dtype.inner.is_numeric() else inner.len()
     if dtype.is_float():
-        return found.fill_nan(None)
+        return values.fill_nan(None)
     if dtype == pl.String:
-        return found.str.to_lowercase()
+        return values.str.to_lowercase()
     if dtype.is_nested():
-        return found.struct.json_encode()
-    return found
+        return values.struct.json_encode()
+    return values
 
 
 @dataclass(frozen=True)
 class Window:
-    """A frame as it is looked at. ``order`` holds the row numbers of ``frame`` in shown order (UInt32)."""
+    """A frame as it is shown. ``order``: row numbers of ``frame`` in shown order (UInt32). ``error``: of the filter."""
 
     spec: Table
     frame: pl.DataFrame
@@ -101,11 +107,11 @@ class Window:
 
     @property
     def height(self) -> int:
-        """Rows that match."""
+        """Return the number of rows that match."""
         return self.order.len()
 
     def peak(self, name: str) -> float:
-        """Largest finite magnitude in column ``name`` of the whole frame, 0.0 without any or for text."""
+        """Return the largest finite magnitude in column ``name`` of the whole frame, 0.0 without any or for text."""
         if name not in self._peaks:
             value = 0.0
             if name in self.frame.columns and self.frame.schema[name].is_numeric():
@@ -118,14 +124,14 @@ class Window:
         return self._peaks[name]
 
     def rows(self, start: int, stop: int) -> list[dict[str, Any]]:
-        """The shown rows ``start`` to ``stop`` as dicts. Meant for a screenful, not for a frame."""
+        """Return the shown rows ``start`` to ``stop`` as dicts. Meant for a screenful, not for a frame."""
         start, stop = max(start, 0), min(stop, self.height)
         if start >= stop:
             return []
         return self.frame[self.order.slice(start, stop - start)].to_dicts()
 
     def key(self, position: int) -> Key | None:
-        """The key of the row at ``position``, None out of range. Tables without key columns use the row number."""
+        """Return the key of the row at ``position``, None out of range. Tables without key columns use the row number."""
         if not 0 <= position < self.height:
             return None
         row = int(self.order[position])
@@ -135,7 +141,7 @@ class Window:
         return tuple(self.frame.get_column(name)[row] for name in names)
 
     def locate(self, key: Key | None, near: int = 0) -> int | None:
-        """The position of the row with ``key`` now, None if it is gone or filtered out; ``near`` is looked at first."""
+        """Return the position of the row with ``key``, None if it is gone or filtered out; ``near`` is tried first."""
         if key is None or not self.height:
             return None
         if self.key(near) == key:
@@ -144,8 +150,8 @@ class Window:
 
         names = [name for name in self.spec.key if name in self.frame.columns]
         if not names:
-            found = (self.order == key[0]).arg_true()
-            return int(found[0]) if found.len() else None
+            positions = (self.order == key[0]).arg_true()
+            return int(positions[0]) if positions.len() else None
         if len(names) != len(key):
             return None
         mask = pl.repeat(True, self.frame.height, eager=True)
@@ -155,12 +161,14 @@ class Window:
                 mask &= column.eq_missing(pl.Series([value], dtype=column.dtype))
         except (pl.exceptions.PolarsError, TypeError, OverflowError, ValueError):
             return None  # a key of another type than the column now has
-        found = mask.gather(self.order).arg_true()
-        return int(found[0]) if found.len() else None
+        positions = mask.gather(self.order).arg_true()
+        return int(positions[0]) if positions.len() else None
 
     def find(self, text: str, start: int, step: int = 1) -> int | None:
-        """Position of the next (``step`` 1) or previous (-1) row that matches ``text``, from ``start`` on, around the
-        end. None if none does. Raises FilterError."""
+        """Return the position of the next (``step`` 1) or previous (-1) row from ``start`` that matches ``text``.
+
+        The search goes around the end. None if no row matches. Raises FilterError.
+        """
         mask = matching(self.spec, self.frame, text, self.columns)
         if mask is None or not self.height:
             return None
@@ -174,12 +182,12 @@ class Window:
         return int(before[-1]) if len(before) else int(hits[-1])
 
     def shown(self) -> pl.DataFrame:
-        """The frame as shown: matching rows in shown order, shown columns. For export."""
+        """Return matching rows in shown order with the shown columns, for export."""
         return self.frame[self.order].select([column.name for column in self.columns])
 
 
 def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | None = None) -> Window:
-    """Sort and filter. A filter that cannot be taken filters nothing and says so in ``error``."""
+    """Sort and filter. A filter that is not valid filters nothing; ``error`` of the window says why."""
     import polars as pl
 
     if previous is not None and previous.frame is frame and previous.choice == choice and previous.spec is spec:
@@ -208,7 +216,7 @@ def build(spec: Table, frame: pl.DataFrame, choice: Choice, previous: Window | N
 
 
 def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice) -> Window:
-    """Every row as it came, where ``build`` fails by a mistake of ours; the window's ``error`` says so."""
+    """Return a window on all rows in the order of ``frame``, for where ``build`` fails by a bug; its ``error`` says so."""
     import polars as pl
 
     rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
@@ -217,14 +225,14 @@ def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice) -> Window:
 
 
 def spark_text(values: Sequence[Any], width: int, glyphs: Glyphs) -> str:
-    """A list of numbers as one line of vertical bars: the last ``width`` after min/max-preserving thinning."""
+    """Draw a list of numbers as one line of vertical bars, thinned to ``width`` with peaks and dips preserved."""
     from tui.widgets.drawing.plot import spark
 
     return spark(values, width, glyphs)
 
 
 def default_cell(column: Column, cell: Cell) -> list[Fragment]:
-    """How a value is drawn where no renderer is given: text by kind; severities carry a mark, a word and a colour."""
+    """Draw a value without a renderer: text by kind; severities carry a mark, a word and a colour."""
     value = cell.value
     if value is None:
         return [(units.NOTHING if not cell.glyphs.ascii else "-", "dim")]
@@ -248,7 +256,7 @@ def lines(
     glyphs: Glyphs = BRAILLE,
     renderers: Mapping[str, Renderer] | None = None,
 ) -> list[Line]:
-    """The rows ``start`` to ``stop`` as lines of exactly ``width`` cells."""
+    """Return the rows ``start`` to ``stop`` as lines of exactly ``width`` cells."""
     renderers = renderers or {}
     out: list[Line] = []
     for row in window.rows(start, stop):
@@ -259,13 +267,13 @@ def lines(
                 line.append((" " * (slot.x - x), ""))
             cell = Cell(slot.column.name, row.get(slot.column.name), row, slot.width, glyphs, window.peak)
             renderer = renderers.get(slot.column.name)
-            found = default_cell(slot.column, cell) if renderer is None else renderer(cell)
-            if len(found) == 1:
-                text, style = found[0]
+            fragments = default_cell(slot.column, cell) if renderer is None else renderer(cell)
+            if len(fragments) == 1:
+                text, style = fragments[0]
                 align = "right" if slot.right and renderer is None else "left"
                 line.append((fit(text, slot.width, align, glyphs.ellipsis), style))
             else:
-                line += fit_line(list(found), slot.width, glyphs.ellipsis)
+                line += fit_line(list(fragments), slot.width, glyphs.ellipsis)
             x = slot.x + slot.width
         if x < width:
             line.append((" " * (width - x), ""))
@@ -274,7 +282,7 @@ def lines(
 
 
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
-    """The header line: titles, the sort mark, ``sorted`` style for the sorted column, ``title`` for the chosen one."""
+    """Return the header line: titles, the sort mark, a style for the sorted column and for the ``current`` one."""
     line: Line = []
     x = 0
     for slot in places.slots:
@@ -293,5 +301,33 @@ def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE,
 
 
 def rechoose(choice: Choice, **fields: Any) -> Choice:
-    """``choice`` with some fields changed."""
+    """Return ``choice`` with some fields changed."""
     return replace(choice, **fields)
+
+
+def without_rows(window: Window | None) -> str:
+    """Return why there are no rows."""
+    if window is None:
+        return ""
+    if window.choice.filter and window.frame.height:
+        return f"none of {window.frame.height:,} rows matches {window.choice.filter!r} (Esc removes the filter)"
+    return "no rows"
+
+
+def caption(window: Window, cursor: int, choice: Choice, hidden: int, glyphs: Glyphs, *, sorting: bool) -> str:
+    """Return the place of the cursor and the choices in force in one line. ``hidden``: columns that do not fit."""
+    place = f"{min(cursor + 1, window.height):,}/{window.height:,}"
+    if window.height != window.frame.height:
+        place += f" of {window.frame.height:,}"
+    parts = [place]
+    if choice.filter:
+        parts.append(f"/{choice.filter}")
+    if window.error:
+        parts.append(f"filter: {window.error}")
+    if choice.sort:
+        parts.append(f"{glyphs.down if choice.descending else glyphs.up}{choice.sort}")
+    if hidden:
+        parts.append(f"+{hidden} columns")
+    if sorting:
+        parts.append("sorting" + glyphs.ellipsis)
+    return "  ".join(parts)

@@ -1,4 +1,4 @@
-"""What a table draws anew when its rows change: the cells that differ, the cursor's line, and nothing below the last row."""
+"""What a table draws again when its rows change: the cells that differ, the cursor's line, nothing below the last row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.widgets.table.window import Choice
 
 
 class One(App[None]):
-    """A table, what it refreshed and how often it told of its cursor."""
+    """A table, the regions it refreshed and the number of messages about its cursor."""
 
     AUTO_FOCUS = ""
 
@@ -24,17 +24,17 @@ class One(App[None]):
         super().__init__()
         self.table = LiveTable(NODES, choice=choice)
         self.regions: list[Region] = []
-        self.told = 0
+        self.posted = 0
 
     def compose(self) -> ComposeResult:
         yield self.table
 
     def on_live_table_highlighted(self) -> None:
-        self.told += 1
+        self.posted += 1
 
 
 def redrawn(steps: list[Callable[[LiveTable], None]], choice: Choice | None = None) -> tuple[list[Region], int]:
-    """The regions of the table that the last step refreshed, and how often it told of its cursor."""
+    """Return the regions of the table that the last step refreshed, and the number of messages about its cursor."""
     app = One(choice)
 
     async def story() -> None:
@@ -49,21 +49,21 @@ def redrawn(steps: list[Callable[[LiveTable], None]], choice: Choice | None = No
             for step in steps:
                 await pilot.pause(0.05)
                 app.regions.clear()
-                app.told = 0
+                app.posted = 0
                 step(app.table)
             await app.workers.wait_for_complete()
             await pilot.pause(0.05)
 
     play(story)
-    return app.regions, app.told
+    return app.regions, app.posted
 
 
-def test_only_cells_that_differ_are_drawn_anew() -> None:
+def test_only_cells_that_differ_are_drawn_again() -> None:
     before = frame(5)
     after = before.with_columns(cpu=pl.when(pl.col("name") == "node-002").then(99.5).otherwise(pl.col("cpu")))
-    regions, told = redrawn([lambda t: t.show(before), lambda t: t.show(after)])
+    regions, posted = redrawn([lambda t: t.show(before), lambda t: t.show(after)])
     assert regions and {region.y for region in regions} == {3} and sum(region.width for region in regions) < 20
-    assert not told, "who shows rows draws what depends on the cursor's"
+    assert not posted, "callers of show draw what depends on the row under the cursor"
 
 
 def test_the_cursor_line_is_whole_wherever_its_row_goes() -> None:
@@ -75,12 +75,12 @@ def test_the_cursor_line_is_whole_wherever_its_row_goes() -> None:
     assert {3, 7} <= whole
 
 
-def test_without_rows_the_first_line_says_so() -> None:
-    regions, told = redrawn([lambda t: t.show(frame(3)), lambda t: t.show(frame(0))])
-    assert Region(-1, -1, 0, 0) in regions and told == 1, "another number of rows, and no cursor any more"
+def test_without_rows_the_first_line_says_why() -> None:
+    regions, posted = redrawn([lambda t: t.show(frame(3)), lambda t: t.show(frame(0))])
+    assert Region(-1, -1, 0, 0) in regions and posted == 1, "another number of rows, and no cursor any more"
 
 
-def test_rows_that_were_sorted_in_a_thread_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "INLINE", 2)
-    _, told = redrawn([lambda t: t.show(frame(5)), lambda t: t.show(frame(5, seed=1))], Choice(sort="name"))
-    assert told == 1
+def test_rows_that_were_sorted_in_a_thread_are_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "INLINE_ROWS", 2)
+    _, posted = redrawn([lambda t: t.show(frame(5)), lambda t: t.show(frame(5, seed=1))], Choice(sort="name"))
+    assert posted == 1

@@ -1,4 +1,4 @@
-"""Copying over SSH: through tmux if there is one, else by OSC 52, and always to a file that is named."""
+"""Copy to the operator's clipboard, also over SSH: through tmux or by OSC 52, and always to a file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from textual.app import App
 
 OSC52_LIMIT = 74_994
-"""Encoded bytes that terminals take at most."""
+"""Largest number of encoded bytes that terminals accept."""
 
 
 def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, folder: Path | None = None) -> str:
-    """Copy ``text`` and say in a sentence what was done; success cannot be known, so the file is always named."""
+    """Copy ``text``; return a sentence on what was done. It names the file, since success cannot be known."""
     env = os.environ if environ is None else environ
-    path = keep(text, folder)
+    path = save_copy(text, folder)
     where = f"; also in {path}" if path is not None else ""
     lines = text.count("\n") + 1
     what = f"{lines} lines" if lines > 1 else f"{text[:40]!r}"
@@ -32,6 +32,7 @@ def copy(text: str, app: App[object], environ: Mapping[str, str] | None = None, 
 
 
 def _tmux(text: str) -> bool:
+    """Copy through tmux, which passes it on to its terminal; return whether it did."""
     try:
         done = subprocess.run(
             ["tmux", "load-buffer", "-w", "-"],
@@ -45,8 +46,8 @@ def _tmux(text: str) -> bool:
     return done.returncode == 0
 
 
-def keep(text: str, folder: Path | None = None) -> Path | None:
-    """Write ``text`` to the cache folder's ``copied.txt``; None if that cannot be written."""
+def save_copy(text: str, folder: Path | None = None) -> Path | None:
+    """Write ``text`` to ``copied.txt`` in the cache folder; return its path, or None if it cannot be written."""
     if folder is None:
         from engine.settings import folders
 

@@ -12,24 +12,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LINES = 500
-"""Lines of the log that are kept for the screen."""
+"""Number of log lines kept for the screen."""
 MAX_BYTES = 1 << 20
-"""Size at which a log file is put aside."""
-KEPT = 2
-"""Older log files that are kept."""
-ROOMS = ("loadlens", "engine", "tui", "sample_data")
+"""Size in bytes at which the log file is rotated."""
+BACKUPS = 2
+"""Number of older log files."""
+LOGGERS = ("loadlens", "engine", "tui", "sample_data")
 """Top names of all loggers of this program."""
 
 
 class Ring(logging.Handler):
-    """Keeps the last lines of the log for the screen: time, level, text."""
+    """The last lines of the log, for the screen: time (epoch s), level, text."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.lines: deque[tuple[float, str, str]] = deque(maxlen=LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one line (and the last line of a traceback)."""
+        """Append one line, with the last line of a traceback."""
         try:
             text = record.getMessage()
         except Exception:  # a message whose arguments do not fit: a mistake that must not end the program
@@ -40,7 +40,7 @@ class Ring(logging.Handler):
 
 
 class File(logging.Handler):
-    """The log file. It never complains: if one line cannot be written, no other is tried."""
+    """The log file. It never fails: after a line that cannot be written no other is tried."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(logging.INFO)
@@ -48,7 +48,7 @@ class File(logging.Handler):
         self._inner: logging.Handler | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, the first one makes the file."""
+        """Write a line; the first one creates the file."""
         try:
             if self._inner is None:
                 self._inner = self._open()
@@ -57,6 +57,7 @@ class File(logging.Handler):
             self._give_up()
 
     def _open(self) -> logging.Handler:
+        """Create the file, readable by its owner alone, and return its handler."""
         from logging.handlers import RotatingFileHandler  # a dozen modules, for a line that seldom comes
 
         give_up = self._give_up
@@ -66,15 +67,16 @@ class File(logging.Handler):
                 give_up()
 
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        inner = Quiet(self._path, maxBytes=MAX_BYTES, backupCount=KEPT, encoding="utf-8", errors="replace")
+        inner = Quiet(self._path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace")
         inner.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
         return inner
 
     def _give_up(self) -> None:
+        """Refuse all further lines."""
         self.setLevel(logging.CRITICAL + 1)
 
     def close(self) -> None:
-        """Close the file; what it cannot take any more is lost."""
+        """Close the file; lines that cannot be flushed are lost."""
         if self._inner is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._inner.close()
@@ -83,9 +85,9 @@ class File(logging.Handler):
 
 @contextlib.contextmanager
 def to_file(path: Path) -> Iterator[None]:
-    """Write the log of all rooms to ``path`` and nowhere else (not to the terminal) while the context lasts."""
+    """Write the log of the program to ``path`` and nowhere else (not to the terminal) while the context lasts."""
     handler = File(path)
-    loggers = [logging.getLogger(name) for name in ROOMS]
+    loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)
@@ -102,8 +104,8 @@ def to_file(path: Path) -> Iterator[None]:
 
 
 def attach(handler: logging.Handler) -> None:
-    """Let ``handler`` hear all rooms, from INFO on."""
-    for name in ROOMS:
+    """Send the log of the program to ``handler``, from INFO on."""
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.addHandler(handler)
         if logger.level == logging.NOTSET:
@@ -111,6 +113,6 @@ def attach(handler: logging.Handler) -> None:
 
 
 def detach(handler: logging.Handler) -> None:
-    """Let ``handler`` hear nothing any more."""
-    for name in ROOMS:
+    """Stop sending the log to ``handler``."""
+    for name in LOGGERS:
         logging.getLogger(name).removeHandler(handler)

@@ -1,4 +1,4 @@
-"""Plots, bars and text pieces: exact sizes for any data, peaks kept, shapes right, nothing hostile."""
+"""Plots, bars and fragments of text: exact sizes for any data, visible peaks, right shapes, nothing hostile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(lines: list[f.Line], width: int, height: int | None = None) -> None:
         assert not any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 for c in f.plain(line))
 
 
-@given(texts, st.integers(0, 40), st.sampled_from(["left", "right", "center"]))
+@given(texts, st.integers(0, 40), st.sampled_from(["left", "right"]))
 @settings(max_examples=300, deadline=None)
 def test_fit_is_exact(text: str, width: int, align: str) -> None:
     out = f.fit(text, width, align)
@@ -50,8 +50,8 @@ def test_fit_line_is_exact(line: list, width: int) -> None:
 def test_wrap_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
     lines = f.wrap(text, width)
     assert all(cell_len(line) <= width or len(line) == 1 for line in lines)
-    kept = "".join(lines).replace(" ", "")
-    assert kept == "".join(f.harmless(part) for part in text.split("\n")).replace(" ", "")
+    wrapped = "".join(lines).replace(" ", "")
+    assert wrapped == "".join(f.harmless(part) for part in text.split("\n")).replace(" ", "")
 
 
 @given(st.text("ab ", max_size=30), st.text("ab ", max_size=30))
@@ -87,15 +87,12 @@ def test_histogram_and_ecdf_are_exact(edges, counts, width, height, glyphs) -> N
     check(plot.ecdf([("a", edges, "bar"), ("b", counts, "bar2")], width, height, glyphs), width, height if width else 0)
 
 
-@given(series, st.integers(0, 100), glyph_sets, st.booleans(), texts)
+@given(series, st.integers(0, 100), glyph_sets, texts)
 @settings(max_examples=150, deadline=None)
-def test_bars_are_exact(values, width, glyphs, log, text) -> None:
+def test_bars_are_exact(values, width, glyphs, text) -> None:
     check(bars.bars([bars.Bar(text, v, text) for v in values], width, glyphs), width)
-    intervals = [bars.Interval(text, v, v, v, text) for v in values]
-    check(bars.forest(intervals, width, glyphs, log=log, rules=[plot.Mark(1.0)]), width)
     spans = [bars.Span(float(v), None) for v in values if v is not None]
     check(bars.lanes([bars.Lane(text, spans, text)], width, glyphs, kind="ms"), width)
-    assert len(bars.heat(values, width, glyphs)) <= width
     assert len(plot.spark(values, width, glyphs)) <= width
 
 
@@ -156,12 +153,10 @@ def test_ticks_are_few_and_inside(low: float, size: float, most: int, kind: str)
     assert found == sorted(found)
 
 
-def test_ranges_stay_while_data_are_inside() -> None:
-    first = axes.sticky(None, 3, 87)
-    assert first == (0.0, 100.0)
-    assert axes.sticky(first, 10, 95) == first, "a new value inside moves nothing"
-    assert axes.sticky(first, 0, 130)[1] >= 130
-    assert axes.sticky(first, 0, 9)[1] < 100, "data far smaller than the axis make a new one"
+def test_ranges_are_round_and_hold_all_data() -> None:
+    assert axes.round_range(3, 87) == (0.0, 100.0)
+    assert axes.round_range(0, 130)[1] >= 130
+    assert axes.round_range(0, 9)[1] < 100
 
 
 def test_glyphs_are_chosen_by_locale_and_terminal() -> None:

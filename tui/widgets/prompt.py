@@ -17,7 +17,7 @@ Done = Callable[[str | None], object]
 
 
 class Prompt(Horizontal):
-    """A label and an input. Enter gives the text to ``done``, Escape gives None; ``changed`` hears each keystroke."""
+    """A label and an input. Enter passes the text to ``done``, Escape passes None; ``changed`` gets each typed text."""
 
     DEFAULT_CSS = """
     Prompt { height: 1; background: $surface; }
@@ -46,12 +46,12 @@ class Prompt(Horizontal):
         self._finished = False
 
     def compose(self) -> ComposeResult:
-        """Its widgets."""
+        """Yield label and input."""
         yield Static(self._label, markup=False)
         yield Input(self._value, placeholder=self._hint, select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Take the keys."""
+        """Focus the input."""
         self.query_one(Input).focus()
 
     @on(Input.Changed)
@@ -67,15 +67,16 @@ class Prompt(Horizontal):
         self._finish(event.value)
 
     def action_cancel(self) -> None:
-        """Leave without a text."""
+        """Close without a text."""
         self._finish(None)
 
     def on_descendant_blur(self) -> None:
-        """Focus went elsewhere (a click, another screen): as Escape."""
+        """Close without a text: the focus went elsewhere (a click, another screen)."""
         if self.app.screen is self.screen:
             self._finish(None, refocus=False)
 
     def _finish(self, text: str | None, refocus: bool = True) -> None:
+        """Pass the text on and close; later calls do nothing."""
         if self._finished:
             return
         self._finished = True
@@ -94,7 +95,7 @@ def ask(
     changed: Callable[[str], object] | None = None,
     done: Done,
 ) -> None:
-    """Ask one line at the bottom of ``origin``'s screen; the focus comes back to ``origin``."""
+    """Ask for one line at the bottom of ``origin``'s screen; the focus returns to ``origin``."""
     screen = origin.screen
     for old in screen.query(Prompt):
         old.remove()

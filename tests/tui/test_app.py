@@ -15,7 +15,7 @@ from engine.settings import State
 from engine.tables import Table
 from engine.view import NoInput
 from tests.disk import full_after
-from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, stage
+from tests.tui.fakes import FakeSession, FakeView, frame, play, screen_styles, settle, stage
 from tui.messages import Progress
 from tui.screens.help import HelpScreen
 from tui.views.base import Level
@@ -60,7 +60,7 @@ def test_a_tab_that_is_not_loaded_is_not_waited_for(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with stage(tmp_path) as st:
-            answered = st.app.bridge.answered
+            answered = st.app.client.first_result
             answered.clear()
             await st.app.show_tab(0)
             assert not answered.is_set()
@@ -177,7 +177,7 @@ def test_filter_follows_typing_and_escape_restores(tmp_path: Path) -> None:
             await s.press("slash", *"node", "minus", *"01", "enter")
             await s.until(lambda: table.window.height == 10)
             assert s.app.focused is table and "/node-01" in s.text()
-            # Kept for tables made anew in this run, not for the next one: rows must not be missing at a start.
+            # For tables that are made again in this run, not for the next run: rows must not be missing at a start.
             assert s.app.choice_for(table.name).filter == "node-01"
             assert "node-01" not in str(s.app.state.get("tables", default={}))
             await s.press("escape")
@@ -186,7 +186,7 @@ def test_filter_follows_typing_and_escape_restores(tmp_path: Path) -> None:
     play(story)
 
 
-def test_bad_filter_is_said(tmp_path: Path) -> None:
+def test_a_bad_filter_is_reported(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:
             await s.press("slash", *"cpx", "greater_than_sign", *"3", "enter")
@@ -236,7 +236,7 @@ def test_options_change_result_and_undo(tmp_path: Path) -> None:
     play(story)
 
 
-def test_bad_option_is_said_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_bad_option_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:
             pane = s.app.pane
@@ -267,7 +267,7 @@ def test_pause_freezes_inputs_but_not_parameters(tmp_path: Path) -> None:
     play(story)
 
 
-def test_failed_result_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> None:
+def test_after_a_failure_the_last_good_result_stays_and_is_marked(tmp_path: Path) -> None:
     async def story() -> None:
         async with stage(tmp_path, (120, 40)) as s:
             view = s.session.views["fake-view"]
@@ -283,7 +283,7 @@ def test_failed_result_keeps_the_last_good_one_and_says_so(tmp_path: Path) -> No
     play(story)
 
 
-def test_sorting_that_fails_in_its_thread_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting_that_fails_in_its_thread_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = window.build
 
     def build(spec: Table, frame: pl.DataFrame, choice: window.Choice, *more: Any) -> window.Window:
@@ -535,7 +535,7 @@ def test_a_held_key_scans_once_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
             await s.until(lambda: scans)
             assert scans == ["rescan"]
             go.set()
-            await s.until(lambda: not s.app.bridge._rescanning.locked())
+            await s.until(lambda: not s.app.client._rescanning.locked())
             await s.press("f5")
             await s.until(lambda: len(scans) == 2)
 
@@ -562,7 +562,7 @@ def test_quit_saves_and_closes(tmp_path: Path) -> None:
             await s.press("1", "q")
             assert s.app.return_code == 0
         assert not s.session.closed, "saving the cache must not keep the screen"
-        s.app.bridge.close()
+        s.app.client.close()
         assert s.session.closed
         assert State(tmp_path / "state.toml").get("tab") == "first-view"
 
@@ -632,18 +632,41 @@ def test_quick_computations_do_not_flicker(tmp_path: Path) -> None:
                 return compute(inputs, parameters, context)
 
             view.compute = computing
-            post = s.app.bridge.post
+            post = s.app.client.post
 
             def posting(message) -> None:
                 if isinstance(message, Progress):
                     seen.append(message.text)
                 post(message)
 
-            s.app.bridge.post = posting
+            s.app.client.post = posting
             s.app.pane.change(limit=30.0)
             await s.until(lambda: view.calls[-1][0].limit == 30.0)
             s.app.pane.change(deep=True)
             await s.until(lambda: view.calls[-1][0].deep)
             assert seen == ["after a while"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_the_last_result_stays_and_is_marked_while_the_next_is_computed(tmp_path: Path, size: tuple[int, int]) -> None:
+    """Also by a view that reports no progress, and where the status line is full."""
+
+    async def story() -> None:
+        session = FakeSession([FakeView()])
+        session.stale = 2
+        session.files = 12_345
+        session.read_problems = tuple(Problem.at(f"/data/{i}.txt", "bad-record", "cut") for i in range(200))
+        async with stage(tmp_path, size, session=session) as s:
+            view = session.views["fake-view"]
+            await settle(s)
+            assert "computing" not in s.text()
+            view.delay, view.rows = 1.5, 5
+            session.change()
+            await s.see("computing…")
+            assert "node-007" in s.text(), "the last result"
+            await s.until(lambda: nodes(s.app).window.height == 5)
+            await s.until(lambda: "computing" not in s.text())
 
     play(story)

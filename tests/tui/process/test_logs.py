@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tui import logs
+from tui.process import logs
 
 
 def test_all_rooms_are_written_and_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +21,7 @@ def test_all_rooms_are_written_and_rotated(tmp_path: Path, monkeypatch: pytest.M
         try:
             raise RuntimeError("boom")
         except RuntimeError:
-            logging.getLogger("loadlens.bridge").exception("computing failed")
+            logging.getLogger("loadlens.engine").exception("computing failed")
     assert "computing failed" in path.read_text() and "RuntimeError: boom" in path.read_text()
     assert sorted(p.name for p in path.parent.iterdir()) == ["loadlens.log", "loadlens.log.1", "loadlens.log.2"]
     assert path.with_name("loadlens.log.1").stat().st_size <= 2000

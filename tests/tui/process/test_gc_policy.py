@@ -1,4 +1,4 @@
-"""The collector runs when nobody waits, and only if there is something to collect."""
+"""The collector runs in quiet moments, and only if there is something to collect."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from tui import gc_policy
+from tui.process import gc_policy
 
 
 class Fake:
-    """A garbage collector that notes what it is told."""
+    """A garbage collector that records its calls."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.young = 0
         self.collections = 0
 
     def __getattr__(self, name: str) -> object:
-        return lambda *given: self.told.append(name)
+        return lambda *args: self.calls.append(name)
 
     def collect(self, generation: int = 2) -> None:
-        self.told.append(f"collect {generation}")
+        self.calls.append(f"collect {generation}")
 
     def get_count(self) -> tuple[int, int, int]:
         return self.young, 0, self.collections
@@ -32,27 +32,27 @@ def test_collects_in_quiet_moments_only(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(gc_policy, "gc", fake)
     collector = gc_policy.Collector(lambda: now.value)
 
-    def told(busy: bool = False) -> list[str]:
-        fake.told.clear()
+    def tick(busy: bool = False) -> list[str]:
+        fake.calls.clear()
         collector.tick(busy)
-        return fake.told
+        return fake.calls
 
     now.value += 1000
-    assert not told(), "start-up is not over"
+    assert not tick(), "start-up is not over"
     collector.begin()
-    assert fake.told == ["freeze", "set_threshold", "enable"]
-    fake.collections = gc_policy.WORTH
-    now.value += gc_policy.EVERY_S
+    assert fake.calls == ["freeze", "set_threshold", "enable"]
+    fake.collections = gc_policy.MIN_COLLECTIONS
+    now.value += gc_policy.INTERVAL_S
     collector.touched()
-    assert not told(), "the operator is at work"
+    assert not tick(), "the operator is at work"
     now.value += gc_policy.QUIET_S
-    assert not told(busy=True), "somebody may wait for what is being computed"
-    assert told() == ["unfreeze", "collect 2", "freeze"]
+    assert not tick(busy=True), "the operator may wait for what is being computed"
+    assert tick() == ["unfreeze", "collect 2", "freeze"]
     now.value += gc_policy.QUIET_S
-    assert not told(), "it was just done"
+    assert not tick(), "it was just done"
     fake.collections = 0
-    now.value += gc_policy.EVERY_S
-    assert not told(), "there is nothing to collect"
+    now.value += gc_policy.INTERVAL_S
+    assert not tick(), "there is nothing to collect"
 
 
 def test_young_objects_are_collected_between_computations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,12 +60,12 @@ def test_young_objects_are_collected_between_computations(monkeypatch: pytest.Mo
     monkeypatch.setattr(gc_policy, "gc", fake)
     collector = gc_policy.Collector()
     collector.begin()
-    fake.told.clear()
+    fake.calls.clear()
     collector.touched()
-    fake.young = gc_policy.FEW - 1
+    fake.young = gc_policy.MIN_YOUNG - 1
     collector.tick(False)
-    fake.young = gc_policy.FEW
+    fake.young = gc_policy.MIN_YOUNG
     collector.tick(True)
-    assert not fake.told
+    assert not fake.calls
     collector.tick(False)
-    assert fake.told == ["collect 1"], "also while the operator is at work"
+    assert fake.calls == ["collect 1"], "also while the operator is at work"

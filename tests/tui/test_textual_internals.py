@@ -16,8 +16,8 @@ from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
 from tests.tui.fakes import play
+from tui.textual_internals import render_spans
 from tui.widgets.drawing.fragments import changed_spans
-from tui.widgets.drawing.partial import render_spans
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", legacy_windows=False)
 
@@ -86,7 +86,7 @@ def test_a_wide_and_a_combining_character_do_not_make_up_for_each_other() -> Non
 
 
 def test_the_program_uses_it() -> None:
-    import tui.shell  # noqa: F401
+    import tui.app  # noqa: F401
 
     assert ChopsUpdate.render_segments is render_spans
 

@@ -1,0 +1,145 @@
+"""The arguments of all commands, and the settings that they change."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine import __version__
+from tui.cli.output import UsageError, message, write
+
+if TYPE_CHECKING:
+    from engine.settings import Settings
+
+COMMANDS = ("demo", "report", "check", "paths")
+"""Words that begin a command; any other first word is a path for the dashboard."""
+
+EPILOG = """commands:
+  loadlens [PATH ...]            the dashboard on files and folders, live (this folder if none is named)
+  loadlens demo                  the dashboard on sample data that moves
+  loadlens report VIEW PATH ...  one view computed once: json, csv, markdown, text, upstream
+  loadlens check VIEW PATH ...   exit 1 with one line per finding, for cron and CI
+  loadlens paths                 where settings, state, log and cache lie
+
+exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Writes help as any other output: wholly, or the program fails with a message."""
+
+    def _print_message(self, text: str, file: Any = None) -> None:
+        if file is sys.stdout:
+            write(text)
+        else:
+            message(text)
+
+
+def parser(command: str) -> Parser:
+    """Return the parser of what follows ``command`` (one of ``COMMANDS``, or empty for the dashboard)."""
+    if command in ("report", "check"):
+        return _one_shot_parser(command)
+    if command == "paths":
+        return Parser("loadlens paths", description="Print where settings, state, log and cache lie.")
+    return _dashboard_parser(demo=command == "demo")
+
+
+def _one_shot_parser(command: str) -> Parser:
+    """Return the parser of ``report`` or ``check``."""
+    from engine.views import VIEWS
+
+    names = [entry.name for entry in VIEWS]
+    about = {
+        "report": "Compute one view once and print it. Nothing but data on standard output.",
+        "check": "Compute one view once; exit 1 with a line per finding at or above a level.",
+    }[command]
+    made = Parser(f"loadlens {command}", description=about, allow_abbrev=False)
+    made.add_argument("view", choices=names, metavar="VIEW", help=", ".join(names))
+    made.add_argument("paths", nargs="+", metavar="PATH", help="files or folders, any number, read recursively")
+    made.add_argument(
+        "-o",
+        "--option",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a choice of the view; -o help lists them",
+    )
+    made.add_argument("--at", metavar="TIME", help="look at the data as they were then (ISO 8601 or epoch)")
+    if command == "report":
+        made.add_argument("--table", metavar="NAME", help="only this table")
+        made.add_argument("--format", default="json", choices=("json", "csv", "markdown", "text", "upstream"))
+    else:
+        levels = ("low", "moderate", "severe", "critical")
+        made.add_argument(
+            "--fail-on", metavar="LEVEL", choices=levels, help=f"exit 1 from this level on: {', '.join(levels)}"
+        )
+        made.add_argument("--junit", metavar="FILE", help="also write the findings as JUnit XML")
+    _add_common(made)
+    return made
+
+
+def _dashboard_parser(*, demo: bool) -> Parser:
+    """Return the parser of the dashboard, on the operator's files or (``demo``) on the sample data."""
+    from engine.views import VIEWS
+
+    names = [entry.name for entry in VIEWS]
+    made = Parser(
+        "loadlens demo" if demo else "loadlens",
+        description="Where does the load come from, and what happens if a node dies?",
+        epilog=None if demo else EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    if demo:
+        made.add_argument("--speed", type=float, default=1.0, metavar="X", help="play the sample data X times as fast")
+    else:
+        made.add_argument("--version", "-V", action="version", version=f"loadlens {__version__}")
+        made.add_argument("paths", nargs="*", metavar="PATH", help="files or folders to watch (default: this folder)")
+    made.add_argument("--view", choices=names, metavar="VIEW", help=f"show this view first: {', '.join(names)}")
+    made.add_argument("--theme", metavar="NAME", help="dark, light, ansi-dark, ansi-light or a Textual theme")
+    made.add_argument("--glyphs", choices=("auto", "braille", "block", "ascii"), help="characters for plots")
+    made.add_argument("--poll", action="store_true", help="never rely on file events, look every few seconds")
+    _add_common(made)
+    return made
+
+
+def _add_common(made: Parser) -> None:
+    """Add the arguments of every command that reads files."""
+    made.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed files")
+    made.add_argument("--config", metavar="FILE", help="settings file instead of the usual one")
+
+
+def load_settings(arguments: argparse.Namespace) -> Settings:
+    """Load the settings file, overridden by the arguments that set the same."""
+    import msgspec
+
+    from engine import settings
+    from engine.views import VIEWS
+
+    loaded = settings.load(Path(arguments.config) if arguments.config else None, tuple(e.name for e in VIEWS))
+    ui = {k: v for k in ("theme", "glyphs") if (v := getattr(arguments, k, None)) is not None}
+    live: dict[str, Any] = {}
+    if getattr(arguments, "poll", False):
+        live["poll"] = True
+    if arguments.no_cache:
+        live["cache"] = False
+    return dataclasses.replace(
+        loaded, ui=msgspec.structs.replace(loaded.ui, **ui), live=msgspec.structs.replace(loaded.live, **live)
+    )
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """Refuse paths that can only be a mistake. Raises UsageError."""
+    if "" in paths:
+        raise UsageError("an empty PATH (a variable that is not set?); write . for this folder")
+    try:
+        Path.cwd()
+    except OSError as error:
+        if not all(os.path.expanduser(path).startswith("/") for path in paths):  # noqa: PTH111  (Path's raises)
+            raise UsageError(
+                f"the current folder cannot be used: {error.strerror}; name folders by full paths"
+            ) from error

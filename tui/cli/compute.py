@@ -1,0 +1,132 @@
+"""Read the files of one view and compute it once, for ``report`` and ``check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tui.cli.arguments import check_paths, load_settings
+from tui.cli.output import FINE, UsageError, message
+
+if TYPE_CHECKING:
+    import argparse
+
+    from engine.live.files.first_scan import FirstScan
+    from engine.live.pool.reading_pool import ReadingPool
+    from engine.problems import Problem
+    from engine.result import Result
+    from engine.settings import Settings
+    from engine.view import View
+    from engine.views import Entry
+
+
+def compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
+    """Read and compute once: view, parameters, result (None without usable input), problems, instant, reason."""
+    from engine.live.files.first_scan import FirstScan
+    from engine.views import entry
+
+    check_paths(arguments.paths)
+    settings = load_settings(arguments)
+    if arguments.config and settings.unread:
+        # The usual file may be odd; one that was asked for must not be passed over for other numbers.
+        raise UsageError(f"--config {arguments.config}: {settings.problems[0].reason}")
+    wanted = entry(arguments.view)
+    if arguments.option in (["help"], ["list"]):
+        raise UsageError(option_help(_view(wanted)), code=FINE)
+    # Worker processes begin to read while this one still loads what it needs.
+    scan = FirstScan(arguments.paths, settings.live)
+    pool = _start_reading(scan, wanted, settings) if wanted.ready else None
+    try:
+        return _computed(arguments, _view(wanted), settings, scan, pool)
+    finally:
+        if pool is not None:
+            pool.close()
+
+
+def _start_reading(scan: FirstScan, wanted: Entry, settings: Settings) -> ReadingPool | None:
+    """Start worker processes if there is much to read that the cache does not hold."""
+    from engine.live.cache.location import has_rows
+    from engine.live.pool.reading_pool import WORTH_EARLY, start
+    from engine.live.pool.tasks import FileTask
+
+    if scan.size < WORTH_EARLY or has_rows(settings.live, scan.roots, wanted.name):
+        return None
+    scanner = scan.scanner
+    files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
+    return start(files, [wanted.module], settings.live, worth=WORTH_EARLY, final=True)
+
+
+def _view(wanted: Entry) -> View:
+    """Import a view. Raises UsageError if it is not part of this version."""
+    try:
+        return wanted.load()
+    except LookupError as error:
+        raise UsageError(str(error)) from error
+
+
+def _computed(
+    arguments: argparse.Namespace, view: View, settings: Settings, scan: FirstScan, pool: ReadingPool | None
+) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
+    import time
+
+    from engine import report, units
+    from engine.parameters import BadOption, parse
+    from engine.problems import fold
+    from engine.settings import view_parameters
+    from engine.view import NoInput
+
+    parameters, wrong = view_parameters(settings, view.name, view.parameters)
+    try:
+        pairs = []
+        for pair in arguments.option:
+            key, equals, value = pair.partition("=")
+            if not equals:
+                raise BadOption(f"-o {pair}: wanted KEY=VALUE")
+            pairs.append((key, value))
+        parameters = parse(view.parameters, pairs, parameters)
+    except BadOption as error:
+        raise UsageError(str(error)) from error
+    try:
+        at_ms = report.instant(arguments.at) if arguments.at is not None else None
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"--at {arguments.at}: {error}") from error
+    for problem in (*settings.problems, *wrong):
+        message(f"loadlens: {problem.path}: {problem.reason}")
+
+    now_ms = time.time_ns() // 1_000_000
+    instant = now_ms if at_ms is None else at_ms
+    from engine.live.session import Session
+
+    if pool is not None and hasattr(view, "load"):
+        view.load()  # modules that computing needs, while the workers read
+    session = Session(arguments.paths, [view], settings=settings.live, first_scan=scan, pool=pool)
+    try:
+        try:
+            session.scan(final=True)
+        except KeyboardInterrupt:
+            session.close(0)
+            raise
+        try:
+            result = session.compute(view.name, parameters, at_ms=at_ms, now_ms=now_ms)
+        except NoInput as error:
+            problems = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
+            reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
+            return view, parameters, None, fold(problems), instant, reason
+        return view, parameters, result, result.problems, instant, ""
+    finally:
+        session.close()
+
+
+def option_help(view: View) -> str:
+    """Return the text of ``-o help``: one line per option."""
+    from engine.parameters import options
+
+    lines = [f"options of {view.name} (-o KEY=VALUE):"]
+    for option in options(view.parameters):
+        unit = f" [{option.unit}]" if option.unit else ""
+        choices = f" ({'|'.join(option.choices)})" if option.choices else ""
+        default = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
+        if isinstance(default, bool):
+            default = str(default).lower()
+        shown = "" if default in (None, "") else f" (default {default})"
+        lines.append(f"  {option.key}{unit}{choices}: {option.sentence}{shown}")
+    return "\n".join(lines)

@@ -1,0 +1,46 @@
+"""Print: data to standard output, messages to standard error; and the exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+FINE, FINDING, USAGE, NO_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: success, a finding at or above the level of ``check``, wrong usage, no usable input, Ctrl+C."""
+
+
+class UsageError(Exception):
+    """Ends the program with a message: wrong usage, output that cannot be written, or (``code`` FINE) requested help."""
+
+    def __init__(self, text: str, code: int = USAGE) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def write(text: str | bytes) -> None:
+    """Write all of ``text`` to standard output. Raises BrokenPipeError, and UsageError where it cannot be written."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed")
+    try:
+        sys.stdout.flush()
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.buffer.write(data)
+        else:  # a replacement of standard output, as in tests
+            sys.stdout.write(data.decode())
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer would make Python complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise UsageError(f"standard output cannot be written: {error.strerror or error}") from error
+
+
+def message(text: str) -> None:
+    """Write a message to standard error; without a standard error that can be written it is lost."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text.rstrip("\n") + "\n")
+            sys.stderr.flush()

@@ -1,0 +1,56 @@
+"""What panes, tables and boxes ask of the application: the one type that they know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+
+if TYPE_CHECKING:
+    from textual.dom import DOMNode
+
+    from engine.live.status import Status
+    from engine.problems import Problem
+    from tui.actions import Action
+    from tui.glyphs import Glyphs
+    from tui.widgets.table.window import Choice
+
+
+@runtime_checkable
+class Host(Protocol):
+    """The application as its panes, tables and boxes see it.
+
+    ``glyphs``: the glyph set in force. ``actions_by_id``: all actions with the keys they have under the user's keymap.
+    ``log_lines``: the last lines of the program's log as time (epoch s), level and text.
+    """
+
+    glyphs: Glyphs
+    actions_by_id: Mapping[str, Action]
+
+    @property
+    def log_lines(self) -> Sequence[tuple[float, str, str]]:
+        """Return the last lines of the log, oldest first."""
+
+    @property
+    def live_status(self) -> Status | None:
+        """Return what the live path is doing; None before the engine is loaded."""
+
+    @property
+    def watched(self) -> Sequence[str]:
+        """Return the watched paths."""
+
+    def request(self, view: str, *, urgent: bool) -> None:
+        """Ask for a new result of ``view`` with its pane's parameters. ``urgent``: the operator waits for it."""
+
+    def working(self, view: str) -> bool:
+        """Return whether a long computation of ``view`` is under way."""
+
+    def choice_for(self, table: str) -> Choice:
+        """Return the sort, filter and columns that the operator chose for the table of this name (``view/table``)."""
+
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Return every problem of settings, live path, inputs and results."""
+
+
+def host_of(node: DOMNode) -> Host:
+    """Return the application of ``node``, which must be mounted in the dashboard."""
+    return cast(Host, node.app)

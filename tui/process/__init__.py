@@ -1,0 +1,1 @@
+"""The process: its terminal, log, garbage collection and clipboard. No widgets."""

@@ -1,0 +1,99 @@
+"""What the status line says: the state of the data, of the work under way, and the number of problems."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine import units
+from tui.widgets.status import StatusFacts
+
+if TYPE_CHECKING:
+    from engine.problems import Problem
+    from engine.settings import Settings
+    from tui.engine_client import EngineClient
+    from tui.glyphs import Glyphs
+    from tui.tabs import Tabs
+
+RECOUNT_S = 5.0
+"""Seconds between counts of problems while nothing says that anything changed: folding thousands takes a while."""
+
+WATCH_WORDS = {"events": "watched", "polling": "polled", "missing": "folder missing", "idle": ""}
+"""Words of the status line for the ways in which files are followed."""
+
+SCAN = "scan"
+"""Key of the first scan in ``StatusModel.busy``, beside names of views."""
+
+
+class StatusModel:
+    """Gathers the facts of the status line.
+
+    ``busy``: what is being done, by view name or ``SCAN``. ``watch_error``: why data are no longer live, or empty.
+    """
+
+    def __init__(
+        self, tabs: Tabs, client: EngineClient, settings: Settings, *, clock: Callable[[], float], demo: bool
+    ) -> None:
+        self.busy: dict[str, str] = {}
+        self.watch_error = ""
+        self.clock = clock
+        self._tabs = tabs
+        self._client = client
+        self._settings = settings
+        self._demo = demo
+        self._problem_count = 0
+        self._recount_at = 0.0
+
+    def all_problems(self) -> tuple[Problem, ...]:
+        """Return every problem of settings, live path, inputs and results, equal ones folded."""
+        from engine.problems import fold
+
+        session = self._client.session
+        live = session.problems if session is not None else ()
+        problems = [*self._settings.problems, *self._tabs.settings_problems, *live, *self._tabs.problems()]
+        return fold(dict.fromkeys(problems))
+
+    def recount(self) -> None:
+        """Count problems again when the facts are next asked for."""
+        self._recount_at = 0.0
+
+    def _count_problems(self) -> int:
+        """Return the number of problems as of the last count."""
+        now = time.monotonic()
+        if now >= self._recount_at:
+            self._recount_at = now + RECOUNT_S
+            self._problem_count = len(self.all_problems())
+        return self._problem_count
+
+    def _work(self, view: str, glyphs: Glyphs) -> str:
+        """Return what is being done: progress of the scan or of a computation, or that the shown view is computed."""
+        if self.busy:
+            return next(iter(self.busy.values()))
+        if self._client.session is None:
+            return "starting" + glyphs.ellipsis
+        return "computing" + glyphs.ellipsis if self._client.delayed(view) else ""
+
+    def facts(self, caption: str, glyphs: Glyphs) -> StatusFacts | None:
+        """Return the facts of the shown tab; None while its pane is being made. ``caption``: the focused table's place."""
+        pane, client = self._tabs.pane, self._client
+        if pane is None:
+            return None
+        newest = pane.result.newest_ms if pane.result is not None else None
+        status = client.session.status if client.session is not None else None
+        modes = sorted({root.mode for root in status.roots}) if status is not None else []
+        return StatusFacts(
+            age=units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else "",
+            files=pane.files,
+            stale=pane.stale_files,
+            problems=self._count_problems(),
+            skipped=status.ignored_count if status is not None else 0,
+            mode=" ".join(WATCH_WORDS[mode] for mode in modes if WATCH_WORDS[mode]),
+            paused=client.paused,
+            pending=client.pending_changes,
+            at=units.moment(pane.at_ms) if pane.at_ms is not None else "",
+            busy=self._work(pane.entry.name, glyphs),
+            error=self.watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else ""),
+            caption=caption,
+            sampling="demo data" if self._demo else "",
+        )

@@ -1,0 +1,215 @@
+"""The tabs: one pane per view, made when it is first shown; parameters go out of them, results come in."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+from tui.engine_client import PROGRESS_AFTER_S
+from tui.views.generic import make_pane
+from tui.widgets.drawing.canvas import Frame
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from engine.problems import Problem
+    from engine.settings import Settings
+    from engine.views import Entry
+    from tui.engine_client import EngineClient
+    from tui.messages import Opened, Outcome
+    from tui.views.base import ViewPane
+
+log = logging.getLogger("loadlens.tabs")
+
+SLOW_DRAWING_MS = 100
+"""Milliseconds of drawing from which a result is noted in the log."""
+
+
+def first_tab(entries: Sequence[Entry], wanted: Iterable[str | None]) -> int:
+    """Return the index of the first view in ``wanted`` that there is, else 0."""
+    names = [entry.name for entry in entries]
+    return next((names.index(name) for name in wanted if name in names), 0)
+
+
+class Tabs(Frame):
+    """The panes of all tabs, of which one is shown.
+
+    ``active``: index of the shown tab. ``panes``: the panes made so far, ``views``: the views loaded so far, ``failed``:
+    reasons of those that cannot be loaded; all by view name. ``chosen``: whether the operator chose the tab, so that no data
+    move it away. ``scanned``: whether the files have been looked at once, so that results can be asked for.
+    """
+
+    class Delayed(Message):
+        """The result of the shown tab takes a while; what is shown is to be marked as being computed."""
+
+    def __init__(
+        self, entries: Sequence[Entry], active: int, settings: Settings, client: EngineClient, *, chosen: bool, id: str
+    ) -> None:
+        entry = entries[active]
+        # The first pane is here from the start: what is mounted later costs a repaint of the screen.
+        first = make_pane(entry, id=f"pane-{entry.name}")
+        super().__init__(first, id=id)
+        self.entries = entries
+        self.active = active
+        self.chosen = chosen
+        self.panes: dict[str, ViewPane] = {entry.name: first}
+        self.views: dict[str, Any] = {}
+        self.failed: dict[str, str] = {}
+        self.scanned = False
+        self.settings_problems: list[Problem] = []
+        self._settings = settings
+        self._client = client
+        self._settled = False
+        self._loading_others = False
+        self._delay_timer: Timer | None = None
+
+    # -- which one is shown ---------------------------------------------------------------------------------------
+
+    @property
+    def pane(self) -> ViewPane | None:
+        """The shown pane; None while it is being made."""
+        return self.panes.get(self.entries[self.active].name)
+
+    async def show(self, index: int) -> ViewPane:
+        """Show the tab ``index`` (from 0) and focus its content; return its pane."""
+        entry = self.entries[index]
+        self.active = index
+        pane = self.panes.get(entry.name)
+        for other in self.panes.values():
+            other.display = other is pane
+        if pane is None:
+            pane = self.panes[entry.name] = make_pane(entry, id=f"pane-{entry.name}")
+            await self.mount(pane)
+            if entry.name in self.views:
+                self._give_view(pane)
+            elif entry.name in self.failed:
+                pane.show_load_error(self.failed[entry.name])
+            else:
+                self._client.load_others_now()
+        if pane.dirty:
+            self.request(entry.name, urgent=True)
+        pane.focus_content()
+        return pane
+
+    def with_data(self) -> int | None:
+        """Return the index of the first tab that has files, if the shown one has none; else None."""
+        session = self._client.session
+        if session is None:
+            return None
+        counts = [len(session.inputs(entry.name).files) if entry.name in self.views else 0 for entry in self.entries]
+        if counts[self.active]:
+            return None
+        return next((index for index, count in enumerate(counts) if count), None)
+
+    # -- views and requests ---------------------------------------------------------------------------------------
+
+    def open_views(self, event: Opened) -> None:
+        """Give their views to the panes; mark the panes whose view cannot be loaded."""
+        self.views.update(event.views)
+        self.failed.update(event.failed)
+        self._loading_others = event.more
+        self._client.freeze(event.views)
+        for name, pane in self.panes.items():
+            if name in event.views:
+                self._give_view(pane)
+            elif name in event.failed:
+                pane.show_load_error(event.failed[name])
+
+    def _give_view(self, pane: ViewPane) -> None:
+        """Give a pane its view, with the parameters of the settings file."""
+        from engine.settings import view_parameters
+
+        view = self.views[pane.entry.name]
+        parameters, problems = view_parameters(self._settings, pane.entry.name, view.parameters)
+        self.settings_problems += [problem for problem in problems if problem not in self.settings_problems]
+        for problem in problems:
+            self.notify(f"settings: {problem.reason}", severity="warning", markup=False, timeout=8)
+        pane.loaded(view, parameters)
+
+    def request(self, name: str, *, urgent: bool) -> bool:
+        """Ask for a new result of the view ``name`` with its pane's parameters; return whether it could be asked for.
+
+        Before the files have been looked at the pane is only marked.
+        """
+        pane = self.panes[name]
+        pane.dirty = pane.view is None or not self.scanned
+        if not pane.dirty:
+            self._client.request(name, pane.parameters, at_ms=pane.at_ms, urgent=urgent)
+            if self._delay_timer is None:
+                self._delay_timer = self.set_timer(PROGRESS_AFTER_S * 1.1, self._report_delay)
+        return not pane.dirty
+
+    def _report_delay(self) -> None:
+        """Tell the application if the shown tab still waits for its result."""
+        self._delay_timer = None
+        if self._client.delayed(self.entries[self.active].name):
+            self.post_message(self.Delayed())
+
+    # -- changes and results --------------------------------------------------------------------------------------
+
+    def mark_changed(self, names: Collection[str], *, first: bool) -> bool:
+        """Mark the panes of the views ``names`` and ask for the shown one's result; return whether that was done.
+
+        ``first``: nothing has been computed yet, what the operator asked for meanwhile is due.
+        """
+        requested = False
+        for name, pane in self.panes.items():
+            if name not in names and not (first and pane.dirty):
+                continue
+            pane.dirty = True
+            if not self._client.paused and pane is self.pane and self._settled:
+                requested = self.request(name, urgent=first) or requested
+        return requested
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is decided which tab is shown first."""
+        return self._settled
+
+    def settle(self) -> bool:
+        """Decide whether the shown tab stays; False while it has no files and other views are still being loaded."""
+        session = self._client.session
+        if session is not None and not self.chosen and self._loading_others:
+            name = self.entries[self.active].name
+            self._settled = name in self.views and bool(session.inputs(name).files)
+        else:
+            self._settled = True
+        return self._settled
+
+    async def receive(self, outcome: Outcome) -> None:
+        """Draw a result, unless its pane has asked for something else meanwhile or it would change nothing."""
+        pane = self.panes.get(outcome.view)
+        if pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:
+            return
+        pane.files, pane.stale_files = outcome.files, outcome.stale
+        if outcome.result is None:
+            if outcome.error:
+                log.error("%s: %s", outcome.view, outcome.error)
+            await pane.nothing(empty=outcome.empty, error=outcome.error)
+        elif not outcome.same or pane.result is None or pane.error:
+            started = time.perf_counter()
+            await pane.receive(outcome.result)
+            drawn_ms = (time.perf_counter() - started) * 1000
+            if drawn_ms > SLOW_DRAWING_MS:
+                log.info("%s: drawing took %.0f ms", outcome.view, drawn_ms)
+        else:
+            pane.result = outcome.result
+
+    def problems(self) -> list[Problem]:
+        """Return the problems of inputs and results of all tabs, with repetitions."""
+        problems: list[Problem] = []
+        session = self._client.session
+        if session is not None:
+            for name in self.views:
+                pane = self.panes.get(name)
+                # A result holds its inputs' problems, perhaps under better names: do not count both.
+                if pane is None or pane.result is None or pane.dirty:
+                    problems += session.inputs(name).problems
+        for pane in self.panes.values():
+            if pane.result is not None and not pane.dirty:
+                problems += pane.result.problems
+        return problems
