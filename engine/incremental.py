@@ -112,7 +112,7 @@ class Partials(_Stamps[K], Generic[K, P], Mapping[K, P]):
         mapping is that of ``stamps``. If ``compute`` raises, nothing has changed.
         """
         delta = self._compare(stamps, key)
-        if delta:
+        if delta or list(stamps) != list(self._stamps):
             made = compute([group for group in stamps if group in delta.changed]) if delta.changed else {}
             self._parts = {group: made[group] if group in delta.changed else self._parts[group] for group in stamps}
             self._accept(stamps, key, delta)
@@ -154,7 +154,7 @@ class FramePartials(_Stamps[K], Generic[K]):
         """As ``Partials.update``; ``compute`` returns the rows of the groups it is given, by table, groups in that order and
         the rows of one group in their final order. It always returns the same tables."""
         delta = self._compare(stamps, key)
-        if delta:
+        if delta or list(stamps) != list(self._stamps):
             groups = [group for group in stamps if group in delta.changed]
             made = compute(groups)
             heights = {name: self._heights_of(frame, groups) for name, frame in made.items()}
