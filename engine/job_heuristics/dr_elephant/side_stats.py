@@ -6,9 +6,8 @@ docs/models/job-heuristics.md, "Arithmetic".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -112,11 +111,8 @@ def smallest(column: str) -> Measure:
     return Measure((f"min_{column}",), lambda tasks: (tasks.smallest(tasks[column], 0),))
 
 
-_FEW = 16
-"""Most segments that are sorted one by one."""
 _LEAST, _MOST = -(2**63), 2**63 - 1
-_EXACT = 2.0**52
-"""Whole numbers whose magnitudes add up to less than this have exact sums in double, in any order."""
+"""Smallest and largest 64-bit whole number."""
 
 
 def truncated(values: Array) -> Array:
@@ -138,28 +134,6 @@ def divided(a: Array, b: Array | int) -> Array:
     return np.where((a < 0) != (b < 0), -quotient, quotient)
 
 
-def _narrow(values: Array) -> tuple[Array, int]:
-    """Return whole numbers less their least one, in 32 bits, and that one; as they are where they do not fit or are few.
-
-    NumPy sorts 32 bits in half the time.
-    """
-    if len(values) < 500 or values.dtype != np.int64:
-        return values, 0
-    least = int(values.min())
-    return ((values - least).astype(np.int32), least) if int(values.max()) - least < 2**31 else (values, 0)
-
-
-def _sorted(values: Array) -> Array:
-    small, least = _narrow(values)
-    return np.sort(small).astype(values.dtype) + least
-
-
-def _nth(values: Array, at: int) -> int:
-    """Return the value at place ``at`` of the sorted ones."""
-    small, least = _narrow(values)
-    return int(np.partition(small, at)[at]) + least
-
-
 class Segments:
     """Rows that belong to numbered segments."""
 
@@ -167,78 +141,23 @@ class Segments:
         self.segment = segment
         self.groups = count
         self.size = _count(segment, count)
-        self._sorted: dict[int, tuple[Array, Array]] = {}
-        self._halved: dict[int, tuple[Array, list[_Split] | None]] = {}
 
-    @cached_property
-    def _start(self) -> Array:
-        """Where each segment begins once the rows are sorted by segment."""
-        start: Array = np.cumsum(self.size) - self.size
-        return start
-
-    @property
-    def _few(self) -> bool:
-        return self.groups <= _FEW
-
-    @cached_property
-    def _sized(self) -> list[tuple[slice | Array, int]]:
-        return list(zip(self._parts, self.size.tolist(), strict=True))
-
-    @cached_property
-    def _parts(self) -> list[slice | Array]:
-        """The rows of each segment, for few segments."""
-        if (self.segment[1:] >= self.segment[:-1]).all():
-            return [slice(int(a), int(a + n)) for a, n in zip(self._start, self.size, strict=True)]
-        return [self.segment == k for k in range(self.groups)]
-
-    def _ordered(self, values: Array) -> Array:
-        """Return values sorted within their segment, segment by segment."""
-        if not self._few:
-            ordered: Array = values[np.lexsort((values, self.segment))]
-            return ordered
-        cached = self._sorted.get(id(values))
-        if cached is None:
-            parts = [_sorted(values[part]) for part in self._parts]
-            cached = self._sorted[id(values)] = (values, np.concatenate(parts) if parts else values)
-        return cached[1]
-
-    def _picked(self, values: Array, place: Array) -> Array:
-        """Return per segment the value at ``place`` (from 0) of its sorted values; 0 without rows."""
-        place = np.clip(place, 0, np.maximum(self.size - 1, 0))
-        if self._few and id(values) not in self._sorted:
-            picked = [
-                _nth(values[part], at) if n else 0 for (part, n), at in zip(self._sized, place.tolist(), strict=True)
-            ]
-            return np.array(picked, dtype=np.int64)
-        ranked = self._ordered(values)
-        if not len(ranked):
-            return np.zeros(self.groups, dtype=np.int64)
-        return np.where(self.size > 0, ranked[np.minimum(self._start + place, len(ranked) - 1)], 0)
-
-    def _splits(self, values: Array) -> list[_Split] | None:
-        """Return per segment its values ready to be divided in two; None for many segments, and where sums in double
-        depend on their order."""
-        cached = self._halved.get(id(values))
-        if cached is None:
-            splits = None
-            if self._few and len(values) and np.abs(values.astype(np.float64)).sum() < _EXACT:
-                ranked, ends = self._ordered(values).astype(np.float64), (self._start + self.size).tolist()
-                splits = [_Split(ranked[a:b]) for a, b in zip(self._start.tolist(), ends, strict=True)]
-            cached = self._halved[id(values)] = (values, splits)
-        return cached[1]
+    def _picked(self, values: Array, *places: Array) -> list[Array]:
+        """Return per segment the values at each of ``places`` (from 0) of its sorted values; 0 without rows."""
+        if not len(values):
+            return [np.zeros(self.groups, dtype=np.int64) for _ in places]
+        ordered = values[np.lexsort((values, self.segment))]
+        start = np.cumsum(self.size) - self.size
+        last = np.maximum(self.size - 1, 0)
+        at = [np.minimum(start + np.clip(place, 0, last), len(ordered) - 1) for place in places]
+        return [np.where(self.size > 0, ordered[each], 0) for each in at]
 
     def sum(self, values: Array) -> Array:
-        """Sum in double, in the order of rows."""
-        if self._few and values.dtype == np.int64 and len(values):
-            most = max(-int(values.min()), int(values.max()))
-            if most * len(values) < _EXACT:  # then no order loses anything
-                return self.whole(values).astype(np.float64)
+        """Return the sum in double, in the order of rows."""
         return np.bincount(self.segment, weights=values.astype(np.float64), minlength=self.groups)
 
     def whole(self, values: Array) -> Array:
         """Return the exact integer sum."""
-        if self._few:
-            return np.array([values[part].sum() for part in self._parts], dtype=np.int64)
         total = np.zeros(self.groups, dtype=np.int64)
         np.add.at(total, self.segment, values)
         return total
@@ -254,20 +173,12 @@ class Segments:
 
     def largest(self, values: Array, empty: int) -> Array:
         """Return the largest value; ``empty`` without rows."""
-        if self._few:
-            return np.array(
-                [values[part].max(initial=_LEAST) if n else empty for part, n in self._sized], dtype=np.int64
-            )
         out = np.full(self.groups, _LEAST)
         np.maximum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
     def smallest(self, values: Array, empty: int) -> Array:
         """Return the smallest value; ``empty`` without rows."""
-        if self._few:
-            return np.array(
-                [values[part].min(initial=_MOST) if n else empty for part, n in self._sized], dtype=np.int64
-            )
         out = np.full(self.groups, _MOST)
         np.minimum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
@@ -280,12 +191,11 @@ class Segments:
 
     def quantile(self, values: Array, share: float) -> Array:
         """Return the value at place ``share`` x (n - 1) from 0, rounded up; 0 without rows."""
-        return self._picked(values, np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64))
+        return self._picked(values, np.ceil(share * np.maximum(self.size - 1, 0)).astype(np.int64))[0]
 
     def median(self, values: Array) -> Array:
         """Return the median; of an even count the truncated mean of the middle two; 0 without rows."""
-        low = self._picked(values, np.maximum(self.size - 1, 0) // 2)
-        high = low if (self.size % 2 == 1).all() else self._picked(values, self.size // 2)
+        low, high = self._picked(values, np.maximum(self.size - 1, 0) // 2, self.size // 2)
         total = low + high
         middle = np.where(self.size % 2 == 1, low, divided(total, 2))
         return np.where(self.size > 0, middle, 0)
@@ -294,14 +204,11 @@ class Segments:
         """Return the percentile by nearest rank: the value at place ceil(n x share); 0 for a share of 0 or without
         rows."""
         place = np.ceil(self.size * np.clip(share, 0.0, 1.0)).astype(np.int64)
-        return np.where(place > 0, self._picked(values, place - 1), 0)
+        return np.where(place > 0, self._picked(values, place - 1)[0], 0)
 
     def two_groups(self, values: Array) -> Groups:
         """Divide values as Dr. Elephant does (``Statistics.findTwoGroups``), three times: by the mean, then twice by the
         *difference* of the two groups' averages. Averages are truncated; 0 for an empty group."""
-        splits = self._splits(values)
-        if splits is not None:
-            return _columns([split.by_differences() for split in splits])
         total = self.sum(values)
         middle = self._mean(total, self.size)
         for step in range(3):
@@ -320,9 +227,6 @@ class Segments:
     def two_means(self, values: Array, rounds: int = 32) -> Groups:
         """Divide values as the published description says, by recursive averages: the middle is the mean of the two
         groups' means, until it stays. Averages are truncated; 0 for an empty group."""
-        splits = self._splits(values)
-        if splits is not None:
-            return _columns([split.by_means(rounds) for split in splits])
         size = self.size
         with np.errstate(divide="ignore", invalid="ignore"):
             middle = np.nan_to_num(self.sum(values) / size)
@@ -343,54 +247,10 @@ class Segments:
         return Groups(na, truncated(a), nb, truncated(b), middle)
 
 
-class _Split:
-    """Sorted whole numbers, as doubles whose sums are exact, to be divided into those below a middle and the others."""
-
-    def __init__(self, ranked: Array) -> None:
-        self._ranked = ranked
-        self._sums = np.concatenate(([0.0], np.cumsum(ranked)))
-
-    def _cut(self, middle: float) -> tuple[int, float, int, float]:
-        """Return the sizes and sums of both groups."""
-        n = int(self._ranked.searchsorted(middle))
-        low = float(self._sums[n])
-        return n, low, len(self._ranked) - n, float(self._sums[-1]) - low
-
-    def by_differences(self) -> tuple[int, int, int, int, float]:
-        """Return ``Segments.two_groups`` of one segment."""
-        na, a, nb = 0, 0, len(self._ranked)
-        b = int(float(self._sums[-1]) / nb) if nb else 0
-        middle = 0
-        for _ in range(3):
-            middle = b - a
-            na, low, nb, high = self._cut(middle)
-            a, b = int(low / na) if na else 0, int(high / nb) if nb else 0
-        return na, a, nb, b, middle
-
-    def by_means(self, rounds: int) -> tuple[int, int, int, int, float]:
-        """Return ``Segments.two_means`` of one segment."""
-        total = len(self._ranked)
-        middle = float(self._sums[-1]) / total if total else 0.0
-        na, a, nb, b = 0, 0.0, 0, 0.0
-        for _ in range(rounds):
-            na, low, nb, high = self._cut(middle)
-            a, b = low / na if na else 0.0, high / nb if nb else 0.0
-            step = (a + b) / 2 if na and nb else middle
-            if step == middle:
-                break
-            middle = step
-        return na, int(a), nb, int(b), middle
-
-
 def _count(segment: Array, count: int) -> Array:
     """Return the rows of each of ``count`` segments."""
     rows: Array = np.bincount(segment, minlength=count).astype(np.int64)
     return rows
-
-
-def _columns(rows: Sequence[tuple[int, int, int, int, float]]) -> Groups:
-    low_n, low_mean, high_n, high_mean = np.array([row[:4] for row in rows], dtype=np.int64).reshape(-1, 4).T
-    return Groups(low_n, low_mean, high_n, high_mean, np.array([row[4] for row in rows]))
 
 
 class SideTasks(Segments):

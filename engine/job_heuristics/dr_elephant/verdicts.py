@@ -56,16 +56,6 @@ def rows(jobs: Jobs, made: Sequence[tuple[Rule, Verdict]]) -> pl.DataFrame:
     kinds = np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts])
     severity, score = (np.concatenate([part[k] for part in parts]).astype(np.int64)[order] for k in (2, 3))
     details = [text for part in parts for text in part[4]]
-    if len(order) <= _FEW:
-        return HEURISTICS.frame(
-            {
-                "job_id": [jobs.names[j] for j in job[order].tolist()],
-                "heuristic": [parts[k][1] for k in kinds[order].tolist()],
-                "severity": [SEVERITIES[k] for k in severity.tolist()],
-                "score": score,
-                "details": [details[k] for k in order.tolist()],
-            }
-        )
     frame = pl.DataFrame(
         {
             "job_id": jobs.frame["job_id"].gather(job[order]),
@@ -76,7 +66,3 @@ def rows(jobs: Jobs, made: Sequence[tuple[Rule, Verdict]]) -> pl.DataFrame:
         }
     )
     return HEURISTICS.frame(frame)
-
-
-_FEW = 1000
-"""Most rows whose values are looked up one by one: a query takes longer for so few."""
