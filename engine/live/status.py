@@ -8,7 +8,7 @@ from typing import Literal
 
 Mode = Literal["events", "polling", "missing", "idle"]
 """How changes below a root are noticed: by events (and a scan), by scans alone, not at all while the root is missing,
-or only on request (nobody watches)."""
+or only on request (without a watch)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class RootStatus:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """One file that is not read, and why, in a few words."""
+    """One file that is not read, and the reason."""
 
     path: str
     reason: str

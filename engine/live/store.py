@@ -223,7 +223,7 @@ def _with_file(frame: pl.DataFrame, file: int) -> pl.DataFrame:
 
 
 def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
-    kept = []
+    rest = []
     for chunk in chunks:
         hit = chunk.files & gone
         if hit:
@@ -233,8 +233,8 @@ def _without(chunks: list[Chunk], gone: set[int]) -> list[Chunk]:
             chunk = Chunk(chunk.frame.filter(~pl.col(FILE).is_in(_implode(hit))), files)
             if chunk.height == 0:
                 continue
-        kept.append(chunk)
-    return kept
+        rest.append(chunk)
+    return rest
 
 
 def _merge(chunks: list[Chunk]) -> Chunk:

@@ -56,7 +56,7 @@ def many(folder: Path, count: int = FILES) -> int:
     return total
 
 
-def report(folder: Path, cache: Path | None = None) -> float:
+def report(folder: Path, cache: Path | None = None, config: Path | None = None) -> float:
     """Seconds of a whole ``report`` process, without the cache of parsed files unless its folder is given.
 
     As installed: with byte code, which is made beside ``folder`` so that the source tree stays clean.
@@ -64,6 +64,8 @@ def report(folder: Path, cache: Path | None = None) -> float:
     words = ["report", "job-heuristics", str(folder), "--table", "jobs", "--format", "csv"]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder.parent / "bytecode")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    if config is not None:
+        words += ["--config", str(config)]
     if cache is None:
         words.append("--no-cache")
     else:

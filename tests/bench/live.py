@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def session(root: Path, **changes: Any) -> Session:
 
 
 def run() -> list[Line]:
-    return [*scanning(), *many_files(), *append_latency()]
+    return [*scanning(), *many_files(), *append_latency(), *on_all_cores()]
 
 
 def scanning(count: int = 10_000) -> list[Line]:
@@ -199,3 +200,21 @@ def append_latency(size: int = 1 << 30, rounds: int = 40) -> list[Line]:
             Line("1 MB appended to it, to new inputs, p50", statistics.median(took) * 1e3, "ms", 30.0, note="budget"),
             Line("  p99", took[int(len(took) * 0.99)] * 1e3, "ms", 60.0, note="budget"),
         ]
+
+
+def on_all_cores() -> list[Line]:
+    """A whole report over 5,000 histories, by the number of processes that read."""
+    from tests.bench import job_heuristics
+
+    lines = []
+    with folder() as base:
+        size = job_heuristics.many(base / "many")
+        alone = None
+        for workers in (1, 2, 4):
+            config = base / f"{workers}.toml"
+            config.write_text(f"[live]\nworkers = {workers}\n")
+            took = best(partial(job_heuristics.report, base / "many", config=config))
+            alone = took if alone is None else alone
+            name = f"report over {size / 1e6:.0f} MB, live.workers = {workers}"
+            lines.append(Line(name, took, "s", alone, note="one process"))
+    return lines

@@ -225,7 +225,7 @@ class Scanner:
                 folder = self._list(path, root, identity, changes)
             except OSError as error:
                 if error.errno not in _GONE:
-                    # What was read from there stays: the operator is told that it cannot be checked any more.
+                    # What was read from there stays; a problem says that it cannot be checked any more.
                     self._unreadable(path, error)
                     seen |= self._below(path)
                 continue

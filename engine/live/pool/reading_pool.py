@@ -38,8 +38,8 @@ WORTH_EARLY = 48 << 20
 WORTH_LATE = 160 << 20
 """Bytes to read from which a pool pays that starts when everything here is loaded already."""
 SMALLEST_TASK, LARGEST_TASK = 2 << 20, 32 << 20
-"""Bytes that one task reads. Making frames takes some 50 ms a task however few its rows are; on the other hand nobody
-should wait long for the last ones."""
+"""Bytes that one task reads. Making frames takes some 50 ms a task however few its rows are; on the other hand
+the session waits for the last ones."""
 SPLIT = 32 << 20
 """Bytes from which a file is read in pieces."""
 PATIENCE_S = 30.0
@@ -61,7 +61,7 @@ class ReadingPool:
         self._workers = workers
         self._renewals = RENEWALS
         self._lock = threading.Lock()
-        self._open: list[int] = []  # tasks that nobody has begun, in order
+        self._open: list[int] = []  # not begun yet, in order
         self._futures: dict[int, Future[Any]] = {}
         self._executor: ProcessPoolExecutor | None = self._new_executor()
         sizes = _sizes(sum(file.stat[2] for file in files), workers)

@@ -23,7 +23,7 @@ LINES = Table(
     (
         Column("key", pl.String, "first field"),
         Column("value", pl.Int64, "second field"),
-        Column("number", pl.Int64, "line number, kept in the state"),
+        Column("number", pl.Int64, "line number, from the state"),
     ),
 )
 DOCS = Table(
@@ -155,8 +155,8 @@ def rows(live: Session, view: str = "fake", *, stale: bool = True) -> dict[str, 
     for name in ("lines", "docs"):
         frame = inputs.table(name)
         assert set(frame["file"].unique().to_list()) <= set(inputs.files), "rows of unknown files"
-        kept = frame.filter(pl.col("file").is_in(pl.Series(wanted, dtype=pl.UInt32).implode()))
-        out[name] = sorted(kept.drop("file").rows())
+        frame = frame.filter(pl.col("file").is_in(pl.Series(wanted, dtype=pl.UInt32).implode()))
+        out[name] = sorted(frame.drop("file").rows())
     return out
 
 

@@ -340,7 +340,7 @@ def test_a_new_folder_is_looked_at_without_all_others(tmp_path: Path, live: Sess
     assert live.scan() == frozenset() and [row[0] for row in docs(live)] == ["w", "x", "y", "z"]
 
 
-def test_a_new_folder_that_is_a_link_or_a_known_one_is_told_by_a_scan(tmp_path: Path, live: Session) -> None:
+def test_a_new_folder_that_is_a_link_or_a_known_one_needs_a_scan(tmp_path: Path, live: Session) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "x.json").write_bytes(doc("x", 1))
     live.scan()

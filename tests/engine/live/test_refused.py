@@ -192,8 +192,8 @@ def test_status(tmp_path: Path, live: Session) -> None:
     (tmp_path / "a.log").write_bytes(line("a", 1))
     (tmp_path / "empty.log").write_bytes(b"")
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8")
-    told: list[tuple[float, str]] = []
-    live.scan(progress=lambda fraction, text: told.append((fraction, text)))
+    reported: list[tuple[float, str]] = []
+    live.scan(progress=lambda fraction, text: reported.append((fraction, text)))
     status = live.status
     assert (status.files, status.scans, status.ignored_count) == (3, 1, 2)
     assert {(item.path.rsplit("/", 1)[1], item.reason) for item in status.ignored} == {
@@ -201,11 +201,11 @@ def test_status(tmp_path: Path, live: Session) -> None:
         ("photo.jpg", "not recognised"),
     }
     assert status.bytes == len(line("a", 1)) and status.bytes_read == len(line("a", 1))
-    assert status.newest_ms is not None and status.last_scan_ms is not None and told[-1][0] == 1.0
+    assert status.newest_ms is not None and status.last_scan_ms is not None and reported[-1][0] == 1.0
 
 
 def test_dot_folders_are_looked_into_but_not_those_of_tools(tmp_path: Path, live: Session) -> None:
-    """Running Hadoop jobs write below ``.staging``; nobody keeps metrics below ``.git``."""
+    """Running Hadoop jobs write below ``.staging``; no metrics lie below ``.git``."""
     for folder, value in ((".staging", 1), (".git", 2), ("sub.tmp", 3)):
         (tmp_path / folder / "deep").mkdir(parents=True)
         (tmp_path / folder / "deep" / "a.log").write_bytes(line(folder, value))

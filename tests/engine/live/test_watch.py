@@ -24,15 +24,15 @@ from tests.engine.live.fake import Calm, doc, fresh, line, rows, session, until
 @contextlib.contextmanager
 def watching(live: Session) -> Iterator[list[frozenset[str]]]:
     """The session watched by a thread that ends with the block."""
-    told: list[frozenset[str]] = []
+    reported: list[frozenset[str]] = []
     stop = threading.Event()
-    thread = threading.Thread(target=live.watch, args=(told.append, stop))
+    thread = threading.Thread(target=live.watch, args=(reported.append, stop))
     thread.start()
     try:
         until(lambda: live.status.scans > 0 and live.status.roots[0].mode != "idle")
         if live.status.roots[0].mode == "events":
             time.sleep(0.05)  # let the kernel watches be set up, so that the test sees events and not the timer
-        yield told
+        yield reported
     finally:
         stop.set()
         thread.join(5)
