@@ -400,7 +400,7 @@ def test_when_there_is_no_pool(root: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_session_starts_one_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.live.session.WORTH_LATE", 1)
+    monkeypatch.setattr("engine.live.visits.WORTH_LATE", 1)
     started: list[int] = []
     monkeypatch.setattr(ReadingPool, "_new_executor", lambda self: started.append(1) or Inline(self, 0))
     live = Session([root], [VIEW], settings=SETTINGS)
