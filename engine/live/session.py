@@ -7,47 +7,35 @@ import dataclasses
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-import polars as pl
+from typing import Any
 
 from engine.incremental import Memo
 from engine.inputs import Inputs
 from engine.live.cache.cache_session import CacheSession
-from engine.live.files.compression import PACKED
 from engine.live.files.file_stats import FileStats
 from engine.live.files.first_scan import FirstScan, absolute
 from engine.live.files.scan import Changes, Scanner
 from engine.live.files.tracked_file import TrackedFile
-from engine.live.files.watch import GIVES_WAY_S, Watcher
+from engine.live.files.watch import Watcher
 from engine.live.ingest.catalogue import Catalogue
 from engine.live.ingest.follower import Follower
 from engine.live.options import LiveSettings
-from engine.live.pool.reading_pool import WORTH_LATE, ReadingPool, module_of, start
-from engine.live.pool.tasks import FileTask
+from engine.live.pool.reading_pool import ReadingPool
 from engine.live.status import RootStatus, Status
 from engine.live.store import Store
+from engine.live.visits import Progress, Visits
 from engine.problems import Problem, fold
 from engine.result import Result
 from engine.text import clean
 from engine.view import Context, View
 
-if TYPE_CHECKING:
-    from engine.live.pool.merge import Merger
-
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 
-BATCH_FILES = 1000
-"""Files whose rows become one piece of the store, at most."""
 FREEZE_EVERY = 32 << 20
 """Bytes read between two calls of ``gc.freeze``."""
-DUE_AT_ONCE = 4
-"""Files up to which all that are due are looked at together."""
-Progress = Callable[[float, str], None]
-"""Called with a fraction 0-1 and what is being done."""
 
 
 def wall_clock() -> int:
@@ -87,13 +75,11 @@ class Session:
         else:
             self._scanner = first_scan.scanner
         self._scanned = first_scan.changes if first_scan is not None else None
-        self._pool = pool
         self._follower = Follower([], {}, self.settings, now_ms, strict=strict)
         self._registry = self._follower.registry
         self._catalogue = Catalogue(self._follower)
         self._newcomers: list[str] = []
-        self._waiting: set[TrackedFile] = set()
-        self._with_problems: set[TrackedFile] = set()
+        self._visits = Visits(self._follower, self._scanner, self.views, self.settings, pool)
         self._general: tuple[Problem, ...] = ()
         self._problems: tuple[Problem, ...] = ()
         self._lock = threading.RLock()
@@ -108,7 +94,6 @@ class Session:
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
         self._stats = FileStats()
         self._counted = False  # whether the counts in _status are those of now
-        self._closed = False
         self._cost_s = 0.0
         self.admit(views)
         self._newcomers = []
@@ -170,7 +155,7 @@ class Session:
 
     def due(self) -> float | None:
         """Return the monotonic time at which some file must be looked at again, None if none waits."""
-        return min((file.due for file in tuple(self._waiting) if file.due is not None), default=None)
+        return self._visits.next_due()
 
     def cost_s(self) -> float:
         """Return the seconds that the last full comparison with the disk took, reading aside."""
@@ -196,7 +181,7 @@ class Session:
         interrupted: Callable[[], bool] | None = None,
     ) -> frozenset[str]:
         with self._lock:
-            if self._closed:
+            if self._visits.closed:
                 return frozenset()
             begin = time.perf_counter()
             changes = self._changes(hints, interrupted)
@@ -204,14 +189,13 @@ class Session:
                 visits, gone = self._catalogue.apply(changes, lambda path: self.roots[self._scanner.root_of(path)])
                 for file in gone:
                     self._stats.drop(file)
-                    self._waiting.discard(file)
-                    self._with_problems.discard(file)
+                    self._visits.forget(file)
                 seen = {*visits, *(self._catalogue.files.values() if self._newcomers else ())}
                 self._restore(visits, changes)
                 self._introduce(visits)
-                for file in self._due(hints, final):
+                for file in self._visits.due(hints, final):
                     visits.setdefault(file, False)
-                self._read(visits, final, progress)
+                self._visits.read(visits, final, progress)
                 seen.update(visits)
                 for file in seen:
                     self._stats.put(file)
@@ -236,19 +220,6 @@ class Session:
                 self._cost_s = time.perf_counter() - begin
                 self._status = dataclasses.replace(self._status, scans=self._status.scans + 1)
         return changes
-
-    def _due(self, hints: set[str] | None, final: bool) -> list[TrackedFile]:
-        """Return the files to be looked at again.
-
-        Hinted changes go before them for a moment; and of many that are due together a part is enough for one look:
-        they are as they have been for seconds, and a change may come meanwhile.
-        """
-        until = float("inf") if final else time.monotonic() - (GIVES_WAY_S if hints else 0.0)
-        due = [file for file in self._waiting if file.due is not None and file.due <= until]
-        if hints is None or len(due) <= DUE_AT_ONCE:
-            return due
-        due.sort(key=lambda file: file.due or 0.0)
-        return due[: max(DUE_AT_ONCE, len(due) // 4)]
 
     def _restore(self, visits: dict[TrackedFile, bool], changes: Changes) -> None:
         """Take new files from the cache; those of which it knows everything need not be visited."""
@@ -282,56 +253,6 @@ class Session:
                 file.head_length = -1  # to be recognised again
                 visits[file] = False
 
-    # -- reading -----------------------------------------------------------------------------------------------
-
-    def _read(self, visits: Mapping[TrackedFile, bool], final: bool, progress: Progress | None) -> None:
-        """Visit these files, with a pool of worker processes if that pays."""
-        # Plain files first: a packed copy beside one is then known as such.
-        order = sorted(visits, key=lambda file: (file.path.endswith(PACKED), file.path))
-        pool, self._pool = self._pool or self._new_pool(order, final), None
-        merger: Merger | None = None
-        if pool is not None:
-            from engine.live.pool.merge import Merger
-
-            merger = Merger(pool, self._follower, self.views)
-        try:
-            for count, file in enumerate(order, 1):
-                if self._closed:
-                    return
-                self._visit(file, final, visits[file], merger)
-                if count % BATCH_FILES == 0:
-                    for name, store in self._registry.stores.items():
-                        if store.gathered:
-                            self._registry.flush(name)
-                if progress is not None and (count % 64 == 1 or count == len(order)):
-                    progress(count / len(order), clean(file.path.rpartition("/")[2]))
-        finally:
-            if merger is not None:
-                merger.flush()
-            if pool is not None:
-                pool.close()
-
-    def _new_pool(self, order: Sequence[TrackedFile], final: bool) -> ReadingPool | None:
-        """Start worker processes for the files never read before, if that pays."""
-        stats = {file: self._scanner.stat_of(file.path) for file in order if file.stat is None}
-        files = [FileTask(file.path, file.root, stat) for file, stat in stats.items() if stat is not None]
-        modules = [module_of(view) for view in self.views.values()]
-        return start(files, modules, self.settings, worth=WORTH_LATE, final=final)
-
-    def _visit(self, file: TrackedFile, final: bool, force: bool, merger: Merger | None) -> None:
-        """Read what is new of one file, or take what a worker has read."""
-        try:
-            stat = self._scanner.stat_of(file.path) if merger is not None else None
-            if merger is None or stat is None:
-                self._follower.visit(file, final=final, force=force)
-            elif not merger.take(file, stat):
-                self._follower.visit(file, final=final, force=force, pieces=merger.pieces(file, stat))
-        # A mistake of ours with one file must not keep the others from being read; one of Polars is no Exception.
-        except (Exception, pl.exceptions.PanicException) as error:
-            self._follower.give_up(file, error)
-        (self._waiting.add if file.due is not None else self._waiting.discard)(file)
-        (self._with_problems.add if file.problems else self._with_problems.discard)(file)
-
     def _publish(self) -> frozenset[str]:
         """Make new snapshots of the views that were touched. Returns their names."""
         registry = self._registry
@@ -345,7 +266,7 @@ class Session:
             problems: list[Problem] = list(general)
             for reader in registry.with_problems[name]:
                 problems += (*reader.problems, *reader.late_problems)
-            for file in self._with_problems:
+            for file in self._visits.with_problems:
                 if name in file.views(self.views):
                     problems += file.problems
             registry.versions[name] += 1
@@ -354,7 +275,7 @@ class Session:
             rows = store.snapshot()
             self._inputs[name] = Inputs(version, files, fold(problems), rows, rows.of, touched)
         registry.touched = set()
-        self._problems = (*general, *(problem for file in self._with_problems for problem in file.problems))
+        self._problems = (*general, *(problem for file in self._visits.with_problems for problem in file.problems))
         return frozenset(names)
 
     # -- asking ------------------------------------------------------------------------------------------------
@@ -421,7 +342,7 @@ class Session:
             )
             self._counted = True
         cached = self._cache.restored if self._cache is not None else 0
-        return dataclasses.replace(old, roots=self._watcher.modes(), cached=cached, pending=len(self._waiting))
+        return dataclasses.replace(old, roots=self._watcher.modes(), cached=cached, pending=len(self._visits.waiting))
 
     def close(self, timeout: float | None = None) -> None:
         """End background work; a scan under way ends at its next file. The snapshots stay usable.
@@ -429,7 +350,7 @@ class Session:
         What was read is written to the cache if that is done within ``timeout`` seconds (None: however long it takes);
         else it will be read again.
         """
-        self._closed = True  # without the lock, which a long scan holds
+        self._visits.closed = True  # without the lock, which a long scan holds
         until = None if timeout is None else time.monotonic() + timeout
 
         def left() -> float | None:

@@ -136,9 +136,11 @@ class ReadingPool:
         return executor
 
     def _feed_all(self) -> None:
-        """Give every worker a task."""
+        """Give every worker a task as soon as it is ready: until then the session can do it."""
         for _ in range(self._workers):
-            self._feed()
+            assert self._executor is not None
+            with contextlib.suppress(RuntimeError):  # broken already
+                self._executor.submit(os.getpid).add_done_callback(self._feed)
 
     def _feed(self, _done: object = None) -> None:
         """Give the last open task to the workers, and another one when it is done."""

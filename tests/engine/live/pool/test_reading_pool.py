@@ -121,10 +121,13 @@ class Inline:
         self._pool, self._first = pool, first
         self._worker = Worker(pool._folder.name, [VIEW], SETTINGS, True)
 
-    def submit(self, function: Callable[..., Any], task: Any) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], task: Any = None) -> Future[Any]:
+        future: Future[Any] = Future()
+        if task is None:
+            future.set_result(function())
+            return future
         if self._pool.tasks.index(task) < self._first:
             raise RuntimeError("shut down")
-        future: Future[Any] = Future()
         future.set_result(self._worker.files(task) if isinstance(task, list) else self._worker.piece(task))
         return future
 
@@ -289,6 +292,15 @@ def processes(pool: ReadingPool) -> list[int]:
     return list(pool._executor._processes)
 
 
+def until_begun(pool: ReadingPool, below: int = 1 << 30) -> int:
+    """Wait until a worker has begun a task before ``below``; return its index."""
+    end = time.monotonic() + 60
+    while not (begun := [index for index in list(pool._futures) if index < below]):
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    return min(begun)
+
+
 def until_gone(pids: list[int]) -> None:
     end = time.monotonic() + 20
     while any(running(pid) for pid in pids):
@@ -308,6 +320,7 @@ def test_a_real_process(root: Path) -> None:
     assert pool is not None
     pids = processes(pool)
     assert len(pids) == 1
+    until_begun(pool)
     pool._futures[len(pool.tasks) - 1].result(60)
     live = pooled(root, pool)
     assert same(live, alone(root)) and in_order(live)
@@ -319,11 +332,12 @@ def test_a_worker_that_was_killed_is_replaced_once(root: Path, caplog: pytest.Lo
     pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
     assert pool is not None
     (first,) = processes(pool)
-    assert pool.claim(0)
+    until_begun(pool)
     os.kill(first, signal.SIGKILL)
-    last = len(pool.tasks) - 1
-    assert pool.result(last) is None and pool.claim(last), "the session reads what is due now itself"
-    assert pool.result(last - 1) is not None, "the rest is read by a new process"
+    until_gone([first])
+    index = min(pool._futures)
+    assert pool.result(index) is None and pool.claim(index), "the session reads what is due now itself"
+    assert pool.result(until_begun(pool, index)) is not None, "the rest is read by a new process"
     (second,) = processes(pool)
     assert second != first and caplog.text.count("a worker process failed") == 1
     os.kill(second, signal.SIGKILL)
@@ -339,6 +353,7 @@ def test_a_worker_that_is_stopped_is_not_waited_for(
     pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
     assert pool is not None
     pids = processes(pool)
+    until_begun(pool)
     os.kill(pids[0], signal.SIGSTOP)
     assert same(pooled(root, pool), alone(root))
     assert "TimeoutError" in caplog.text
@@ -385,7 +400,7 @@ def test_when_there_is_no_pool(root: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_session_starts_one_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.live.session.WORTH_LATE", 1)
+    monkeypatch.setattr("engine.live.visits.WORTH_LATE", 1)
     started: list[int] = []
     monkeypatch.setattr(ReadingPool, "_new_executor", lambda self: started.append(1) or Inline(self, 0))
     live = Session([root], [VIEW], settings=SETTINGS)
