@@ -89,3 +89,26 @@ def test_a_view(house: Path) -> None:
     (data / "x.du").write_text("30\t/a\n10\t/b\n")
     assert '"share": 0.75' in run(house, "-m", "tui", "report", "disk-usage", str(data), "--no-cache")
     assert run(house, "-m", "tui", "check", "disk-usage", str(data), "--no-cache", "-o", "limit=0.8") == ""
+
+
+def test_a_reader_format(house: Path) -> None:
+    written = follow("a reader format", house)
+    run(house, "-m", "ruff", "check", *(str(path) for path in written if "tests" not in path.parts))
+    run(house, "docs/make_reference.py")
+    assert "apachebench" in (house / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    run(house, "-m", "pytest", *PLAIN, str(written[-1]), "tests/contract/test_house.py")
+    for side, rate in (("left", 100), ("right", 50)):
+        for number in range(5):
+            folder = house / "data" / side / str(number)
+            folder.mkdir(parents=True)
+            text = f"This is ApacheBench, Version 2.3\nRequests per second: {rate + number} [#/sec] (mean)\n"
+            (folder / "ab.txt").write_text(text, encoding="utf-8")
+    words = ("-o", "left=left", "-o", "right=right", "--table", "metrics", "--no-cache")
+    assert "requests/s" in run(house, "-m", "tui", "report", "run-comparison", str(house / "data"), *words)
+
+
+def test_a_heuristic(house: Path) -> None:
+    written = follow("a heuristic", house)
+    assert len(written) == 2, "one file and its test"
+    run(house, "-m", "ruff", "check", str(written[0]))
+    run(house, "-m", "pytest", *PLAIN, str(written[1]))
