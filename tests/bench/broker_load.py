@@ -201,7 +201,7 @@ def grown(ticks: int) -> Iterator[tuple[int, Callable[[], Inputs]]]:
             store.put(number, {"metrics": rows.drop(FILE)}, rows.height)
             store.flush()
             infos[number] = FileInfo(number, f"f{number}", f"f{number}", "bench", 0, 0, number)
-            return Inputs(number, infos.copy(), (), store.snapshot(), store.growth(number))
+            return Inputs(number, infos.copy(), (), store.snapshot())
 
         yield rows.height, take
 

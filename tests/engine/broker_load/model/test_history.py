@@ -74,7 +74,7 @@ class Growing:
         self.version += 1
         assert not self.store.flush()
         return Inputs(
-            self.version, self.infos.copy(), (), self.store.snapshot(), self.store.growth(self.version)
+            self.version, self.infos.copy(), (), self.store.snapshot()
         )  # fmt: skip
 
 
