@@ -28,10 +28,10 @@ def test_host_series_agree_with_each_other() -> None:
     """mpstat, sadf, vmstat and /proc/stat of the same 20 minutes tell the same CPU seconds (sysstat takes percent of the ticks
     that the kernel counted, which are fewer than the seconds that passed)."""
     root = reference("query-profile") / "capture-pg15"
-    pgss = {f"pgss/{k}": v for k, v in list(folder(root / "pgss").items())[:60]}
+    pgss = {f"pgss/{k}": v for k, v in list(folder(root / "pgss").items())[:25]}
     busy = {}
     for name in ("mpstat.json", "sadf.json", "sadf-d.csv", "vmstat.txt", "procstat"):
-        stat = dict(list(folder(root / "cpu/procstat").items())[:60])
+        stat = dict(list(folder(root / "cpu/procstat").items())[:25])
         files = stat if name == "procstat" else {name: (root / "cpu" / name).read_bytes()}
         extra = {} if name not in ("sadf-d.csv", "vmstat.txt") else {
             f"cores/{k}": v for k, v in list(folder(root / "cpu/procstat").items())[:1]
@@ -39,7 +39,7 @@ def test_host_series_agree_with_each_other() -> None:
         result = compute({**pgss, **files, **extra}, method="ratio", draws="0")
         busy[name] = (result.summary["y_measured"], result.summary["intervals_used"], result.summary["cores"])
     wanted, used, _ = busy["procstat"]
-    assert used >= 58
+    assert used >= 23
     for name, (found, count, cores) in busy.items():
         assert cores == 2, name
         assert math.isclose(found / count, wanted / used, rel_tol=0.03), name
