@@ -26,9 +26,8 @@ from engine.formats.protobuf import (
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats
+from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
-from engine.ring_placement.pyroscope.ruler import Rules
 from engine.ring_placement.reading.document import SANE_RATE, Document, columns_of, unreadable
 from engine.text import clean
 

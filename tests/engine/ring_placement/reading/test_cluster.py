@@ -124,7 +124,7 @@ def test_metrics_with_wrong_values() -> None:
 
 
 def test_impossible_rates_in_protobuf() -> None:
-    from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats
+    from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats
 
     stats = DistributionStats(
         (
