@@ -20,7 +20,8 @@ from engine.ring_placement.pyroscope.adaptive_placement import (
     integer_std_dev,
 )
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule, parse_limits
-from engine.ring_placement.reading.placement_files import placement_rules, placement_stats, write_rules, write_stats
+from engine.ring_placement.reading.bucket_files import placement_rules, placement_stats
+from sample_data.ring_placement.encode import write_rules, write_stats
 from tests.engine.ring_placement.cases import load, raw
 
 SECOND = 10**9
