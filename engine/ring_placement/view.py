@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import polars as pl
-
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
 from engine.result import Level, Result
 from engine.ring_placement import tables
 from engine.ring_placement.insight.drift import observed_table
-from engine.ring_placement.insight.explain import BadKey, Explanation, explain, parse_key
+from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
 from engine.ring_placement.insight.findings import findings_of, minimum_capacity
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
@@ -65,11 +63,12 @@ class RingPlacement:
         sweep = sweep_of(s, p, context) if p.sweep else None
         if sweep is not None:
             frames["sweep"] = sweep_table(s, p, sweep, memo)
-        explanation, error = _explained(s, p)
         if p.explain is not None:
-            frames["explain"] = _explain_table(explanation)
-        if error:
-            problems.append(Problem.at("-o explain", "bad-option", error))
+            steps, error = _explained(s, p, p.explain)
+            rows = [(number, *step) for number, step in enumerate(steps, 1)]
+            frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
+            if error:
+                problems.append(Problem.at("-o explain", "bad-option", error))
         if p.compare:
             frames["comparison"] = comparison_table(s, p, context)
         findings = findings_of(s, p, frames["observed"], context)
@@ -84,7 +83,7 @@ class RingPlacement:
             problems=fold([*inputs.problems, *problems]),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
-            detail=shard_map_view(s, p, explanation, error),
+            detail=shard_map_view(s, p),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -99,24 +98,16 @@ def _check_usable(state: LiveState) -> None:
         raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
 
 
-def _explained(s: Scenario, p: RingParameters) -> tuple[Explanation | None, str]:
-    """Explain the key that the parameters name. Returns (None, "") without one, (None, the reason) for a bad one."""
-    if p.explain is None:
-        return None, ""
+def _explained(s: Scenario, p: RingParameters, text: str) -> tuple[list[Step], str]:
+    """Explain the key ``text``. Returns the steps and "", or no steps and why it is no key."""
     try:
-        key = parse_key(p.explain)
+        key = parse_key(text)
     except BadKey as error:
-        return None, str(error)
+        return [], str(error)
     cluster = s.live.cluster
     policy = policy_of(key.tenant, key.dataset, cluster.rules, cluster.limits, DEFAULTS)
     policy = policy.with_limits(p.tenant_shards, p.dataset_shards)
     return explain(key, s.planned.ring, frozenset(s.down), policy), ""
-
-
-def _explain_table(explanation: Explanation | None) -> pl.DataFrame:
-    """Build table ``explain``: the numbered steps."""
-    rows = [(number, *step) for number, step in enumerate(explanation.steps if explanation else (), 1)]
-    return tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
 
 
 VIEW = RingPlacement()
