@@ -17,7 +17,9 @@ from engine.ring_placement.reading.document import SANE_RATE, Document, unreadab
 from engine.text import clean
 
 REQUIRED = ("tenant", "dataset", "bytes_per_s")
-"""Columns that a load table must have; ``fingerprint`` is optional."""
+"""Columns that a load table must have."""
+COLUMNS = (*REQUIRED, "fingerprint")
+"""Columns that are read."""
 
 
 class LoadTable(Document):
@@ -93,14 +95,15 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     if len(set(names)) < len(names):
         names = [n if names.index(n) == i else f"{n}.{i}" for i, n in enumerate(names)]
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
-    for name in REQUIRED:
-        if name not in frame.columns:
-            frame = frame.with_columns(pl.lit(None, pl.String).alias(name))
-    if "fingerprint" not in frame.columns:
-        frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
-    frame = frame.select(*REQUIRED, "fingerprint").with_row_index("line", offset=2)
-    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in (*REQUIRED, "fingerprint"))
+    frame = _load_columns(frame, 2)
+    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
     return _typed(source, frame.filter(~blank), problems)
+
+
+def _load_columns(frame: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Select ``COLUMNS`` (null where the table lacks one) behind ``line``, the number of each row from ``first`` on."""
+    missing = [pl.lit(None, pl.String).alias(name) for name in COLUMNS if name not in frame.columns]
+    return frame.with_columns(missing).select(COLUMNS).with_row_index("line", offset=first)
 
 
 def _read_by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
@@ -135,9 +138,7 @@ def read_parquet(source: Source, data: bytes) -> Reading:
     frame = frame.rename({c: c.strip().lower() for c in frame.columns if c.strip().lower() not in frame.columns})
     if not set(REQUIRED) <= set(frame.columns):
         return Reading()
-    if "fingerprint" not in frame.columns:
-        frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
-    frame = frame.select(*REQUIRED, "fingerprint").with_row_index("line", offset=1)
+    frame = _load_columns(frame, 1)
     if frame["fingerprint"].dtype.is_integer():
         # Signed columns hold the same 64 bits.
         column = pl.col("fingerprint")

@@ -30,17 +30,17 @@ def shard_map_view(s: Scenario, p: RingParameters) -> ShardMapView:
     outcome = s.outcome
     index = {name: i for i, name in enumerate(outcome.nodes)}
     zones = {m.id: m.zone for m in (*s.before.ring.members, *s.planned.ring.members, *s.members)}
-    here = {m.id for m in s.members}
+    here, down, leaving, added = {m.id for m in s.members}, set(s.down), set(s.leaving), set(s.added)
     bars = []
     for name, load in zip(outcome.nodes, outcome.after.tolist(), strict=True):
         capacity = s.capacity.get(name) if s.comparable else None
-        if name in s.down:
+        if name in down:
             fate = {"transient": "down", "left": "gone", "returned": "back"}[p.regime]
         elif name not in here:
             fate = "gone"
-        elif name in s.leaving:
+        elif name in leaving:
             fate = "leaving"
-        elif name in s.added:
+        elif name in added:
             fate = "new"
         else:
             fate = "over" if capacity is not None and load > capacity else ""
@@ -49,7 +49,7 @@ def shard_map_view(s: Scenario, p: RingParameters) -> ShardMapView:
     new = np.array([index[i] for i in s.after.ring.ids], dtype=np.int64)
     stored = stored_by(s)
     stored_at = np.where(stored >= 0, new[np.maximum(stored, 0)], stored) if len(stored) else stored
-    lost = {*s.down, *s.leaving} if p.regime != "returned" else set()
+    lost = down | leaving if p.regime != "returned" else set()
     flows = takeover_flows(s.before, s.after, lost)
     return ShardMapView(
         nodes=tuple(bars),

@@ -188,12 +188,4 @@ def largest(weight: np.ndarray, limit: int) -> np.ndarray:
         return np.arange(len(weight))
     if not limit:
         return np.empty(0, dtype=np.int64)
-    above = np.arange(len(weight))
-    if len(weight) > 8 * limit:
-        # A sample gives a bound that most entries are below, so that only the rest has to be partitioned.
-        sample = weight[:: max(1, len(weight) // 100_000)]
-        rank = int(2 * limit / len(weight) * len(sample)) + 1
-        bound = np.partition(sample, -rank)[-rank]
-        candidates = np.flatnonzero(weight >= bound)
-        above = candidates if len(candidates) >= limit else above
-    return np.sort(above[np.argpartition(-weight[above], limit - 1)[:limit]])
+    return np.sort(np.argpartition(-weight, limit - 1)[:limit])

@@ -61,7 +61,7 @@ def summary_of(
         summary |= {"rejected_bytes": 0, "rejected_before_bytes": 0}
     if s.rounds:
         summary["cascade_rounds"] = len(s.rounds)
-        summary["cascade_nodes"] = [list(r.fails) for r in s.rounds]
+        summary["cascade_nodes"] = [list(failing) for failing in s.rounds]
     if (p.scale is not None or not s.down) and s.planned.ring.members:
         summary |= _next_id(s, memo)
     if sweep is not None and len(sweep.down):

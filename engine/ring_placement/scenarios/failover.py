@@ -26,8 +26,7 @@ TOTALS = (
 class Outcome:
     """A scenario's effect. ``nodes``: instance IDs in byte order, all that exist before or after; ``before`` and
     ``after``: their bytes per second. Totals as in ``docs/models/ring-placement.md``, "Totals of a scenario";
-    ``rejected_before`` was rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load;
-    ``shards``: S afterwards.
+    ``rejected_before`` was rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load.
     """
 
     nodes: tuple[str, ...]
@@ -44,7 +43,6 @@ class Outcome:
     datasets_fully_on_down: int = 0
     tenants_touched: int = 0
     mean_tries: float = 1.0
-    shards: int = 0
 
 
 def imbalance(loads: np.ndarray) -> tuple[float, float]:
@@ -150,9 +148,27 @@ def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Place
         datasets_fully_on_down=fully,
         tenants_touched=tenants,
         mean_tries=_mean_tries(placement, hit, tries),
-        shards=placement.ring.total,
     )
     return outcome, after_reroute(placement, hit, target) if len(hit) else placement
+
+
+def cascade(
+    placement: Placement, down: np.ndarray, capacity: np.ndarray, factor: float
+) -> tuple[np.ndarray, Outcome, tuple[tuple[str, ...], ...]]:
+    """Let nodes above capacity × ``factor`` fail too, all at once, until nothing changes (regime A throughout; Pyroscope has
+    no protection against this).
+
+    ``down``: bool per ring member; ``capacity``: bytes per second per ring member, inf where unknown. Returns who is down
+    at the end, the outcome, and the IDs that fail in each round.
+    """
+    rounds: list[tuple[str, ...]] = []
+    while True:
+        outcome = transient_outcome(placement, down)
+        over = ~down & (outcome.after > capacity * factor)
+        if not over.any():
+            return down, outcome, tuple(rounds)
+        down = down | over
+        rounds.append(tuple(placement.ring.ids[i] for i in np.flatnonzero(over)))
 
 
 def takeover_flows(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:
@@ -185,8 +201,7 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     datasets = np.arange(len(changed))
     single = ~changed & (old.dataset_size == 1)
     zero = np.zeros(len(datasets), dtype=np.int64)
-    start_differs = old.positions(datasets, zero) != new.positions(datasets, zero)
-    changed |= single & start_differs
+    changed |= single & (old.positions(datasets, zero) != new.positions(datasets, zero))
     # An equal start, tenant range and size gives an equal set only if the ring's size did not change the wrapping:
     # compare the sets themselves.
     many = np.flatnonzero(~changed & ~single)
@@ -205,7 +220,7 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
 
 def _all_members(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Return the IDs of both rings in byte order, and the index among them of each member of the one and the other."""
-    ids = sorted({*before.ids, *after.ids}, key=lambda i: i.encode("utf-8", "surrogatepass"))
+    ids = sorted({*before.ids, *after.ids})
     at = {name: i for i, name in enumerate(ids)}
     old = np.array([at[i] for i in before.ids], dtype=np.int64)
     new = np.array([at[i] for i in after.ids], dtype=np.int64)
@@ -282,7 +297,6 @@ def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] =
         datasets_touched=datasets,
         datasets_fully_on_down=fully,
         tenants_touched=tenants,
-        shards=after.ring.total,
     )
 
 

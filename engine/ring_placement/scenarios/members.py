@@ -72,9 +72,9 @@ def scale_members(members: Sequence[Member], size: int, width: int = 0, others: 
     have = list(members)
     if size < len(have):
 
-        def last(m: Member) -> tuple[int, bytes]:
+        def last(m: Member) -> tuple[int, str]:
             parts = ordinal(m.id)
-            return (parts[1] if parts else -1, m.id.encode("utf-8", "surrogatepass"))
+            return (parts[1] if parts else -1, m.id)
 
         gone = {m.id for m in sorted(have, key=last, reverse=True)[: len(have) - size]}
         return [m for m in have if m.id not in gone]
@@ -103,7 +103,7 @@ def best_next_id(members: Sequence[Member], others: Sequence[Member] = ()) -> tu
     placed = [m for m in members if m.placed]
     prefix, highest = _common_prefix([*placed, *others])
     plain = f"{prefix}{highest + 1}"
-    last = max((m.id for m in (*placed, *others)), key=lambda i: i.encode("utf-8", "surrogatepass"), default="")
+    last = max((m.id for m in (*placed, *others)), default="")
     parts = ordinal(last)
     if parts is None or parts[0] != prefix:
         best = f"{last}-0" if last >= plain else plain

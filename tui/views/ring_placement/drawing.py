@@ -238,7 +238,7 @@ class TimeAxis(Canvas):
         line: Line = []
         names = (
             ("transient", "A", "not noticed yet, <60 s"),
-            ("left", "B", "gone, ring laid out anew"),
+            ("left", "B", "gone, shards reassigned"),
             ("returned", "C", "back"),
         )
         for regime, letter, when in names:
