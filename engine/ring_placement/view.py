@@ -23,9 +23,8 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result.detail import shard_map_view
 from engine.ring_placement.result.layout_tables import node_table, shard_table, strategy_table
-from engine.ring_placement.result.notes import state_notes
 from engine.ring_placement.result.placements_table import placements_table
-from engine.ring_placement.result.summary import headline_of, summary_of
+from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
 from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
 from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario, apply_scenario, live_state
 from engine.view import Context, NoInput

@@ -329,7 +329,7 @@ def test_every_shard_has_its_place_on_the_map(total: int, width: int, rows: int)
 
 
 def test_a_map_of_many_shards_is_squeezed() -> None:
-    from engine.ring_placement.result.shard_map_view import NodeBar, ShardMapView
+    from engine.ring_placement.result.detail import NodeBar, ShardMapView
 
     owners = tuple(k % 3 for k in range(1000))
     taken = tuple(1 if k == 500 else -1 if k == 501 else -2 if k == 7 else o for k, o in enumerate(owners))

@@ -48,9 +48,7 @@ def findings_of(s: Scenario, p: RingParameters, observed: pl.DataFrame, context:
         findings.append(Finding("critical", "ring", "empty ring: no healthy instance, Pyroscope answers UNAVAILABLE"))
     elif s.live.cluster.ring is not None and not ring.active.any():
         findings.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
-    findings += context.memo.value(
-        "survival", (s.planned_key, p.capacity, p.cores), lambda: survival_findings(s, p, context), keep=KEEP
-    )
+    findings += survival_findings(s, p, context)
     findings += _drift_findings(observed, ring)
     if p.fail and s.comparable:
         for name, load in zip(s.outcome.nodes, s.outcome.after, strict=True):

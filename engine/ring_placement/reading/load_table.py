@@ -58,21 +58,16 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     """Read CSV bytes. A last line without its line end is used only if ``final`` (nothing will follow), with a problem."""
     problems: list[Problem] = []
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
-    cut = not data.endswith(b"\n")
-    if cut:
+    if not data.endswith(b"\n"):
         last = data.rfind(b"\n") + 1
-        number = data.count(b"\n") + 1
-        if last == 0 and final:
-            problems.append(Problem.at(source.path, "no-rows", "the table has a header and nothing else", line=1))
-            return Reading({"loads": {}}, problems)
         if not final:
             data = data[:last]
+        elif last == 0:
+            problems.append(Problem.at(source.path, "no-rows", "the table has a header and nothing else", line=1))
+            return Reading({"loads": {}}, problems)
         else:
-            problems.append(
-                Problem.at(
-                    source.path, "cut-file", "the last line has no line end: used, but it may be cut", line=number
-                )
-            )
+            reason = "the last line has no line end: used, but it may be cut"
+            problems.append(Problem.at(source.path, "cut-file", reason, line=data.count(b"\n") + 1))
     header = _column_names(data.split(b"\n", 1)[0])
     if not set(REQUIRED) <= set(header):
         return Reading(problems=problems, complete=False)

@@ -1,12 +1,13 @@
-"""The detail of a result: the shard map of its scenario, with the three regimes on one time axis."""
+"""What the screen draws beyond the tables: the shard map of the scenario, with the three regimes on one time axis."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.layout_tables import stored_by
-from engine.ring_placement.result.shard_map_view import NodeBar, RegimeTotals, ShardMapView
 from engine.ring_placement.scenarios.failover import (
     imbalance,
     member_mask,
@@ -23,6 +24,47 @@ TIMELINE_GROUPS = 20_000
 
 REGIMES = {"transient": "A", "left": "B", "returned": "C"}
 """Letter of each regime."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBar:
+    """One node: ``capacity`` in bytes per second, None where unknown; ``fate``: "" (nothing happens to it), down, gone,
+    leaving, new, back or over."""
+
+    id: str
+    zone: str
+    capacity: float | None
+    fate: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegimeTotals:
+    """One regime on the time axis: its name, letter, and totals (bytes per second)."""
+
+    regime: str
+    letter: str
+    max_over_mean: float
+    rejected_bytes: float
+    moved_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMapView:
+    """The shard map before and in the scenario, as indices into ``nodes``.
+
+    ``stored_by``: who takes each shard's load (-1: it is rejected, -2: its owner is out and it has no load). ``timeline``:
+    the regimes computed for this scenario. ``flows``: who takes over from failed and leaving nodes (node, taker or -1 where
+    it is rejected, bytes per second), the largest first.
+    """
+
+    nodes: tuple[NodeBar, ...]
+    owner_before: tuple[int, ...]
+    owner_after: tuple[int, ...]
+    stored_by: tuple[int, ...]
+    regime: str
+    down: tuple[str, ...]
+    timeline: tuple[RegimeTotals, ...] = ()
+    flows: tuple[tuple[int, int, float], ...] = ()
 
 
 def shard_map_view(s: Scenario, p: RingParameters) -> ShardMapView:

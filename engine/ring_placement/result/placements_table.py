@@ -43,15 +43,9 @@ def placements_table(s: Scenario, p: RingParameters, memo: Memo, notes: list[str
         notes.append(f"placements lists the {frame.height} largest of {count} rows; -o placement-rows= changes that")
     down = set(s.down) if placement is s.planned and p.regime == "transient" else set()
     failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
-    taker = np.full(len(candidates), -1, dtype=np.int64)
-    open_ = np.arange(len(candidates))
-    for column in range(candidates.shape[1]):
-        node = candidates[open_, column]
-        takes = (node >= 0) & ~failed[node]
-        taker[open_[takes]] = node[takes]
-        open_ = open_[~takes & (node >= 0)]
-        if not len(open_):
-            break
+    takes = (candidates >= 0) & ~failed[candidates]
+    first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    taker = np.where(takes.any(axis=1), first, -1)
     return tables.PLACEMENTS.frame(frame.with_columns(placement.ring.names(taker).alias("stored_by")))
 
 

@@ -26,7 +26,8 @@ TOTALS = (
 class Outcome:
     """A scenario's effect. ``nodes``: instance IDs in byte order, all that exist before or after; ``before`` and
     ``after``: their bytes per second. Totals as in ``docs/models/ring-placement.md``, "Totals of a scenario";
-    ``rejected_before`` was rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load.
+    ``rejected_before`` was rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load;
+    ``shards``: S afterwards.
     """
 
     nodes: tuple[str, ...]
@@ -43,6 +44,7 @@ class Outcome:
     datasets_fully_on_down: int = 0
     tenants_touched: int = 0
     mean_tries: float = 1.0
+    shards: int = 0
 
 
 def imbalance(loads: np.ndarray) -> tuple[float, float]:
@@ -84,21 +86,6 @@ def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndar
     return hit, target, tries
 
 
-def after_reroute(placement: Placement, hit: np.ndarray, target: np.ndarray) -> Placement:
-    """Return the placement as regime A leaves it: each group at the instance that finally takes it (one candidate).
-
-    ``hit`` and ``target`` as ``reroute`` returns them.
-    """
-    receivers = placement.receivers.copy()
-    receivers[hit] = target
-    after = replace(placement, candidates=receivers.reshape(-1, 1))
-    # Same groups on the same ring: what was computed of them is still right.
-    for name in ("positions", "parts", "shard_loads"):
-        if name in placement.__dict__:
-            after.__dict__[name] = placement.__dict__[name]
-    return after
-
-
 def count_touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
     """Count the datasets with a part that a member in ``down`` receives, those with all parts there, and the tenants with
     such a dataset."""
@@ -126,7 +113,7 @@ def transient_outcome(placement: Placement, down: np.ndarray) -> Outcome:
 
 
 def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
-    """Compute regime A. Returns the outcome and the placement it leaves behind."""
+    """Compute regime A. Returns the outcome and the placement it leaves: each group at the one instance that takes it."""
     weight = placement.groups.weight
     hit, target, tries = reroute(placement, down)
     moved = weight[hit]
@@ -148,8 +135,18 @@ def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Place
         datasets_fully_on_down=fully,
         tenants_touched=tenants,
         mean_tries=_mean_tries(placement, hit, tries),
+        shards=placement.ring.total,
     )
-    return outcome, after_reroute(placement, hit, target) if len(hit) else placement
+    if not len(hit):
+        return outcome, placement
+    receivers = placement.receivers.copy()
+    receivers[hit] = target
+    left = replace(placement, candidates=receivers.reshape(-1, 1))
+    # Same groups on the same ring: what was computed of them is still right.
+    for name in ("positions", "parts", "shard_loads"):
+        if name in placement.__dict__:
+            left.__dict__[name] = placement.__dict__[name]
+    return outcome, left
 
 
 def cascade(
@@ -198,14 +195,10 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     if old.total == 0 or new.total == 0:
         return np.full(before.keys.size, old.total != new.total)
     changed: np.ndarray = old.dataset_size != new.dataset_size
-    datasets = np.arange(len(changed))
-    single = ~changed & (old.dataset_size == 1)
-    zero = np.zeros(len(datasets), dtype=np.int64)
-    changed |= single & (old.positions(datasets, zero) != new.positions(datasets, zero))
     # An equal start, tenant range and size gives an equal set only if the ring's size did not change the wrapping:
     # compare the sets themselves.
-    many = np.flatnonzero(~changed & ~single)
-    for block in np.array_split(many, max(1, int(old.dataset_size[many].sum()) // 4_000_000 + 1)):
+    equal = np.flatnonzero(~changed)
+    for block in np.array_split(equal, max(1, int(old.dataset_size[equal].sum()) // 4_000_000 + 1)):
         if not len(block):
             continue
         size = old.dataset_size[block]
@@ -218,7 +211,7 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     return changed
 
 
-def _all_members(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+def all_members(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Return the IDs of both rings in byte order, and the index among them of each member of the one and the other."""
     ids = sorted({*before.ids, *after.ids})
     at = {name: i for i, name in enumerate(ids)}
@@ -272,7 +265,7 @@ def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] =
 
     ``gone``: the members whose loss causes it, so that what they received counts as needed movement.
     """
-    ids, old, new = _all_members(before.ring, after.ring)
+    ids, old, new = all_members(before.ring, after.ring)
     loads = np.zeros(len(ids), dtype=before.loads.dtype)
     loads[old] = before.loads
     later = np.zeros(len(ids), dtype=after.loads.dtype)
@@ -297,6 +290,7 @@ def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] =
         datasets_touched=datasets,
         datasets_fully_on_down=fully,
         tenants_touched=tenants,
+        shards=after.ring.total,
     )
 
 

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from engine.ring_placement.pyroscope.ring import NUM_TOKENS, Member, Ring
+from engine.ring_placement.scenarios.failover import all_members, changed_owners
 
 _ORDINAL = re.compile(r"^(.*?)(\d+)$", re.DOTALL)
 
@@ -114,12 +113,11 @@ def best_next_id(members: Sequence[Member], others: Sequence[Member] = ()) -> tu
     tokens = Counter(m.tokens for m in placed if m.tokens).most_common(1)
     count = tokens[0][0] if tokens else NUM_TOKENS
 
-    def changed_owners(name: str) -> int:
-        before = Ring.of(placed)
-        after = Ring.of([*placed, Member(name, tokens=count)])
-        shared = min(before.total, after.total)
-        old = np.array(before.ids, dtype=object)[before.owner[:shared]] if before.total else np.empty(0)
-        new = np.array(after.ids, dtype=object)[after.owner[:shared]] if after.total else np.empty(0)
-        return int((old != new).sum())
+    before = Ring.of(placed)
 
-    return best, changed_owners(best), plain, changed_owners(plain)
+    def shards_changed(name: str) -> int:
+        after = Ring.of([*placed, Member(name, tokens=count)])
+        _, old, new = all_members(before, after)
+        return changed_owners(before, after, old, new)
+
+    return best, shards_changed(best), plain, shards_changed(plain)

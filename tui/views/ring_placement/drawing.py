@@ -8,7 +8,7 @@ from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut, harmless, join
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import ShardMapView
+    from engine.ring_placement.result.detail import ShardMapView
 
 SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """One sign per node, in ring order; colour only helps."""

@@ -11,7 +11,7 @@ from tui.widgets.drawing.fragments import cut_left, harmless
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import ShardMapView
+    from engine.ring_placement.result.detail import ShardMapView
 
 
 def _rate(row: Mapping[str, Any], name: str) -> str:

@@ -33,7 +33,7 @@ from tui.widgets.table.window import Renderer
 
 if TYPE_CHECKING:
     from engine.result import Result
-    from engine.ring_placement.result.shard_map_view import ShardMapView
+    from engine.ring_placement.result.detail import ShardMapView
     from engine.view import View
 
 TABLES: tuple[tuple[str, str], ...] = (
