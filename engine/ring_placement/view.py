@@ -26,7 +26,7 @@ from engine.ring_placement.result.layout_tables import node_table, shard_table, 
 from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
 from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario, apply_scenario, live_state
+from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario, apply_scenario, live_state
 from engine.view import Context, NoInput
 
 
@@ -44,20 +44,22 @@ class RingPlacement:
         """Place the load of the newest files and apply the scenario. Raises NoInput without a ring and any load."""
         p, memo = parameters, context.memo
         state = live_state(inputs, p, context)
-        _check_usable(state)
+        cluster = state.cluster
+        if cluster.ring is None and not any(x.height for x in (cluster.observed, cluster.stats, cluster.load)):
+            raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
         s = apply_scenario(state, p, context)
         context.check()
-        notes = [*state_notes(s, p), *state.cluster.notes, *s.notes]
+        notes = [*state_notes(s, p), *cluster.notes, *s.notes]
         problems = list(s.problems)
         frames = {
             "nodes": node_table(s),
             "shards": shard_table(s, context),
             "placements": placements_table(s, p, memo, notes),
             "observed": memo.value(
-                "observed", state.key, lambda: observed_table(state.cluster, state.placement.ring), keep=KEEP
+                "observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP
             ),
         }
-        if state.cluster.stats.height:
+        if cluster.stats.height:
             frames["strategy"] = memo.value("strategy", state.key, lambda: strategy_table(state), keep=KEEP)
         sweep = sweep_of(s, p, context) if p.sweep else None
         if sweep is not None:
@@ -88,13 +90,6 @@ class RingPlacement:
     def upstream(self, result: Result, parameters: Any) -> str | None:
         """Return None: Pyroscope prints nothing of this."""
         return None
-
-
-def _check_usable(state: LiveState) -> None:
-    """Raise NoInput if the files hold neither a ring nor anything observed."""
-    cluster = state.cluster
-    if cluster.ring is None and not cluster.observed.height and not cluster.stats.height and not cluster.load.height:
-        raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
 
 
 def _explained(s: Scenario, p: RingParameters, text: str) -> tuple[list[Step], str]:

@@ -80,10 +80,9 @@ def survival_findings(s: Scenario, p: RingParameters, context: Context) -> list[
     if not len(s.planned.groups.datasets) or len(s.planned.ring.members) < 2:
         return []
     nodes, zones = single_failures(s, p, context)
-    ids, zone_names = s.planned.ring.ids, list(s.zones)
-    findings = _survival_of(s, nodes, "node", [ids[down[0]] for down in nodes.down])
+    findings = _survival_of(s, nodes, "node", [s.planned.ring.ids[down[0]] for down in nodes.down])
     if zones is not None:
-        findings += _survival_of(s, zones, "zone", [f"zone:{name}" for name in zone_names])
+        findings += _survival_of(s, zones, "zone", [f"zone:{name}" for name in s.zones])
     return findings
 
 

@@ -199,8 +199,6 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     # compare the sets themselves.
     equal = np.flatnonzero(~changed)
     for block in np.array_split(equal, max(1, int(old.dataset_size[equal].sum()) // 4_000_000 + 1)):
-        if not len(block):
-            continue
         size = old.dataset_size[block]
         rows = np.repeat(block, size)
         offsets = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)

@@ -56,9 +56,7 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
     """Combine the files, judge the members' health and place the keys, each step only where its inputs changed."""
     memo = context.memo
     cluster_key = (inputs.version, p.ring, p.load, context.at_ms)
-    cluster = memo.value(
-        "cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms), keep=KEEP
-    )  # fmt: skip
+    cluster = memo.value("cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms), keep=KEEP)
     if p.now is not None:
         now_ns = parse_now(p.now)
     elif context.at_ms is not None:
@@ -214,19 +212,17 @@ def _lay_out(state: LiveState, p: RingParameters, context: Context, messages: _M
             "configured", (*key, p.scale), lambda: place(Ring.of(members), keys, TRIES, state.placement), keep=KEEP
         )
     planned = base
-    planned_key: tuple[Hashable, ...] = (*key, None, ())
+    planned_key: tuple[Hashable, ...] = (*key, p.scale, ())
     added: tuple[str, ...] = ()
     if p.scale is not None:
         members, added = _scaled(state, members, p.scale, p.scale_ids == "padded")
-        planned_key = (*key, p.scale, ())
         planned = memo.value("scaled", planned_key, lambda: place(Ring.of(members), keys, TRIES, base), keep=KEEP)
     context.check()
     in_ring = set(planned.ring.ids)
     leaving = tuple(i for i in messages.named_members("leaving", p.leaving, members) if i in in_ring)
     if leaving:
         planned_key = (*key, p.scale, leaving)
-        scaled = planned
-        ring = scaled.ring.with_state(leaving, "LEAVING")
+        scaled, ring = planned, planned.ring.with_state(leaving, "LEAVING")
         planned = memo.value("leaving", planned_key, lambda: place(ring, keys, TRIES, scaled), keep=KEEP)
         members = [replace(m, state="LEAVING") if m.id in leaving else m for m in members]
     return Layout(base, planned, planned_key, members, added, leaving, changed)
@@ -257,9 +253,7 @@ def _digits(members: Sequence[Member], scale: int | None) -> int:
     return len(str(max(len(members), scale or 0) * 10 - 1)) if members or scale else 1
 
 
-def _scaled(
-    state: LiveState, members: list[Member], size: int, padded: bool
-) -> tuple[list[Member], tuple[str, ...]]:  # fmt: skip
+def _scaled(state: LiveState, members: list[Member], size: int, padded: bool) -> tuple[list[Member], tuple[str, ...]]:
     """Grow or shrink the placed ``members`` to ``size``. Returns all members, and the IDs of new ones."""
     placed = [m for m in members if m.placed]
     ids = {m.id for m in placed}
