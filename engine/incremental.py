@@ -17,15 +17,18 @@ K = TypeVar("K", bound=Hashable)
 P = TypeVar("P")
 
 
-class Memo(dict[Any, Any]):
+class Memo:
     """Values that outlive one computation: one per view and session."""
+
+    def __init__(self) -> None:
+        self._entries_by_name: dict[str, dict[Hashable, Any]] = {}
 
     def value(self, name: str, key: Hashable, make: Callable[[], T], keep: int = 1) -> T:
         """Return ``make()``, or what it returned when ``name`` was last asked for with an equal ``key``.
 
         The ``keep`` most recently used keys of a name are kept. ``make`` may raise; then nothing is kept.
         """
-        entries: dict[Hashable, T] = self.setdefault(("value", name), {})
+        entries: dict[Hashable, T] = self._entries_by_name.setdefault(name, {})
         if key in entries:
             entries[key] = entries.pop(key)  # the most recently used key is the last one
             return entries[key]

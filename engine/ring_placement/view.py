@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import polars as pl
-
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
 from engine.result import Level, Result
 from engine.ring_placement import tables
 from engine.ring_placement.insight.drift import observed_table
-from engine.ring_placement.insight.explain import BadKey, Explanation, explain, parse_key
+from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
 from engine.ring_placement.insight.findings import findings_of, minimum_capacity
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
@@ -25,11 +23,10 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result.detail import shard_map_view
 from engine.ring_placement.result.layout_tables import node_table, shard_table, strategy_table
-from engine.ring_placement.result.notes import state_notes
 from engine.ring_placement.result.placements_table import placements_table
-from engine.ring_placement.result.summary import headline_of, summary_of
+from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
 from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario, apply_scenario, live_state
+from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario, apply_scenario, live_state
 from engine.view import Context, NoInput
 
 
@@ -47,29 +44,32 @@ class RingPlacement:
         """Place the load of the newest files and apply the scenario. Raises NoInput without a ring and any load."""
         p, memo = parameters, context.memo
         state = live_state(inputs, p, context)
-        _check_usable(state)
+        cluster = state.cluster
+        if cluster.ring is None and not any(x.height for x in (cluster.observed, cluster.stats, cluster.load)):
+            raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
         s = apply_scenario(state, p, context)
         context.check()
-        notes = [*state_notes(s, p), *state.cluster.notes, *s.notes]
+        notes = [*state_notes(s, p), *cluster.notes, *s.notes]
         problems = list(s.problems)
         frames = {
             "nodes": node_table(s),
             "shards": shard_table(s, context),
             "placements": placements_table(s, p, memo, notes),
             "observed": memo.value(
-                "observed", state.key, lambda: observed_table(state.cluster, state.placement.ring), keep=KEEP
+                "observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP
             ),
         }
-        if state.cluster.stats.height:
+        if cluster.stats.height:
             frames["strategy"] = memo.value("strategy", state.key, lambda: strategy_table(state), keep=KEEP)
         sweep = sweep_of(s, p, context) if p.sweep else None
         if sweep is not None:
             frames["sweep"] = sweep_table(s, p, sweep, memo)
-        explanation, error = _explained(s, p)
         if p.explain is not None:
-            frames["explain"] = _explain_table(explanation)
-        if error:
-            problems.append(Problem.at("-o explain", "bad-option", error))
+            steps, error = _explained(s, p, p.explain)
+            rows = [(number, *step) for number, step in enumerate(steps, 1)]
+            frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
+            if error:
+                problems.append(Problem.at("-o explain", "bad-option", error))
         if p.compare:
             frames["comparison"] = comparison_table(s, p, context)
         findings = findings_of(s, p, frames["observed"], context)
@@ -84,7 +84,7 @@ class RingPlacement:
             problems=fold([*inputs.problems, *problems]),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
-            detail=shard_map_view(s, p, explanation, error),
+            detail=shard_map_view(s, p),
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -92,31 +92,16 @@ class RingPlacement:
         return None
 
 
-def _check_usable(state: LiveState) -> None:
-    """Raise NoInput if the files hold neither a ring nor anything observed."""
-    cluster = state.cluster
-    if cluster.ring is None and not cluster.observed.height and not cluster.stats.height and not cluster.load.height:
-        raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
-
-
-def _explained(s: Scenario, p: RingParameters) -> tuple[Explanation | None, str]:
-    """Explain the key that the parameters name. Returns (None, "") without one, (None, the reason) for a bad one."""
-    if p.explain is None:
-        return None, ""
+def _explained(s: Scenario, p: RingParameters, text: str) -> tuple[list[Step], str]:
+    """Explain the key ``text``. Returns the steps and "", or no steps and why it is no key."""
     try:
-        key = parse_key(p.explain)
+        key = parse_key(text)
     except BadKey as error:
-        return None, str(error)
+        return [], str(error)
     cluster = s.live.cluster
     policy = policy_of(key.tenant, key.dataset, cluster.rules, cluster.limits, DEFAULTS)
     policy = policy.with_limits(p.tenant_shards, p.dataset_shards)
     return explain(key, s.planned.ring, frozenset(s.down), policy), ""
-
-
-def _explain_table(explanation: Explanation | None) -> pl.DataFrame:
-    """Build table ``explain``: the numbered steps."""
-    rows = [(number, *step) for number, step in enumerate(explanation.steps if explanation else (), 1)]
-    return tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
 
 
 VIEW = RingPlacement()

@@ -13,15 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.ring_placement.pyroscope.allocator import Allocator
-from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats, integer_std_dev
+from engine.ring_placement.pyroscope.adaptive_placement import (
+    Allocator,
+    DatasetStats,
+    DistributionStats,
+    Rules,
+    integer_std_dev,
+)
 from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member, Ring
-from engine.ring_placement.pyroscope.ruler import Rules
 from engine.ring_placement.pyroscope.subrings import subrings
-from engine.ring_placement.reading.block_files import Block, BlockDataset, write_block
-from engine.ring_placement.reading.placement_files import write_rules, write_stats
+from engine.ring_placement.reading.bucket_files import Block, BlockDataset
+from sample_data.ring_placement.encode import write_block, write_rules, write_stats
 
 START_S = 1_767_225_600
 """Time of the static sample: 2026-01-01T00:00:00Z."""

@@ -329,12 +329,12 @@ def test_every_shard_has_its_place_on_the_map(total: int, width: int, rows: int)
 
 
 def test_a_map_of_many_shards_is_squeezed() -> None:
-    from engine.ring_placement.result.shard_map_view import NodeBar, ShardMapView
+    from engine.ring_placement.result.detail import NodeBar, ShardMapView
 
     owners = tuple(k % 3 for k in range(1000))
     taken = tuple(1 if k == 500 else -1 if k == 501 else -2 if k == 7 else o for k, o in enumerate(owners))
-    nodes = tuple(NodeBar(f"n{k}", "ACTIVE", "z", 1, 1, None, "") for k in range(3))
-    picture = ShardMapView(nodes, (*owners, 0), owners, taken, ("z",), "transient", ())
+    nodes = tuple(NodeBar(f"n{k}", "z", None, "") for k in range(3))
+    picture = ShardMapView(nodes, (*owners, 0), owners, taken, "transient", ())
     parts = cells_of(picture)
     assert len(parts) == 1001
     assert parts[500] == ("b", "away-1") and parts[501] == ("!", "critical") and parts[-1] == ("-", "dim")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from engine.ring_placement.pyroscope.adaptive_placement import Rules
 from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.pyroscope.ruler import Rules
-from engine.ring_placement.reading.placement_files import write_rules
+from sample_data.ring_placement.encode import write_rules
 from tests.engine.ring_placement.cases import load, members, page, table
 from tui.__main__ import main
 

@@ -70,9 +70,8 @@ def maglev_table(nodes: Sequence[str], size: int = MAGLEV_SIZE) -> np.ndarray:
     """Build Maglev's lookup table (int32 of ``size`` entries, a prime): nodes take turns at their own permutation."""
     count = len(nodes)
     table = [-1] * size
-    offsets = [xxh64("offset" + n) % size for n in nodes]
+    at = [xxh64("offset" + n) % size for n in nodes]
     skips = [xxh64("skip" + n) % (size - 1) + 1 for n in nodes]
-    at = list(offsets)
     filled = 0
     while filled < size:
         for i in range(count):
@@ -104,26 +103,21 @@ def bounded(hashes: np.ndarray, weight: np.ndarray, nodes: Sequence[str], bound:
     start = np.searchsorted(points[order], hashes) % len(ring)
     chosen = ring[start].astype(np.int64)
     limit = bound * float(weight.sum()) / count
-    room = np.full(count, limit)
-    first = weigh(chosen, weight, count).astype(np.float64)
-    if (first <= limit).all():
+    if (weigh(chosen, weight, count).astype(np.float64) <= limit).all():
         return chosen
     # Only keys of nodes that overflow have to be walked one by one, but those in the order of their hashes.
     successors: dict[int, list[int]] = {}
-    walk = np.argsort(hashes, kind="stable")
     owners, sizes, starts = ring.tolist(), weight.tolist(), start.tolist()
-    left = room.tolist()
+    left = [limit] * count
     out = chosen.tolist()
-    for key in walk.tolist():
+    for key in np.argsort(hashes, kind="stable").tolist():
         size = sizes[key]
         node = out[key]
         if left[node] < size:
             at = starts[key]
-            path = successors.get(at)
-            if path is None:
-                seen = dict.fromkeys(owners[at:] + owners[:at])
-                path = successors[at] = list(seen)
-            node = next((n for n in path if left[n] >= size), node)
+            if at not in successors:
+                successors[at] = list(dict.fromkeys(owners[at:] + owners[:at]))
+            node = next((n for n in successors[at] if left[n] >= size), node)
             out[key] = node
         left[node] -= size
     return np.array(out, dtype=np.int64)

@@ -65,34 +65,6 @@ def parse_key(text: str) -> Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """One distinct instance in walk order. ``attempt``: its number among the tries, 0 if it is not tried; ``level``:
-    dataset, tenant or ring; ``fate``: what becomes of it in the scenario."""
-
-    instance: str
-    state: str
-    zone: str
-    shard: int
-    level: str
-    attempt: int
-    fate: str
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """Where one key goes and why. ``steps`` in order; ``targets``: regime letter, shard ID, instance ("" where it is
-    rejected) and a note; ``shard`` (ID) and ``owner`` before anything fails."""
-
-    key: Key
-    policy: Policy
-    steps: tuple[Step, ...]
-    candidates: tuple[Candidate, ...]
-    targets: tuple[tuple[str, int, str, str], ...]
-    shard: int
-    owner: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Walk:
     """The ranges of one key on a ring of ``total`` shards, and its walk over shard positions.
 
@@ -127,34 +99,24 @@ class _Walk:
         return "dataset" if step < self.dataset_size else "tenant" if step < tenant_end else "ring"
 
 
-def explain(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> Explanation:
-    """Explain where ``key`` goes on ``ring`` under ``policy``, with the members ``down`` failing."""
+def explain(key: Key, ring: Ring, down: frozenset[str], policy: Policy) -> list[Step]:
+    """Explain where ``key`` goes on ``ring`` under ``policy``, with the members ``down`` failing. Returns the steps in order."""
     steps = _hash_steps(key, policy)
     if ring.total <= 0:
         empty = not ring.members
         reason = "empty ring: Pyroscope answers UNAVAILABLE" if empty else "the healthy members have no tokens"
-        steps.append(("ring", "shards", "0", reason))
-        return Explanation(key, policy, tuple(steps), (), (("A", 0, "", reason),), 0, "")
+        return [*steps, ("ring", "shards", "0", reason)]
     walk = _Walk.of(ring, key, policy)
     steps += _range_steps(key, ring, walk, policy)
-    candidates, taker, tries = _candidates(ring, walk, down)
-    for candidate in candidates:
-        number = f"try {candidate.attempt}" if candidate.attempt else "not tried"
-        note = (
-            f"{candidate.state}, zone {candidate.zone or '-'}, {candidate.level} range, shard {candidate.shard}: "
-            f"{candidate.fate}"
-        )
-        steps.append(("candidate", candidate.instance, number, note))
+    candidates, taker, tries = _candidate_steps(ring, walk, down)
+    steps += candidates
     shard = walk.order[0] + 1
     attempts = f"after {tries} {'try' if tries == 1 else 'tries'}"
-    targets = [("A", shard, taker, attempts if taker else f"rejected {attempts}")]
+    steps.append(_regime_step("A", taker, shard, attempts if taker else f"rejected {attempts}"))
     if down:
-        targets.append(_target_without(ring.without(down), key, policy, shard))
-        targets.append(("C", shard, _first_active(ring, walk.order), "exactly as before the failure"))
-    for regime, at, instance, note in targets:
-        steps.append(("regime", regime, f"{instance or 'rejected'} (shard {at})", note))
-    owner = ring.ids[ring.owner[walk.order[0]]]
-    return Explanation(key, policy, tuple(steps), tuple(candidates), tuple(targets), shard, owner)
+        steps.append(_step_without(ring.without(down), key, policy, shard))
+        steps.append(_regime_step("C", _first_active(ring, walk.order), shard, "exactly as before the failure"))
+    return steps
 
 
 def _hash_steps(key: Key, policy: Policy) -> list[Step]:
@@ -198,14 +160,19 @@ def _range_steps(key: Key, ring: Ring, walk: _Walk, policy: Policy) -> list[Step
     return steps
 
 
-def _target_without(ring: Ring, key: Key, policy: Policy, shard: int) -> tuple[str, int, str, str]:
+def _regime_step(letter: str, instance: str, shard: int, note: str) -> Step:
+    """Describe where the key goes in one regime; ``instance`` is "" where it is rejected."""
+    return "regime", letter, f"{instance or 'rejected'} (shard {shard})", note
+
+
+def _step_without(ring: Ring, key: Key, policy: Policy, shard: int) -> Step:
     """Describe where the key goes on the smaller ``ring`` of regime B; ``shard`` is its shard ID before."""
     if not ring.total:
-        return "B", 0, "", "empty ring: rejected"
+        return _regime_step("B", "", 0, "empty ring: rejected")
     walk = _Walk.of(ring, key, policy)
     later = walk.order[0] + 1
     note = "same shard ID" if later == shard else f"shard ID changes from {shard}"
-    return "B", later, _first_active(ring, walk.order), note
+    return _regime_step("B", _first_active(ring, walk.order), later, note)
 
 
 def _first_active(ring: Ring, order: list[int]) -> str:
@@ -213,21 +180,18 @@ def _first_active(ring: Ring, order: list[int]) -> str:
     return next((ring.ids[ring.owner[p]] for p in order if ring.active[ring.owner[p]]), "")
 
 
-def _candidates(ring: Ring, walk: _Walk, down: frozenset[str]) -> tuple[list[Candidate], str, int]:
+def _candidate_steps(ring: Ring, walk: _Walk, down: frozenset[str]) -> tuple[list[Step], str, int]:
     """List the distinct instances of a walk with what becomes of each.
 
     Returns them, the instance that stores the data ("" if none does), and the tries made.
     """
-    seen: set[int] = set()
-    candidates: list[Candidate] = []
+    steps: dict[str, Step] = {}
     tries, taker = 0, ""
-    for step, position in enumerate(walk.order):
-        node = int(ring.owner[position])
-        if node in seen:
+    for number, position in enumerate(walk.order):
+        member = ring.members[ring.owner[position]]
+        if member.id in steps:
             continue
-        seen.add(node)
-        member = ring.members[node]
-        attempt = 0
+        attempt = "not tried"
         if member.state != "ACTIVE":
             fate = f"skipped: {member.state} members receive nothing"
         elif taker:
@@ -236,17 +200,14 @@ def _candidates(ring: Ring, walk: _Walk, down: frozenset[str]) -> tuple[list[Can
             fate = f"not tried: a client tries {TRIES} distinct instances"
         else:
             tries += 1
-            attempt = tries
-            if member.id in down:
-                fate = "down: the request fails"
-            else:
-                fate, taker = "stores the data", member.id
-        candidates.append(
-            Candidate(member.id, member.state, member.zone, position + 1, walk.level(step), attempt, fate)
-        )
-        if len(candidates) >= MAX_CANDIDATES:
+            attempt = f"try {tries}"
+            fate = "down: the request fails" if member.id in down else "stores the data"
+            taker = "" if member.id in down else member.id
+        where = f"zone {member.zone or '-'}, {walk.level(number)} range, shard {position + 1}"
+        steps[member.id] = ("candidate", member.id, attempt, f"{member.state}, {where}: {fate}")
+        if len(steps) >= MAX_CANDIDATES:
             break
-    return candidates, taker, tries
+    return list(steps.values()), taker, tries
 
 
 def _span(start: int, size: int, total: int) -> str:

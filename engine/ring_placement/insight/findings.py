@@ -48,9 +48,7 @@ def findings_of(s: Scenario, p: RingParameters, observed: pl.DataFrame, context:
         findings.append(Finding("critical", "ring", "empty ring: no healthy instance, Pyroscope answers UNAVAILABLE"))
     elif s.live.cluster.ring is not None and not ring.active.any():
         findings.append(Finding("critical", "ring", "no instance is ACTIVE: every request is rejected"))
-    findings += context.memo.value(
-        "survival", (s.planned_key, p.capacity, p.cores), lambda: survival_findings(s, p, context), keep=KEEP
-    )
+    findings += survival_findings(s, p, context)
     findings += _drift_findings(observed, ring)
     if p.fail and s.comparable:
         for name, load in zip(s.outcome.nodes, s.outcome.after, strict=True):
@@ -82,10 +80,9 @@ def survival_findings(s: Scenario, p: RingParameters, context: Context) -> list[
     if not len(s.planned.groups.datasets) or len(s.planned.ring.members) < 2:
         return []
     nodes, zones = single_failures(s, p, context)
-    ids, zone_names = s.planned.ring.ids, list(s.zones)
-    findings = _survival_of(s, nodes, "node", [ids[down[0]] for down in nodes.down])
+    findings = _survival_of(s, nodes, "node", [s.planned.ring.ids[down[0]] for down in nodes.down])
     if zones is not None:
-        findings += _survival_of(s, zones, "zone", [f"zone:{name}" for name in zone_names])
+        findings += _survival_of(s, zones, "zone", [f"zone:{name}" for name in s.zones])
     return findings
 
 

@@ -114,10 +114,6 @@ class GoRand:
         self._next += count
         return drawn
 
-    def _push_back(self, count: int) -> None:
-        """Undo the last ``count`` draws of the latest ``uint64s`` call."""
-        self._next -= count
-
     def int63(self) -> int:
         """Draw the next value of Int63."""
         return int(self.uint64s(1)[0]) & (2**63 - 1)
@@ -145,8 +141,8 @@ class GoRand:
             rejected = np.flatnonzero(drawn > limits[done:])
             good = int(rejected[0]) if len(rejected) else len(drawn)
             out[done : done + good] = drawn[:good] % bounds[done : done + good]
-            # Draws behind a rejected one belong to the bound that rejected it.
-            self._push_back(len(drawn) - good - 1 if len(rejected) else 0)
+            # Draws behind a rejected one are drawn again: they belong to the bound that rejected it.
+            self._next -= len(drawn) - good - 1 if len(rejected) else 0
             done += good
         return out
 
@@ -164,23 +160,9 @@ def steps(count: int) -> np.ndarray:
     return _steps[:count]
 
 
+@lru_cache(maxsize=16)
 def permutation(n: int) -> np.ndarray:
     """Return Pyroscope's permutation of 0..n-1 (int64, read-only): inside-out Fisher-Yates over the frozen steps."""
-    return _small(n) if n <= 20_000 else _large(n)
-
-
-@lru_cache(maxsize=256)
-def _small(n: int) -> np.ndarray:
-    return _permute(n)
-
-
-@lru_cache(maxsize=2)
-def _large(n: int) -> np.ndarray:
-    # Absurd sizes are what-if games: they must not stay in memory by the hundred.
-    return _permute(n)
-
-
-def _permute(n: int) -> np.ndarray:
     values = [0] * n
     for i, step in enumerate(steps(n).tolist()):
         values[i] = values[step]

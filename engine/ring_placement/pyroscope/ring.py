@@ -52,6 +52,11 @@ class Member:
         return self
 
 
+def in_byte_order(members: Iterable[Member]) -> list[Member]:
+    """Sort members by the bytes of their IDs, as the ring does: code points sort as their UTF-8 bytes do."""
+    return sorted(members, key=lambda m: m.id)
+
+
 @dataclass(frozen=True, eq=False)
 class Ring:
     """The layout: healthy members in byte order of their IDs, and which of them owns each shard.
@@ -66,7 +71,7 @@ class Ring:
     @classmethod
     def of(cls, members: Iterable[Member]) -> Ring:
         """Lay out the ring of those ``members`` that are placed. It may be empty; S is 0 without tokens."""
-        placed = sorted((m for m in members if m.placed), key=lambda m: m.id.encode("utf-8", "surrogatepass"))
+        placed = [m for m in in_byte_order(members) if m.placed]
         tokens = np.array([m.tokens for m in placed], dtype=np.int64)
         owner_of_token = np.repeat(np.arange(len(placed), dtype=np.int32), tokens)
         return cls(tuple(placed), owner_of_token[permutation(len(owner_of_token))])

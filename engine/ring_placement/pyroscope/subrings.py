@@ -89,12 +89,7 @@ def candidate_positions(total: int, a: int, b: int, c: int, d: int, offset: int)
 
 
 def first_distinct(
-    ranges: Subrings,
-    rows: np.ndarray,
-    offsets: np.ndarray,
-    owner: np.ndarray,
-    usable: np.ndarray,
-    depth: int = TRIES,
+    ranges: Subrings, rows: np.ndarray, offsets: np.ndarray, owner: np.ndarray, usable: np.ndarray, depth: int = TRIES
 ) -> np.ndarray:
     """Find the first ``depth`` distinct usable instances of each (dataset index, offset), in walk order.
 

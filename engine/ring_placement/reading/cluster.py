@@ -170,9 +170,7 @@ def _with_limit_gauges(rules: pl.DataFrame, inputs: Inputs, limits: Mapping[str,
         return rules
     key = ["tenant", "dataset"]
     tenant_limits = {tenant: limit.tenant_limit for tenant, limit in limits.items()}
-    tenant_limit = pl.col("tenant").replace_strict(
-        tenant_limits, default=DEFAULTS.tenant_limit, return_dtype=pl.Int64
-    )  # fmt: skip
+    tenant_limit = pl.col("tenant").replace_strict(tenant_limits, default=DEFAULTS.tenant_limit, return_dtype=pl.Int64)
     rows = (
         with_file_times(gauges, inputs)
         .with_columns(pl.col("tenant").fill_null(""))

@@ -12,7 +12,6 @@ from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Key
 from engine.ring_placement.pyroscope.limits import DEFAULTS, ROUND_ROBIN
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.reading.cluster import Cluster
-from engine.ring_placement.reading.distinct_rows import distinct_rows
 from engine.ring_placement.reading.load_sources import LOAD_SCHEMA, conform
 
 LIMITS_FROM = ("default", "override", "rule")
@@ -57,6 +56,18 @@ def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
         _fix_offsets(keys, load, total)
     labels = pl.Series("limits_from", LIMITS_FROM).gather(pl.Series(source.astype(np.uint32)))
     return keys, datasets.select("tenant", names.alias("dataset")).with_columns(labels)
+
+
+def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
+    """Return the distinct rows of ``frame``, sorted, and for each row the number (int32) of its distinct one."""
+    columns = frame.columns
+    distinct = frame.with_row_index("at").group_by(columns).agg("at").sort(columns, nulls_last=True)
+    number = np.empty(frame.height, dtype=np.int32)
+    # Faster than a join: the indices of each distinct row are there already.
+    number[distinct["at"].explode().to_numpy()] = np.repeat(
+        np.arange(distinct.height, dtype=np.int32), distinct["at"].list.len().to_numpy()
+    )
+    return distinct.drop("at"), number
 
 
 def _load_of_rules(cluster: Cluster) -> pl.DataFrame:

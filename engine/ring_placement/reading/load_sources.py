@@ -162,9 +162,8 @@ def counter_totals(metrics: pl.DataFrame, inputs: Inputs, name: str) -> tuple[pl
     samples = metrics.filter((pl.col("metric") == name) & pl.col("shard").is_not_null())
     if not samples.height:
         return samples, False
-    times = {number: info.mtime_ms for number, info in inputs.files.items()}
-    file_time = pl.col("file").replace_strict(times, default=0, return_dtype=pl.Int64)
-    samples = samples.with_columns(pl.coalesce("time_ms", file_time).alias("t")).sort("t", "file", maintain_order=True)
+    times = pl.coalesce("time_ms", "t").alias("t")
+    samples = with_file_times(samples, inputs).with_columns(times).sort("t", "file", maintain_order=True)
     series = ["tenant", "shard", "instance"]
     ends = samples.group_by(series, maintain_order=True).agg(
         pl.col("value").first().alias("first"),

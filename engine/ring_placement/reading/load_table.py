@@ -17,7 +17,9 @@ from engine.ring_placement.reading.document import SANE_RATE, Document, unreadab
 from engine.text import clean
 
 REQUIRED = ("tenant", "dataset", "bytes_per_s")
-"""Columns that a load table must have; ``fingerprint`` is optional."""
+"""Columns that a load table must have."""
+COLUMNS = (*REQUIRED, "fingerprint")
+"""Columns that are read."""
 
 
 class LoadTable(Document):
@@ -56,21 +58,16 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     """Read CSV bytes. A last line without its line end is used only if ``final`` (nothing will follow), with a problem."""
     problems: list[Problem] = []
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
-    cut = not data.endswith(b"\n")
-    if cut:
+    if not data.endswith(b"\n"):
         last = data.rfind(b"\n") + 1
-        number = data.count(b"\n") + 1
-        if last == 0 and final:
-            problems.append(Problem.at(source.path, "no-rows", "the table has a header and nothing else", line=1))
-            return Reading({"loads": {}}, problems)
         if not final:
             data = data[:last]
+        elif last == 0:
+            problems.append(Problem.at(source.path, "no-rows", "the table has a header and nothing else", line=1))
+            return Reading({"loads": {}}, problems)
         else:
-            problems.append(
-                Problem.at(
-                    source.path, "cut-file", "the last line has no line end: used, but it may be cut", line=number
-                )
-            )
+            reason = "the last line has no line end: used, but it may be cut"
+            problems.append(Problem.at(source.path, "cut-file", reason, line=data.count(b"\n") + 1))
     header = _column_names(data.split(b"\n", 1)[0])
     if not set(REQUIRED) <= set(header):
         return Reading(problems=problems, complete=False)
@@ -93,14 +90,15 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     if len(set(names)) < len(names):
         names = [n if names.index(n) == i else f"{n}.{i}" for i, n in enumerate(names)]
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
-    for name in REQUIRED:
-        if name not in frame.columns:
-            frame = frame.with_columns(pl.lit(None, pl.String).alias(name))
-    if "fingerprint" not in frame.columns:
-        frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
-    frame = frame.select(*REQUIRED, "fingerprint").with_row_index("line", offset=2)
-    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in (*REQUIRED, "fingerprint"))
+    frame = _load_columns(frame, 2)
+    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
     return _typed(source, frame.filter(~blank), problems)
+
+
+def _load_columns(frame: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Select ``COLUMNS`` (null where the table lacks one) behind ``line``, the number of each row from ``first`` on."""
+    missing = [pl.lit(None, pl.String).alias(name) for name in COLUMNS if name not in frame.columns]
+    return frame.with_columns(missing).select(COLUMNS).with_row_index("line", offset=first)
 
 
 def _read_by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
@@ -135,9 +133,7 @@ def read_parquet(source: Source, data: bytes) -> Reading:
     frame = frame.rename({c: c.strip().lower() for c in frame.columns if c.strip().lower() not in frame.columns})
     if not set(REQUIRED) <= set(frame.columns):
         return Reading()
-    if "fingerprint" not in frame.columns:
-        frame = frame.with_columns(pl.lit(None, pl.String).alias("fingerprint"))
-    frame = frame.select(*REQUIRED, "fingerprint").with_row_index("line", offset=1)
+    frame = _load_columns(frame, 1)
     if frame["fingerprint"].dtype.is_integer():
         # Signed columns hold the same 64 bits.
         column = pl.col("fingerprint")

@@ -7,11 +7,11 @@ and the memberlist page of ``grafana/dskit/kv/memberlist``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from engine.formats import snappy
-from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, signed, text, varint
+from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
 from engine.problems import Problem
 from engine.reading import Reading, Source
@@ -194,9 +194,6 @@ class Memberlist(Document):
 
     @staticmethod
     def _member(ring: _RingRows, name: str, entry: dict[str, Any], line: int) -> Member:
-        number = entry.get("state", 0)
-        named = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(STATE_NAMES)
-
         def seconds(key: str, default: int | None) -> int | None:
             """Return the time ``key`` in epoch seconds; anything else is a problem."""
             value: Any = entry.get(key, default)
@@ -207,7 +204,7 @@ class Memberlist(Document):
 
         heartbeat, registered = seconds("timestamp", 0), seconds("registered_timestamp", None)
         return Member(
-            name, STATE_NAMES[number] if named else str(number), entry.get("zone", ""),
+            name, _state_name(entry.get("state", 0)), entry.get("zone", ""),
             ring.token_count(entry, name, line), entry.get("addr", ""), heartbeat, registered,
             entry.get("read_only", False),
         )  # fmt: skip
@@ -253,83 +250,56 @@ class MemberlistBinary(Document):
         """Read the members with their true state."""
         ring = _RingRows(source.path)
         try:
-            instances = ring_desc(snappy.unpack(data))
+            members = ring_desc(snappy.unpack(data))
         except (snappy.SnappyError, WireError) as error:
             return unreadable(source, "bad-protobuf", str(error), error.byte)
-        for instance, byte in instances:
-            number = instance.state
-            sane = abs(instance.timestamp) <= _MAX_EPOCH_S
-            if not sane:
-                ring.problem("bad-time", f"{clean(instance.id, 80)}: timestamp is not epoch seconds", byte=byte)
-            member = Member(
-                instance.id, STATE_NAMES[number] if 0 <= number < len(STATE_NAMES) else str(number), instance.zone,
-                instance.tokens, instance.address, instance.timestamp if sane else None, instance.registered or None,
-                instance.read_only,
-            )  # fmt: skip
+        for member, byte in members:
+            if member.heartbeat_s is None:
+                ring.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=byte)
             ring.add(member, byte=byte)
         return ring.reading("memberlist-binary", None)
 
 
-@dataclass(slots=True)
-class Instance:
-    """One ``InstanceDesc`` of the memberlist ring, numbers as stored: ``state`` 0 (ACTIVE) to 4 (LEFT), ``timestamp`` and
-    ``registered`` in epoch seconds, ``tokens`` their number."""
-
-    id: str = ""
-    address: str = ""
-    timestamp: int = 0
-    state: int = 0
-    tokens: int = 0
-    zone: str = ""
-    registered: int = 0
-    read_only: bool = False
-
-
-def ring_desc(data: bytes) -> list[tuple[Instance, int]]:
-    """Read the instances of a ring descriptor (``Desc``), each with the offset it begins at. Raises WireError."""
-    instances = []
+def ring_desc(data: bytes) -> list[tuple[Member, int]]:
+    """Read the members of a ring descriptor (``Desc``), each with the offset it begins at; no heartbeat where the stored
+    one is no epoch. Raises WireError."""
+    members = []
     for number, kind, start, end in fields(data):
         if number != 1:
             continue
         expect(kind, BYTES, number, start)
-        instance = Instance()
-        name = ""
-        for inner, inner_kind, at, stop in fields(data, start, end):
-            if inner == 1:
-                expect(inner_kind, BYTES, inner, at)
-                name = text(data, at, stop)
-            elif inner == 2:
-                expect(inner_kind, BYTES, inner, at)
-                _read_instance(data, at, stop, instance)
         # The map key is the ID; the field of the same name is newer and only repeats it.
-        instance.id = name
-        instances.append((instance, start))
-    return instances
+        name = scalars(data, start, end, texts=(1,))[1]
+        first = last = start  # a key without a value is a member with nothing set
+        for inner, inner_kind, at, stop in fields(data, start, end):
+            if inner == 2:
+                expect(inner_kind, BYTES, inner, at)
+                first, last = at, stop
+        stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
+        heartbeat = signed(stored[2])
+        member = Member(
+            name, _state_name(signed(stored[3])), stored[7], _token_count(data, first, last), stored[1],
+            heartbeat if abs(heartbeat) <= _MAX_EPOCH_S else None, signed(stored[8]) or None, bool(stored[11]),
+        )  # fmt: skip
+        members.append((member, start))
+    return members
 
 
-def _read_instance(data: bytes, start: int, end: int, instance: Instance) -> None:
+def _token_count(data: bytes, start: int, end: int) -> int:
+    """Count the tokens of an ``InstanceDesc``: packed, or one by one from an old writer."""
+    tokens = 0
     for number, kind, at, stop in fields(data, start, end):
-        if number in (1, 7, 9):
-            expect(kind, BYTES, number, at)
-            if number == 1:
-                instance.address = text(data, at, stop)
-            elif number == 7:
-                instance.zone = text(data, at, stop)
-        elif number == 6:
-            # Packed, or one by one from an old writer.
-            instance.tokens += 1 if kind == VARINT else len(packed(data, at, stop))
-            if instance.tokens > MAX_TOKENS:
+        if number == 6:
+            tokens += 1 if kind == VARINT else len(packed(data, at, stop))
+            if tokens > MAX_TOKENS:
                 raise WireError(f"a member has more than {MAX_TOKENS} tokens", at)
-        elif number in (2, 3, 8, 10, 11):
-            expect(kind, VARINT, number, stop)
-            if number == 2:
-                instance.timestamp = signed(at)
-            elif number == 3:
-                instance.state = signed(at)
-            elif number == 8:
-                instance.registered = signed(at)
-            elif number == 11:
-                instance.read_only = bool(at)
+    return tokens
+
+
+def _state_name(number: Any) -> str:
+    """Name a state number of the memberlist; one it does not have stays as it is written."""
+    named = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(STATE_NAMES)
+    return STATE_NAMES[number] if named else str(number)
 
 
 def _looks_like_ring_desc(data: bytes) -> bool:

@@ -1,13 +1,13 @@
-"""The detail of a result: the shard map of its scenario, with the three regimes on one time axis."""
+"""What the screen draws beyond the tables: the shard map of the scenario, with the three regimes on one time axis."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from engine.ring_placement.insight.explain import Explanation
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.layout_tables import stored_by
-from engine.ring_placement.result.shard_map_view import NodeBar, RegimeTotals, ShardMapView
 from engine.ring_placement.scenarios.failover import (
     imbalance,
     member_mask,
@@ -22,24 +22,59 @@ from engine.ring_placement.scenarios.scenario_state import Scenario
 TIMELINE_GROUPS = 20_000
 """Groups up to which all three regimes are computed for the time axis; beyond them only the chosen one."""
 
-REGIMES = {
-    "transient": ("A", "until the ring notices (60 s)"),
-    "left": ("B", "while it is gone"),
-    "returned": ("C", "once it is back"),
-}
-"""Letter of each regime, and when it holds."""
+REGIMES = {"transient": "A", "left": "B", "returned": "C"}
+"""Letter of each regime."""
 
 
-def shard_map_view(s: Scenario, p: RingParameters, explanation: Explanation | None, error: str) -> ShardMapView:
-    """Build what the screen draws of the scenario; ``error`` says why there is no ``explanation``."""
-    o = s.outcome
-    index = {name: i for i, name in enumerate(o.nodes)}
-    member_of = {m.id: m for m in (*s.before.ring.members, *s.planned.ring.members, *s.members)}
-    down, leaving, added = set(s.down), set(s.leaving), set(s.added)
-    here = {m.id for m in s.members}
+@dataclass(frozen=True, slots=True)
+class NodeBar:
+    """One node: ``capacity`` in bytes per second, None where unknown; ``fate``: "" (nothing happens to it), down, gone,
+    leaving, new, back or over."""
+
+    id: str
+    zone: str
+    capacity: float | None
+    fate: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegimeTotals:
+    """One regime on the time axis: its name, letter, and totals (bytes per second)."""
+
+    regime: str
+    letter: str
+    max_over_mean: float
+    rejected_bytes: float
+    moved_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMapView:
+    """The shard map before and in the scenario, as indices into ``nodes``.
+
+    ``stored_by``: who takes each shard's load (-1: it is rejected, -2: its owner is out and it has no load). ``timeline``:
+    the regimes computed for this scenario. ``flows``: who takes over from failed and leaving nodes (node, taker or -1 where
+    it is rejected, bytes per second), the largest first.
+    """
+
+    nodes: tuple[NodeBar, ...]
+    owner_before: tuple[int, ...]
+    owner_after: tuple[int, ...]
+    stored_by: tuple[int, ...]
+    regime: str
+    down: tuple[str, ...]
+    timeline: tuple[RegimeTotals, ...] = ()
+    flows: tuple[tuple[int, int, float], ...] = ()
+
+
+def shard_map_view(s: Scenario, p: RingParameters) -> ShardMapView:
+    """Build what the screen draws of the scenario."""
+    outcome = s.outcome
+    index = {name: i for i, name in enumerate(outcome.nodes)}
+    zones = {m.id: m.zone for m in (*s.before.ring.members, *s.planned.ring.members, *s.members)}
+    here, down, leaving, added = {m.id for m in s.members}, set(s.down), set(s.leaving), set(s.added)
     bars = []
-    for name, before, after in zip(o.nodes, o.before.tolist(), o.after.tolist(), strict=True):
-        m = member_of[name]
+    for name, load in zip(outcome.nodes, outcome.after.tolist(), strict=True):
         capacity = s.capacity.get(name) if s.comparable else None
         if name in down:
             fate = {"transient": "down", "left": "gone", "returned": "back"}[p.regime]
@@ -50,31 +85,23 @@ def shard_map_view(s: Scenario, p: RingParameters, explanation: Explanation | No
         elif name in added:
             fate = "new"
         else:
-            fate = "over" if capacity is not None and after > capacity else ""
-        bars.append(NodeBar(name, m.state, m.zone, before, after, capacity, fate))
+            fate = "over" if capacity is not None and load > capacity else ""
+        bars.append(NodeBar(name, zones[name], capacity, fate))
     old = np.array([index[i] for i in s.before.ring.ids], dtype=np.int64)
     new = np.array([index[i] for i in s.after.ring.ids], dtype=np.int64)
     stored = stored_by(s)
     stored_at = np.where(stored >= 0, new[np.maximum(stored, 0)], stored) if len(stored) else stored
-    ring = s.live.cluster.ring
-    lost = {*s.down, *s.leaving} if p.regime != "returned" else set()
+    lost = down | leaving if p.regime != "returned" else set()
     flows = takeover_flows(s.before, s.after, lost)
     return ShardMapView(
-        tuple(bars),
-        tuple(old[s.before.ring.owner].tolist()) if len(old) else (),
-        tuple(new[s.after.ring.owner].tolist()) if len(new) else (),
-        tuple(stored_at.tolist()),
-        tuple(sorted({m.zone for m in s.members})),
-        p.regime,
-        s.down,
-        _timeline(s, p),
-        tuple(r.fails for r in s.rounds),
-        explanation,
-        error,
-        tuple((index[node], index[taker] if taker else -1, load) for node, taker, load in flows),
-        s.live.cluster.unit,
-        ring.label if ring else "",
-        s.live.now_ns // 1_000_000,
+        nodes=tuple(bars),
+        owner_before=tuple(old[s.before.ring.owner].tolist()) if len(old) else (),
+        owner_after=tuple(new[s.after.ring.owner].tolist()) if len(new) else (),
+        stored_by=tuple(stored_at.tolist()),
+        regime=p.regime,
+        down=s.down,
+        timeline=_timeline(s, p),
+        flows=tuple((index[node], index[taker] if taker else -1, load) for node, taker, load in flows),
     )
 
 
@@ -100,13 +127,6 @@ def _timeline(s: Scenario, p: RingParameters) -> tuple[RegimeTotals, ...]:
         if regime != "returned":
             receives -= down
         alive = np.array([name in receives for name in outcome.nodes], dtype=bool)
-        hottest = int(np.argmax(np.where(alive, outcome.after, -1))) if alive.any() else -1
-        letter, when = REGIMES[regime]
         ratio, _ = imbalance(outcome.after[alive])
-        timeline.append(
-            RegimeTotals(
-                regime, letter, when, outcome.nodes[hottest] if hottest >= 0 else "",
-                outcome.after[hottest].item() if hottest >= 0 else 0, ratio, outcome.rejected_bytes, outcome.moved_bytes,
-            )
-        )  # fmt: skip
+        timeline.append(RegimeTotals(regime, REGIMES[regime], ratio, outcome.rejected_bytes, outcome.moved_bytes))
     return tuple(timeline)

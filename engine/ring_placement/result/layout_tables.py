@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.balancing import decide
-from engine.ring_placement.pyroscope.distribution import integer_mean, integer_std_dev
+from engine.ring_placement.pyroscope.adaptive_placement import decide, integer_mean, integer_std_dev
 from engine.ring_placement.pyroscope.keys import sum_cells
 from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member

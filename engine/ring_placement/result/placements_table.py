@@ -43,15 +43,9 @@ def placements_table(s: Scenario, p: RingParameters, memo: Memo, notes: list[str
         notes.append(f"placements lists the {frame.height} largest of {count} rows; -o placement-rows= changes that")
     down = set(s.down) if placement is s.planned and p.regime == "transient" else set()
     failed = np.array([name in down for name in placement.ring.ids] + [False], dtype=bool)
-    taker = np.full(len(candidates), -1, dtype=np.int64)
-    open_ = np.arange(len(candidates))
-    for column in range(candidates.shape[1]):
-        node = candidates[open_, column]
-        takes = (node >= 0) & ~failed[node]
-        taker[open_[takes]] = node[takes]
-        open_ = open_[~takes & (node >= 0)]
-        if not len(open_):
-            break
+    takes = (candidates >= 0) & ~failed[candidates]
+    first = np.take_along_axis(candidates, takes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    taker = np.where(takes.any(axis=1), first, -1)
     return tables.PLACEMENTS.frame(frame.with_columns(placement.ring.names(taker).alias("stored_by")))
 
 
@@ -188,12 +182,4 @@ def largest(weight: np.ndarray, limit: int) -> np.ndarray:
         return np.arange(len(weight))
     if not limit:
         return np.empty(0, dtype=np.int64)
-    above = np.arange(len(weight))
-    if len(weight) > 8 * limit:
-        # A sample gives a bound that most entries are below, so that only the rest has to be partitioned.
-        sample = weight[:: max(1, len(weight) // 100_000)]
-        rank = int(2 * limit / len(weight) * len(sample)) + 1
-        bound = np.partition(sample, -rank)[-rank]
-        candidates = np.flatnonzero(weight >= bound)
-        above = candidates if len(candidates) >= limit else above
-    return np.sort(above[np.argpartition(-weight[above], limit - 1)[:limit]])
+    return np.sort(np.argpartition(-weight, limit - 1)[:limit])

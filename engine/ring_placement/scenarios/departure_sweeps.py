@@ -51,7 +51,7 @@ def departures(
     peak = int(np.argmax(by_rank))
     ratio, variation = imbalance(by_rank)
     count = len(downs)
-    sweep = Sweep(ring.ids, "left", list(downs))
+    sweep = Sweep(ring.ids, list(downs))
     sweep.rejected_bytes = [later.rejected] * count
     sweep.rerouted_bytes = (on_gone - max(0, later.rejected - placement.rejected)).tolist()
     sweep.moved_bytes, sweep.needless_moved_bytes = moved.tolist(), (moved - on_gone).tolist()

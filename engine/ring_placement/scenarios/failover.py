@@ -86,21 +86,6 @@ def reroute(placement: Placement, down: np.ndarray) -> tuple[np.ndarray, np.ndar
     return hit, target, tries
 
 
-def after_reroute(placement: Placement, hit: np.ndarray, target: np.ndarray) -> Placement:
-    """Return the placement as regime A leaves it: each group at the instance that finally takes it (one candidate).
-
-    ``hit`` and ``target`` as ``reroute`` returns them.
-    """
-    receivers = placement.receivers.copy()
-    receivers[hit] = target
-    after = replace(placement, candidates=receivers.reshape(-1, 1))
-    # Same groups on the same ring: what was computed of them is still right.
-    for name in ("positions", "parts", "shard_loads"):
-        if name in placement.__dict__:
-            after.__dict__[name] = placement.__dict__[name]
-    return after
-
-
 def count_touched(placement: Placement, down: np.ndarray) -> tuple[int, int, int]:
     """Count the datasets with a part that a member in ``down`` receives, those with all parts there, and the tenants with
     such a dataset."""
@@ -128,7 +113,7 @@ def transient_outcome(placement: Placement, down: np.ndarray) -> Outcome:
 
 
 def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Placement]:
-    """Compute regime A. Returns the outcome and the placement it leaves behind."""
+    """Compute regime A. Returns the outcome and the placement it leaves: each group at the one instance that takes it."""
     weight = placement.groups.weight
     hit, target, tries = reroute(placement, down)
     moved = weight[hit]
@@ -152,7 +137,35 @@ def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Place
         mean_tries=_mean_tries(placement, hit, tries),
         shards=placement.ring.total,
     )
-    return outcome, after_reroute(placement, hit, target) if len(hit) else placement
+    if not len(hit):
+        return outcome, placement
+    receivers = placement.receivers.copy()
+    receivers[hit] = target
+    left = replace(placement, candidates=receivers.reshape(-1, 1))
+    # Same groups on the same ring: what was computed of them is still right.
+    for name in ("positions", "parts", "shard_loads"):
+        if name in placement.__dict__:
+            left.__dict__[name] = placement.__dict__[name]
+    return outcome, left
+
+
+def cascade(
+    placement: Placement, down: np.ndarray, capacity: np.ndarray, factor: float
+) -> tuple[np.ndarray, Outcome, tuple[tuple[str, ...], ...]]:
+    """Let nodes above capacity × ``factor`` fail too, all at once, until nothing changes (regime A throughout; Pyroscope has
+    no protection against this).
+
+    ``down``: bool per ring member; ``capacity``: bytes per second per ring member, inf where unknown. Returns who is down
+    at the end, the outcome, and the IDs that fail in each round.
+    """
+    rounds: list[tuple[str, ...]] = []
+    while True:
+        outcome = transient_outcome(placement, down)
+        over = ~down & (outcome.after > capacity * factor)
+        if not over.any():
+            return down, outcome, tuple(rounds)
+        down = down | over
+        rounds.append(tuple(placement.ring.ids[i] for i in np.flatnonzero(over)))
 
 
 def takeover_flows(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:
@@ -182,17 +195,10 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     if old.total == 0 or new.total == 0:
         return np.full(before.keys.size, old.total != new.total)
     changed: np.ndarray = old.dataset_size != new.dataset_size
-    datasets = np.arange(len(changed))
-    single = ~changed & (old.dataset_size == 1)
-    zero = np.zeros(len(datasets), dtype=np.int64)
-    start_differs = old.positions(datasets, zero) != new.positions(datasets, zero)
-    changed |= single & start_differs
     # An equal start, tenant range and size gives an equal set only if the ring's size did not change the wrapping:
     # compare the sets themselves.
-    many = np.flatnonzero(~changed & ~single)
-    for block in np.array_split(many, max(1, int(old.dataset_size[many].sum()) // 4_000_000 + 1)):
-        if not len(block):
-            continue
+    equal = np.flatnonzero(~changed)
+    for block in np.array_split(equal, max(1, int(old.dataset_size[equal].sum()) // 4_000_000 + 1)):
         size = old.dataset_size[block]
         rows = np.repeat(block, size)
         offsets = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
@@ -203,9 +209,9 @@ def shard_sets_changed(before: Placement, after: Placement) -> np.ndarray:
     return changed
 
 
-def _all_members(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+def all_members(before: Ring, after: Ring) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Return the IDs of both rings in byte order, and the index among them of each member of the one and the other."""
-    ids = sorted({*before.ids, *after.ids}, key=lambda i: i.encode("utf-8", "surrogatepass"))
+    ids = sorted({*before.ids, *after.ids})
     at = {name: i for i, name in enumerate(ids)}
     old = np.array([at[i] for i in before.ids], dtype=np.int64)
     new = np.array([at[i] for i in after.ids], dtype=np.int64)
@@ -257,7 +263,7 @@ def relayout_outcome(before: Placement, after: Placement, gone: frozenset[str] =
 
     ``gone``: the members whose loss causes it, so that what they received counts as needed movement.
     """
-    ids, old, new = _all_members(before.ring, after.ring)
+    ids, old, new = all_members(before.ring, after.ring)
     loads = np.zeros(len(ids), dtype=before.loads.dtype)
     loads[old] = before.loads
     later = np.zeros(len(ids), dtype=after.loads.dtype)

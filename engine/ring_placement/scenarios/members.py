@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from engine.ring_placement.pyroscope.ring import NUM_TOKENS, Member, Ring
+from engine.ring_placement.scenarios.failover import all_members, changed_owners
 
 _ORDINAL = re.compile(r"^(.*?)(\d+)$", re.DOTALL)
 
@@ -72,9 +71,9 @@ def scale_members(members: Sequence[Member], size: int, width: int = 0, others: 
     have = list(members)
     if size < len(have):
 
-        def last(m: Member) -> tuple[int, bytes]:
+        def last(m: Member) -> tuple[int, str]:
             parts = ordinal(m.id)
-            return (parts[1] if parts else -1, m.id.encode("utf-8", "surrogatepass"))
+            return (parts[1] if parts else -1, m.id)
 
         gone = {m.id for m in sorted(have, key=last, reverse=True)[: len(have) - size]}
         return [m for m in have if m.id not in gone]
@@ -103,7 +102,7 @@ def best_next_id(members: Sequence[Member], others: Sequence[Member] = ()) -> tu
     placed = [m for m in members if m.placed]
     prefix, highest = _common_prefix([*placed, *others])
     plain = f"{prefix}{highest + 1}"
-    last = max((m.id for m in (*placed, *others)), key=lambda i: i.encode("utf-8", "surrogatepass"), default="")
+    last = max((m.id for m in (*placed, *others)), default="")
     parts = ordinal(last)
     if parts is None or parts[0] != prefix:
         best = f"{last}-0" if last >= plain else plain
@@ -114,12 +113,11 @@ def best_next_id(members: Sequence[Member], others: Sequence[Member] = ()) -> tu
     tokens = Counter(m.tokens for m in placed if m.tokens).most_common(1)
     count = tokens[0][0] if tokens else NUM_TOKENS
 
-    def changed_owners(name: str) -> int:
-        before = Ring.of(placed)
-        after = Ring.of([*placed, Member(name, tokens=count)])
-        shared = min(before.total, after.total)
-        old = np.array(before.ids, dtype=object)[before.owner[:shared]] if before.total else np.empty(0)
-        new = np.array(after.ids, dtype=object)[after.owner[:shared]] if after.total else np.empty(0)
-        return int((old != new).sum())
+    before = Ring.of(placed)
 
-    return best, changed_owners(best), plain, changed_owners(plain)
+    def shards_changed(name: str) -> int:
+        after = Ring.of([*placed, Member(name, tokens=count)])
+        _, old, new = all_members(before, after)
+        return changed_owners(before, after, old, new)
+
+    return best, shards_changed(best), plain, shards_changed(plain)

@@ -15,13 +15,13 @@ from engine.problems import Problem
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_now
 from engine.ring_placement.pyroscope.keys import Keys
 from engine.ring_placement.pyroscope.placement import Placement, place
-from engine.ring_placement.pyroscope.ring import Member, Ring
+from engine.ring_placement.pyroscope.ring import Member, Ring, in_byte_order
 from engine.ring_placement.pyroscope.subrings import TRIES
 from engine.ring_placement.reading.cluster import Cluster, read_cluster
 from engine.ring_placement.reading.cluster_keys import build_keys
-from engine.ring_placement.scenarios.cascade import Round, cascade
 from engine.ring_placement.scenarios.failover import (
     Outcome,
+    cascade,
     count_touched,
     fail_members,
     member_mask,
@@ -36,11 +36,6 @@ KEEP = 6
 
 PER_CORE = 8_000_000
 """Bytes per second (uncompressed profiles) that one core takes: Pyroscope's rule of thumb of 8 MB/s."""
-
-
-def in_byte_order(members: Sequence[Member]) -> tuple[Member, ...]:
-    """Sort members by the bytes of their IDs, as the ring does."""
-    return tuple(sorted(members, key=lambda m: m.id.encode("utf-8", "surrogatepass")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +56,7 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
     """Combine the files, judge the members' health and place the keys, each step only where its inputs changed."""
     memo = context.memo
     cluster_key = (inputs.version, p.ring, p.load, context.at_ms)
-    cluster = memo.value(
-        "cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms), keep=KEEP
-    )  # fmt: skip
+    cluster = memo.value("cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms), keep=KEEP)
     if p.now is not None:
         now_ns = parse_now(p.now)
     elif context.at_ms is not None:
@@ -75,7 +68,7 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
     def make() -> LiveState:
         context.check()
         listed = cluster.ring.members if cluster.ring else ()
-        members = in_byte_order([m.at(now_ns, p.heartbeat_timeout) for m in listed])
+        members = tuple(in_byte_order(m.at(now_ns, p.heartbeat_timeout) for m in listed))
         ring = Ring.of(members)
         keys, texts = build_keys(cluster, ring)
         context.check()
@@ -109,7 +102,8 @@ class Scenario:
     ``before``: what it is compared with; ``planned``: the ring as it lays it out, before anything fails (``planned_key``
     identifies it in the memo); ``after``: what is left. ``members``: every member of the scenario; ``down``, ``added`` (by
     a scale step), ``removed`` (by one) and ``leaving`` their IDs; ``padded`` whether IDs are renamed. ``capacity`` (bytes
-    per second) by ID; ``comparable`` False where it is in another byte unit than the load. ``rounds`` of a cascade.
+    per second) by ID; ``comparable`` False where it is in another byte unit than the load. ``rounds`` of a
+    cascade: the IDs that fail in each.
     """
 
     live: LiveState
@@ -126,7 +120,7 @@ class Scenario:
     leaving: tuple[str, ...]
     capacity: dict[str, int]
     comparable: bool
-    rounds: tuple[Round, ...]
+    rounds: tuple[tuple[str, ...], ...]
     planned_key: Hashable
     notes: tuple[str, ...]
     problems: tuple[Problem, ...]
@@ -181,7 +175,7 @@ def apply_scenario(state: LiveState, p: RingParameters, context: Context) -> Sce
     before = base if down or layout.leaving or p.scale is not None else state.placement
     capacity, comparable = _capacities(layout.members, p, state.cluster.load_source)
     failed = member_mask(planned.ring, down)
-    rounds: tuple[Round, ...] = ()
+    rounds: tuple[tuple[str, ...], ...] = ()
     if p.cascade and p.regime == "transient" and capacity and comparable:
         limits = np.array([capacity.get(i, np.inf) for i in planned.ring.ids], dtype=np.float64)
         failed, _, rounds = cascade(planned, failed, limits, p.cascade_factor)
@@ -198,7 +192,7 @@ def apply_scenario(state: LiveState, p: RingParameters, context: Context) -> Sce
         outcome = replace(outcome, needless_moved_bytes=max(0, outcome.needless_moved_bytes - arrived))
     return Scenario(
         live=state, regime=p.regime, before=before, planned=planned, after=after, outcome=outcome,
-        members=in_byte_order(layout.members), down=tuple(planned.ring.ids[i] for i in np.flatnonzero(failed)),
+        members=tuple(in_byte_order(layout.members)), down=tuple(planned.ring.ids[i] for i in np.flatnonzero(failed)),
         added=layout.added, removed=removed if p.scale is not None else frozenset(), padded=p.scale_ids == "padded",
         leaving=layout.leaving, capacity=capacity, comparable=comparable, rounds=rounds,
         planned_key=layout.planned_key, notes=tuple(messages.notes), problems=tuple(messages.problems),
@@ -218,19 +212,17 @@ def _lay_out(state: LiveState, p: RingParameters, context: Context, messages: _M
             "configured", (*key, p.scale), lambda: place(Ring.of(members), keys, TRIES, state.placement), keep=KEEP
         )
     planned = base
-    planned_key: tuple[Hashable, ...] = (*key, None, ())
+    planned_key: tuple[Hashable, ...] = (*key, p.scale, ())
     added: tuple[str, ...] = ()
     if p.scale is not None:
         members, added = _scaled(state, members, p.scale, p.scale_ids == "padded")
-        planned_key = (*key, p.scale, ())
         planned = memo.value("scaled", planned_key, lambda: place(Ring.of(members), keys, TRIES, base), keep=KEEP)
     context.check()
     in_ring = set(planned.ring.ids)
     leaving = tuple(i for i in messages.named_members("leaving", p.leaving, members) if i in in_ring)
     if leaving:
         planned_key = (*key, p.scale, leaving)
-        scaled = planned
-        ring = scaled.ring.with_state(leaving, "LEAVING")
+        scaled, ring = planned, planned.ring.with_state(leaving, "LEAVING")
         planned = memo.value("leaving", planned_key, lambda: place(ring, keys, TRIES, scaled), keep=KEEP)
         members = [replace(m, state="LEAVING") if m.id in leaving else m for m in members]
     return Layout(base, planned, planned_key, members, added, leaving, changed)
@@ -261,9 +253,7 @@ def _digits(members: Sequence[Member], scale: int | None) -> int:
     return len(str(max(len(members), scale or 0) * 10 - 1)) if members or scale else 1
 
 
-def _scaled(
-    state: LiveState, members: list[Member], size: int, padded: bool
-) -> tuple[list[Member], tuple[str, ...]]:  # fmt: skip
+def _scaled(state: LiveState, members: list[Member], size: int, padded: bool) -> tuple[list[Member], tuple[str, ...]]:
     """Grow or shrink the placed ``members`` to ``size``. Returns all members, and the IDs of new ones."""
     placed = [m for m in members if m.placed]
     ids = {m.id for m in placed}

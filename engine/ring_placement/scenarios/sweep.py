@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def one_by_one(
     ring member, or None.
     """
     ring = placement.ring
-    sweep = Sweep(ring.ids, regime)
+    sweep = Sweep(ring.ids)
     receives = receiving_members(placement)
     index = {name: i for i, name in enumerate(ring.ids)}
     for number, down in enumerate(downs):
@@ -44,24 +45,29 @@ def one_by_one(
 
 def every_node(placement: Placement, regime: str, capacity: np.ndarray | None, step: Step) -> Sweep:
     """Let every single member of the ring fail in turn. Arguments as ``one_by_one``."""
-    n = len(placement.ring.members)
-    has_load = placement.ring.total and len(placement.groups.datasets)
-    downs = [(i,) for i in range(n)]
-    if has_load and regime == "transient":
+    downs = [(i,) for i in range(len(placement.ring.members))]
+    if regime == "transient" and _has_load(placement):
         return every_node_transient(placement, capacity)
-    if has_load and n > 1 and is_regular(placement):
-        return departures(placement, downs, capacity, step)
-    return one_by_one(placement, downs, regime, capacity, step)
+    return _departures(placement, downs, regime, capacity, step)
 
 
 def every_pair(placement: Placement, regime: str, capacity: np.ndarray | None, step: Step) -> Sweep:
     """Let every pair of members fail. Arguments as ``one_by_one``."""
-    n = len(placement.ring.members)
-    has_load = placement.ring.total and len(placement.groups.datasets)
-    downs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    if has_load and regime == "transient":
+    if regime == "transient" and _has_load(placement):
         return every_pair_transient(placement, capacity, step)
-    if has_load and n > 2 and is_regular(placement):
+    return _departures(placement, list(combinations(range(len(placement.ring.members)), 2)), regime, capacity, step)
+
+
+def _has_load(placement: Placement) -> bool:
+    return placement.ring.total > 0 and len(placement.groups.datasets) > 0
+
+
+def _departures(
+    placement: Placement, downs: Sequence[tuple[int, ...]], regime: str, capacity: np.ndarray | None, step: Step
+) -> Sweep:
+    """Compute departures at once where the ring allows it and some member stays, else one by one."""
+    some_stay = len(downs) > 0 and len(placement.ring.members) > len(downs[0])
+    if some_stay and regime == "left" and _has_load(placement) and is_regular(placement):
         return departures(placement, downs, capacity, step)
     return one_by_one(placement, downs, regime, capacity, step)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.ring_placement.pyroscope.placement import Placement
-from engine.ring_placement.scenarios.failover import TOTALS, Outcome
+from engine.ring_placement.scenarios.failover import TOTALS, Outcome, imbalance
 
 Step = Callable[[float], None]
 """Called between pieces of long work with the fraction done (0-1); may raise to stop."""
@@ -24,7 +24,6 @@ class Sweep:
     """
 
     ids: tuple[str, ...]
-    regime: str
     down: list[tuple[int, ...]] = field(default_factory=list)
     rejected_bytes: list[float] = field(default_factory=list)
     rerouted_bytes: list[float] = field(default_factory=list)
@@ -50,18 +49,12 @@ class Sweep:
         """
         self.down.append(down)
         alive = after[survivors]
-        if len(alive):
-            at = int(np.argmax(alive))
-            self.worst.append(int(np.flatnonzero(survivors)[at]))
-            self.worst_load.append(alive[at].item())
-            mean = float(alive.mean())
-            self.max_over_mean.append(float(alive[at]) / mean if mean > 0 else 1.0)
-            self.coefficient_of_variation.append(float(alive.std()) / mean if mean > 0 else 0.0)
-        else:
-            self.worst.append(-1)
-            self.worst_load.append(0)
-            self.max_over_mean.append(1.0)
-            self.coefficient_of_variation.append(0.0)
+        hottest = int(np.flatnonzero(survivors)[np.argmax(alive)]) if len(alive) else -1
+        ratio, variation = imbalance(alive)
+        self.worst.append(hottest)
+        self.worst_load.append(after[hottest].item() if hottest >= 0 else 0)
+        self.max_over_mean.append(ratio)
+        self.coefficient_of_variation.append(variation)
         self.nodes_over_capacity.append(int((alive > capacity[survivors]).sum()) if capacity is not None else -1)
 
     def add_totals(self, outcome: Outcome) -> None:

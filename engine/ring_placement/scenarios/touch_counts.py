@@ -8,8 +8,6 @@ from engine.ring_placement.pyroscope.placement import Placement
 
 _BLOCK_CELLS = 8_000_000
 """Cells of a dense matrix that are multiplied at a time: bounds memory."""
-_DENSE_CELLS = 1 << 25
-"""Cells (tenant, member) up to which distinct ones are collected in one dense array instead of by sorting."""
 
 
 class TouchCounts:
@@ -58,14 +56,7 @@ def _presence(placement: Placement) -> tuple[np.ndarray, np.ndarray, np.ndarray,
     width = len(placement.ring.members) + 1
     cell = _distinct(placement.groups.datasets.astype(np.int64) * width + placement.receivers + 1)
     datasets, receivers = cell // width, cell % width - 1
-    pairs = placement.keys.tenant_of[datasets].astype(np.int64) * width + receivers + 1
-    size = len(placement.keys.tenants) * width
-    if size <= _DENSE_CELLS:
-        seen = np.zeros(size, dtype=bool)
-        seen[pairs] = True
-        tenant = np.flatnonzero(seen)
-    else:
-        tenant = _distinct(pairs)
+    tenant = _distinct(placement.keys.tenant_of[datasets].astype(np.int64) * width + receivers + 1)
     tenants, at = tenant // width, tenant % width - 1
     keep = at >= 0
     return datasets, receivers, tenants[keep], at[keep]

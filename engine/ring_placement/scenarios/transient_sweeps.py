@@ -59,7 +59,7 @@ def every_node_transient(placement: Placement, capacity: np.ndarray | None) -> S
     """
     histograms = _Histograms(placement)
     n, joint = histograms.n, histograms.joint
-    sweep = Sweep(placement.ring.ids, "transient")
+    sweep = Sweep(placement.ring.ids)
     loads, receives = placement.loads, receiving_members(placement)
     for i in range(n):
         after = loads + joint[i, :n]
@@ -82,7 +82,7 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
     histograms = _Histograms(placement)
     histograms.sort_for_pairs()
     n, joint = histograms.n, histograms.joint
-    sweep = Sweep(placement.ring.ids, "transient")
+    sweep = Sweep(placement.ring.ids)
     loads, rejected, receives = placement.loads, placement.rejected, receiving_members(placement)
     for i in range(n - 1):
         step(i / n)
@@ -109,10 +109,7 @@ def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step
 def _finish(sweep: Sweep, counts: TouchCounts) -> None:
     """Fill in what is touched, and that nothing changes its shard while the layout stays."""
     count = len(sweep.down)
-    sweep.needless_moved_bytes, sweep.shards_with_changed_owner, sweep.datasets_with_changed_shard_set = (
-        [0] * count,
-        [0] * count,
-        [0] * count,
-    )
+    sweep.needless_moved_bytes = [0] * count
+    sweep.shards_with_changed_owner = sweep.datasets_with_changed_shard_set = [0] * count
     if count:
         sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = counts.of(np.array(sweep.down))

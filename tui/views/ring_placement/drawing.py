@@ -8,7 +8,7 @@ from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut, harmless, join
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import ShardMapView
+    from engine.ring_placement.result.detail import ShardMapView
 
 SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 """One sign per node, in ring order; colour only helps."""
@@ -238,7 +238,7 @@ class TimeAxis(Canvas):
         line: Line = []
         names = (
             ("transient", "A", "not noticed yet, <60 s"),
-            ("left", "B", "gone, ring laid out anew"),
+            ("left", "B", "gone, shards reassigned"),
             ("returned", "C", "back"),
         )
         for regime, letter, when in names:

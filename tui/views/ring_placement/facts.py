@@ -11,7 +11,7 @@ from tui.widgets.drawing.fragments import cut_left, harmless
 from tui.widgets.facts import Fact
 
 if TYPE_CHECKING:
-    from engine.ring_placement.result.shard_map_view import ShardMapView
+    from engine.ring_placement.result.detail import ShardMapView
 
 
 def _rate(row: Mapping[str, Any], name: str) -> str:
@@ -39,7 +39,7 @@ def flow_facts(map_view: ShardMapView, number: int, most: int, room: int, ellips
     for flows in (lost_to, gained_from):
         for place, (label, other, load) in enumerate(flows[:most]):
             rate = units.text("bytes_per_s", load, 11)
-            name = "nobody: rejected"
+            name = "rejected"
             if other >= 0:
                 name = f"{sign(other)} {cut_left(harmless(map_view.nodes[other].id), room, ellipsis)}"
             facts.append((label if not place else "", f"{rate} {name}", "" if other >= 0 else "critical"))

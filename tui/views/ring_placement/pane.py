@@ -33,7 +33,7 @@ from tui.widgets.table.window import Renderer
 
 if TYPE_CHECKING:
     from engine.result import Result
-    from engine.ring_placement.result.shard_map_view import ShardMapView
+    from engine.ring_placement.result.detail import ShardMapView
     from engine.view import View
 
 TABLES: tuple[tuple[str, str], ...] = (
@@ -194,19 +194,19 @@ class Pane(ViewPane):
 
     # -- the scenario -------------------------------------------------------------------------------------------------
 
-    def _node(self) -> Mapping[str, Any] | None:
-        """The node under the cursor, where the map is on screen; elsewhere the row's own instance."""
-        sections = self.query_one("#ring-sections", Sections) if self.levels else None
-        if sections is None:
+    def _node(self) -> tuple[str, str] | None:
+        """ID and zone of the node under the cursor, on the map or in another section; a notice where there is none."""
+        row = None
+        if self.levels and self.parameters is not None:
+            sections = self.query_one("#ring-sections", Sections)
+            table = sections.current if sections.chosen else self.query_one("#ring-nodes", LiveTable)
+            row = table.row if isinstance(table, LiveTable) else None
+        if not row or not row.get("instance"):
+            self.notify("put the cursor on a node first", timeout=2)
             return None
-        table = self.query_one("#ring-nodes", LiveTable)
-        if sections.chosen:
-            current = sections.current
-            row = current.row if isinstance(current, LiveTable) else None
-            if row and row.get("instance"):
-                return {"instance": row["instance"], "zone": self._zone_of(str(row["instance"]))}
-            return None
-        return table.row
+        name = str(row["instance"])
+        zone = row["zone"] if "zone" in row else self._zone_of(name)
+        return name, str(zone)
 
     @property
     def _map_view(self) -> ShardMapView | None:
@@ -233,30 +233,19 @@ class Pane(ViewPane):
 
     def action_toggle_node(self) -> None:
         """The node under the cursor fails, or not any more."""
-        row = self._node()
-        if row is None or self.parameters is None:
-            self.notify("put the cursor on a node first", timeout=2)
-            return
-        name, zone = str(row["instance"]), str(row["zone"])
-        self.change(fail=scenario.node_toggled(self.parameters.fail, name, zone, self._map_view))
+        if node := self._node():
+            self.change(fail=scenario.node_toggled(self.parameters.fail, *node, self._map_view))
 
     def action_toggle_zone(self) -> None:
         """Its whole zone fails, or not any more."""
-        row = self._node()
-        if row is None or self.parameters is None:
-            self.notify("put the cursor on a node first", timeout=2)
-            return
-        self.change(fail=scenario.zone_toggled(self.parameters.fail, str(row["zone"]), self._map_view))
+        if node := self._node():
+            self.change(fail=scenario.zone_toggled(self.parameters.fail, node[1], self._map_view))
 
     def action_toggle_leaving(self) -> None:
         """The node under the cursor is LEAVING, or not any more."""
-        row = self._node()
-        if row is None or self.parameters is None:
-            self.notify("put the cursor on a node first", timeout=2)
-            return
-        name = str(row["instance"])
-        leaving = self.parameters.leaving
-        self.change(leaving=tuple(f for f in leaving if f != name) if name in leaving else (*leaving, name))
+        if node := self._node():
+            others = tuple(name for name in self.parameters.leaving if name != node[0])
+            self.change(leaving=others if node[0] in self.parameters.leaving else (*others, node[0]))
 
     def action_regime(self) -> None:
         """The next moment on the time axis."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.ring_placement.parameters import RingParameters
-    from engine.ring_placement.result.shard_map_view import ShardMapView
+    from engine.ring_placement.result.detail import ShardMapView
 
 EMPTY: Mapping[str, Any] = {
     "fail": (), "leaving": (), "scale": None, "tokens": None, "tenant_shards": None, "dataset_shards": None,

@@ -7,19 +7,21 @@ from typing import Any
 
 import pytest
 
-from engine.ring_placement.pyroscope.allocator import Allocator
-from engine.ring_placement.pyroscope.balancing import decide
-from engine.ring_placement.pyroscope.distribution import (
+from engine.ring_placement.pyroscope.adaptive_placement import (
+    Allocator,
     DatasetStats,
     DistributionStats,
+    Rate,
+    Ruler,
+    Rules,
     StatsTracker,
+    decide,
     integer_mean,
     integer_std_dev,
 )
-from engine.ring_placement.pyroscope.ewma import Rate
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule, parse_limits
-from engine.ring_placement.pyroscope.ruler import Ruler, Rules
-from engine.ring_placement.reading.placement_files import placement_rules, placement_stats, write_rules, write_stats
+from engine.ring_placement.reading.bucket_files import placement_rules, placement_stats
+from sample_data.ring_placement.encode import write_rules, write_stats
 from tests.engine.ring_placement.cases import load, raw
 
 SECOND = 10**9

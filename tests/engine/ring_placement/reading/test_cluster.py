@@ -6,9 +6,9 @@ import pytest
 
 from engine.parameters import parse
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.reading import placement_files
 from engine.ring_placement.view import VIEW
 from engine.view import Context, NoInput
+from sample_data.ring_placement import encode
 from tests.engine.ring_placement.cases import (
     THREE,
     inputs,
@@ -124,7 +124,7 @@ def test_metrics_with_wrong_values() -> None:
 
 
 def test_impossible_rates_in_protobuf() -> None:
-    from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats
+    from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats
 
     stats = DistributionStats(
         (
@@ -133,6 +133,6 @@ def test_impossible_rates_in_protobuf() -> None:
         ),
         1,
     )
-    result = result_of({"ring.json": page(THREE), "placement_stats.binpb": placement_files.write_stats(stats)})
+    result = result_of({"ring.json": page(THREE), "placement_stats.binpb": encode.write_stats(stats)})
     assert "bad-rate" in kinds(result)
     assert result.tables["nodes"]["load_before"].sum() == 7

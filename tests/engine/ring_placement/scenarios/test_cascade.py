@@ -7,8 +7,8 @@ import polars as pl
 
 from engine.ring_placement.pyroscope.placement import place
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.scenarios.cascade import cascade
 from engine.ring_placement.scenarios.failover import (
+    cascade,
     member_mask,
 )
 from tests.engine.ring_placement.cases import (

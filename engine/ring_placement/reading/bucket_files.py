@@ -1,36 +1,28 @@
-"""The two placement files of the bucket: rules and distribution stats (``adaptive_placement/*.binpb``), read and written.
+"""Files of the bucket: placement rules and distribution stats (``adaptive_placement/*.binpb``), and blocks (``block.bin``).
 
-Source: ``PlacementRules`` and ``DistributionStats`` of ``adaptive_placementpb`` in ``grafana/pyroscope``. Names are stored
-once, as lists of tenants and of (shard, owner) pairs; datasets refer to them by index.
+Source: ``PlacementRules`` and ``DistributionStats`` of ``adaptive_placementpb``, ``BlockMeta`` of ``metastore/v1`` in
+``grafana/pyroscope``. Names are stored once, as lists that the other messages refer to by index. A block ends in its
+metadata message, the message's length (4 bytes, big endian) and the CRC-32C over both.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from engine.formats.protobuf import (
-    BYTES,
-    VARINT,
-    WireError,
-    expect,
-    fields,
-    packed,
-    scalars,
-    signed,
-    varint,
-    write_bytes,
-    write_int,
-    write_packed,
-)
+from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.distribution import DatasetStats, DistributionStats
+from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
 from engine.ring_placement.pyroscope.limits import Rule
-from engine.ring_placement.pyroscope.ruler import Rules
 from engine.ring_placement.reading.document import SANE_RATE, Document, columns_of, unreadable
 from engine.text import clean
+
+MAX_FOOTER_BYTES = 64 << 20
+"""Largest metadata footer that is believed."""
 
 T = TypeVar("T")
 
@@ -128,22 +120,6 @@ def placement_rules(data: bytes) -> Rules:
     return Rules(tuple(tenants), rules, created)
 
 
-def write_rules(rules: Rules) -> bytes:
-    """Encode placement rules as Pyroscope stores them."""
-    index = {tenant: i for i, tenant in enumerate(rules.tenants)}
-    out = b"".join(write_bytes(1, write_bytes(1, tenant.encode()), always=True) for tenant in rules.tenants)
-    for rule in rules.datasets:
-        body = (
-            write_int(1, index[rule.tenant])
-            + write_bytes(2, rule.name.encode())
-            + write_int(3, rule.tenant_limit)
-            + write_int(4, rule.dataset_limit)
-            + write_int(5, rule.load_balancing)
-        )
-        out += write_bytes(2, body, always=True)
-    return out + write_int(3, rules.created_at)
-
-
 def placement_stats(data: bytes) -> DistributionStats:
     """Read stored distribution stats. Raises WireError."""
     tenants: list[str] = []
@@ -184,26 +160,6 @@ def _shard_usage(data: bytes, start: int, end: int) -> tuple[list[int], list[int
             values = indices if number == 3 else usage
             values.extend([at] if kind == VARINT else packed(data, at, stop))
     return indices, usage
-
-
-def write_stats(stats: DistributionStats) -> bytes:
-    """Encode distribution stats as Pyroscope stores them."""
-    tenants, shards = stats.indexed()
-    tenant_at = {tenant: i for i, tenant in enumerate(tenants)}
-    shard_at = {shard: i for i, shard in enumerate(shards)}
-    out = b"".join(write_bytes(1, write_bytes(1, tenant.encode()), always=True) for tenant in tenants)
-    for dataset in stats.datasets:
-        body = (
-            write_int(1, tenant_at[dataset.tenant])
-            + write_bytes(2, dataset.name.encode())
-            + write_packed(3, [shard_at[shard] for shard in dataset.shards])
-            + write_packed(4, dataset.usage)
-            + write_int(5, dataset.std_dev)
-        )
-        out += write_bytes(2, body, always=True)
-    for shard, owner in shards:
-        out += write_bytes(3, write_int(1, shard) + write_bytes(2, owner.encode()), always=True)
-    return out + write_int(4, stats.created_at)
 
 
 _TENANT, _DATASET, _RULES_TIME, _STATS_TIME = 0x0A, 0x12, 0x18, 0x20
@@ -264,3 +220,128 @@ def _dataset_kind(data: bytes, start: int, end: int) -> str | None:
         if number not in (1, 2, 5):
             return ""
     return None
+
+
+class Blocks(Document):
+    """``block.bin`` of segments and compacted blocks: only the footer is used."""
+
+    id = "block"
+    title = "block.bin of segments and blocks (metadata footer)"
+    tables = (tables.BLOCKS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it has the name Pyroscope gives it, or begins like Parquet and is not called so."""
+        if name == "block.bin" or name.endswith((".block.bin", "-block.bin")):
+            return True
+        return head.startswith(b"PAR1") and not name.endswith((".parquet", ".pq"))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one row per dataset; ordinary Parquet under a name of its own gives none."""
+        if data.endswith(b"PAR1") and not source.path.endswith("block.bin"):
+            return Reading()
+        try:
+            block = block_footer(data)
+        except NoFooter as error:
+            return unreadable(source, "no-footer", str(error))
+        except WireError as error:
+            return unreadable(source, "bad-footer", str(error), error.byte)
+        problems: list[Problem] = []
+        rows = []
+        for dataset in block.datasets:
+            if dataset.size > SANE_RATE or not 0 <= block.shard < 2**31:
+                problems.append(Problem.at(source.path, "bad-size", f"{dataset.name}: impossible size or shard"))
+                continue
+            rows.append((clean(block.id, 64), block.shard, block.level if block.level < 2**31 else None, block.min_ms,
+                         block.max_ms, clean(dataset.tenant), "" if dataset.index else clean(dataset.name),
+                         dataset.size, clean(block.created_by, 512) or None))  # fmt: skip
+        return Reading({"blocks": columns_of(tables.BLOCKS, rows)}, problems)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDataset:
+    """One dataset of a block: ``size`` in bytes, ``index`` whether it is the tenant's index pseudo-dataset."""
+
+    tenant: str
+    name: str
+    size: int
+    index: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block's metadata. ``created_by``: the writer's host name, empty in compacted blocks."""
+
+    id: str
+    shard: int
+    level: int
+    min_ms: int
+    max_ms: int
+    created_by: str
+    datasets: tuple[BlockDataset, ...]
+
+
+class NoFooter(ValueError):
+    """Raised for a file that ends without metadata: a segment from before 2025, or one that is cut."""
+
+
+def _crc32c_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ 0x82F63B78 if value & 1 else value >> 1
+        table.append(value)
+    return table
+
+
+_CRC = _crc32c_table()
+"""CRC-32C of each single byte."""
+
+
+def crc32c(data: bytes) -> int:
+    """Compute the CRC-32C (Castagnoli) of ``data``."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = _CRC[(value ^ byte) & 0xFF] ^ value >> 8
+    return value ^ 0xFFFFFFFF
+
+
+def block_footer(data: bytes) -> Block:
+    """Read the metadata at the end of a ``block.bin``. Raises NoFooter or WireError."""
+    if len(data) < 8:
+        raise NoFooter("the file is shorter than a footer")
+    length, checksum = struct.unpack(">II", data[-8:])
+    if length == 0:
+        raise NoFooter("the block has no metadata footer (written before 2025)")
+    if length > len(data) - 8 or length > MAX_FOOTER_BYTES:
+        raise NoFooter("the footer's length does not fit the file: cut, or not a block")
+    start = len(data) - 8 - length
+    if crc32c(data[start:-4]) != checksum:
+        raise WireError("the footer's checksum is wrong", start)
+    return _read_meta(data[start:-8])
+
+
+def _read_meta(meta: bytes) -> Block:
+    numbers = {4: 0, 5: 0, 6: 0, 7: 0, 8: 0}
+    block_id = ""
+    strings: list[str] = []
+    rows: list[tuple[dict[int, Any], int]] = []
+    for number, kind, at, stop in fields(meta):
+        if number in numbers:
+            expect(kind, VARINT, number, stop)
+            numbers[number] = at
+        elif number == 2:
+            expect(kind, BYTES, number, at)
+            block_id = text(meta, at, stop)
+        elif number == 10:
+            expect(kind, BYTES, number, at)
+            rows.append((scalars(meta, at, stop, numbers=(1, 2, 6, 9)), at))
+        elif number == 11:
+            expect(kind, BYTES, number, at)
+            strings.append(text(meta, at, stop))
+    datasets = tuple(
+        BlockDataset(entry_at(strings, row[1], "text", at), entry_at(strings, row[2], "text", at), row[6], row[9] == 1)
+        for row, at in rows
+    )
+    created_by = entry_at(strings, numbers[8], "text", 0) if numbers[8] else ""
+    return Block(block_id, numbers[4], numbers[5], signed(numbers[6]), signed(numbers[7]), created_by, datasets)
