@@ -181,20 +181,10 @@ def what_if(classes: pl.DataFrame, parameters: QueryProfileParameters, profile: 
     """Build the ``what_if`` table for the class (by name or query id) in the ``classes`` table; empty if there is none or
     nothing is attributed to it."""
     rows = classes.filter((pl.col("class") == parameters.what_if) | (pl.col("queryid") == parameters.what_if))
-    if not rows.height or rows["y_total"][0] is None:
+    row = rows.row(0, named=True) if rows.height else {"y_total": None}
+    saving = whatif.saving_of_class(row, profile, parameters.faster, parameters.drop)
+    if saving is None:
         return tables.WHAT_IF.empty()
-    row = rows.row(0, named=True)
-    low, high = (math.nan if row[name] is None else row[name] for name in ("y_low", "y_high"))
-    saving = whatif.saving(
-        row["y_total"],
-        low,
-        high,
-        faster=parameters.faster,
-        drop=parameters.drop,
-        used_us=profile.measured,
-        seconds=profile.seconds,
-        cores=profile.work.cores,
-    )
     return tables.WHAT_IF.frame(
         {
             "class": [row["class"]],

@@ -50,12 +50,16 @@ class Lines:
         with np.errstate(invalid="ignore"):
             return (self.n > 0) & (self.slope > 0)
 
+    def clamped_intercept(self) -> np.ndarray:
+        """Return the intercepts (classes,) that predictions use: 0 instead of a negative one, or of a class that predicts
+        nothing."""
+        with np.errstate(invalid="ignore"):
+            return np.where(self.usable() & (self.intercept > 0), self.intercept, 0.0)
+
     def contributions(self) -> np.ndarray:
         """Return the CPU of each class (classes,) over the rows that its line was fitted on, with the clamps of ``predict``."""
-        use = self.usable()
         with np.errstate(invalid="ignore"):
-            total = self.sx * self.slope + self.n * np.where(self.intercept > 0, self.intercept, 0.0)
-        return np.where(use, total, 0.0)
+            return np.where(self.usable(), self.sx * self.slope + self.n * self.clamped_intercept(), 0.0)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Predict the CPU of each row of ``x`` (rows, classes): the sum of max(intercept, 0) + slope * x over usable present
@@ -66,8 +70,7 @@ class Lines:
         """
         use = self.usable()
         slope = np.where(use & np.isfinite(self.slope), self.slope, 0.0)
-        with np.errstate(invalid="ignore"):
-            intercept = np.where(use & (self.intercept > 0), self.intercept, 0.0)
+        intercept = self.clamped_intercept()
         endless = use & ~np.isfinite(self.slope)
         predicted = np.empty(len(x))
         for start in range(0, len(x), BLOCK):
