@@ -69,7 +69,7 @@ def fit_times(
     size = int(own.sum())
     if not size or not len(y):
         return design.costs(np.zeros(len(own)))
-    w = weights(y, options.power) if weight is None else weight
+    w = weights(y) if weight is None else weight
     unit = float(np.median(y)) or 1.0
     a0, t0 = design.columns * w[:, None], y * w
     a0[:, -1] *= unit
@@ -80,7 +80,7 @@ def fit_times(
     cost: np.ndarray | None = None
     lam = b0 = sigma2 = rho = 0.0
     strengths = _Strengths(*np.ones((4, 1)))
-    limit = options.huber_limit
+    limit = USUAL_LIMIT
     gram = np.zeros((size + 1, size + 1))
     right = np.zeros(size + 1)
     for step in range(options.rounds):
@@ -96,7 +96,7 @@ def fit_times(
         fitted = a0 @ cost
         if step < REWEIGHED and weight is None and len(y) > 1.5 * size:
             # errors are relative to what is expected: relative to what came, low outliers and low errors would weigh more
-            better = weights(fitted / w, options.power) / w
+            better = weights(fitted / w) / w
             w, fitted = w * better, fitted * better
             a0, t0 = a0 * better[:, None], t0 * better
         residual = t0 - fitted

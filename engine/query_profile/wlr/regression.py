@@ -244,21 +244,13 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
     """Score predictions (rows,) over the rows whose actual is not 0 (mape is NaN without any)."""
     use = actual != 0
     actual, predicted = actual[use], predicted[use]
-    one = np.ones((len(actual), 1))
     with np.errstate(all="ignore"):
-        stack = np.column_stack([one[:, 0], actual, predicted, actual**2, actual * predicted, predicted**2])
+        stack = np.column_stack([np.ones(len(actual)), actual, predicted, actual**2, actual * predicted, predicted**2])
         n, sx, sz, sxx, sxz, szz = np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)[:, None]
         line = Sums(n, sx, sz, sxx, sxz, szz).lines()
         mape = float(np.mean(np.abs((actual - predicted) / actual))) if len(actual) else float("nan")
-    return Quality(
-        len(actual),
-        float(line.slope[0]),
-        float(line.slope_stderr[0]),
-        float(line.intercept[0]),
-        float(line.intercept_stderr[0]),
-        float(line.r2[0]),
-        mape,
-    )
+    numbers = (line.slope, line.slope_stderr, line.intercept, line.intercept_stderr, line.r2)
+    return Quality(len(actual), *(float(number[0]) for number in numbers), mape)
 
 
 def _within(values: np.ndarray) -> bool:

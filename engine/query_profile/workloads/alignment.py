@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,12 @@ class Series:
     host: str
     folder: str
     stem: str
-    name: str
-    at_ms: np.ndarray
-    used: np.ndarray
-    fell: np.ndarray
     cores: float
-    guessed: bool = False
+    guessed: bool
+    name: str = ""
+    at_ms: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    used: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    fell: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     mixed: bool = False
 
     @property
@@ -87,16 +87,11 @@ def collect_series(frame: pl.DataFrame) -> list[Series]:
             percent = bool(rows["seconds"].is_not_null().any())
             if percent and np.isnan(count):
                 count = _nearest_cores(str(folder), known_cores)
-            one = Series(
-                str(source), str(host), str(folder), str(stem), "", _NO_TIME, _NOTHING, _NOTHING > 0, count,
-                guessed=percent and bool(np.isnan(count)) and source not in PER_CORE,
-            )  # fmt: skip
+            guessed = percent and bool(np.isnan(count)) and source not in PER_CORE
+            one = Series(str(source), str(host), str(folder), str(stem), count, guessed)
             series.extend(_named(one, rows))
     order = {name: i for i, name in enumerate(PREFERENCE)}
     return sorted(series, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))
-
-
-_NO_TIME, _NOTHING = np.zeros(0, np.int64), np.zeros(0)
 
 
 def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:

@@ -273,7 +273,6 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
         np.full(count, np.nan),
         start,
         end,
-        np.where((start >= 0) & (end >= 0), (end - start) / 1000, np.nan),
         tuple("; ".join((MIXED, *i.reasons) if mixed else i.reasons) for i in intervals),
         notes=notes,
         returns=turns if mixed else 0,

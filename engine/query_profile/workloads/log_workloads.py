@@ -75,7 +75,6 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
     metrics.setdefault("time_us", np.zeros((count, len(texts))))
     more = [(user, database, query[:24]) for _, query, user, database in texts]
     names = unique_names([queryid for queryid, *_ in texts], more)
-    seconds = np.where(start_ms >= 0, (end_ms - start_ms) / 1000, np.nan)
     return Workload(
         name,
         system,
@@ -84,7 +83,6 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
         np.full(count, np.nan),
         start_ms,
         end_ms,
-        seconds,
         ("",) * count,
         notes=_left_out(part, inside),
     )

@@ -75,7 +75,7 @@ def scatter(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]
     return plot(series, width, height, glyphs, x_kind="ms", y_kind="ms", x_span=(0.0, top * 1.02 or 1.0))
 
 
-def methods(drill: Drill, width: int, glyphs: Glyphs) -> list[Line]:
+def methods(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     """Draw the class' CPU by every method, side by side."""
     rows = [Bar(LABELS.get(name, name), value, units.text("s", value, 9)) for name, value in drill.by_method]
     return bars(rows, width, glyphs) if rows else []
