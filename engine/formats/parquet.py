@@ -68,14 +68,11 @@ class _Child:
         self._pipe, other = Pipe()
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({other.fileno()})"
         try:
+            null = subprocess.DEVNULL
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                pass_fds=[other.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                [sys.executable, "-c", code], pass_fds=[other.fileno()], stdin=null, stdout=null, stderr=null,
                 start_new_session=True,
-            )
+            )  # fmt: skip
         except OSError as error:
             raise Damaged(f"no process to decode it in: {error.strerror}") from None
         finally:

@@ -78,11 +78,8 @@ def fit_times(
     a0[:, :-1] /= top
     row = np.ones(len(y))
     cost: np.ndarray | None = None
-    lam = b0 = sigma2 = rho = 0.0
-    strengths = _Strengths(*np.ones((4, 1)))
+    rho = 0.0
     limit = USUAL_LIMIT
-    gram = np.zeros((size + 1, size + 1))
-    right = np.zeros(size + 1)
     for step in range(options.rounds):
         a, t = _Weighted(a0, t0, row, rho).whitened()
         strengths = _evidence(a[:, :-1], a[:, -1], t)

@@ -47,11 +47,6 @@ class Predictions:
 NO_PREDICTIONS = Predictions(tables.PREDICTIONS.empty(), Quality(0, *(math.nan,) * 6), None)
 
 
-def trained_on(work: Workload) -> Rows:
-    """Return the intervals of ``work`` itself."""
-    return Rows(work.x, work.calls, work.y, work.seconds, own=True)
-
-
 def read(attachment: Attachment) -> Reading:
     """Read an attached WLR CSV."""
     source = Source(attachment.name, attachment.name.rsplit("/", 1)[-1], 0, len(attachment.data))

@@ -249,8 +249,9 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
         n, sx, sz, sxx, sxz, szz = np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)[:, None]
         line = Sums(n, sx, sz, sxx, sxz, szz).lines()
         mape = float(np.mean(np.abs((actual - predicted) / actual))) if len(actual) else float("nan")
-    numbers = (line.slope, line.slope_stderr, line.intercept, line.intercept_stderr, line.r2)
-    return Quality(len(actual), *(float(number[0]) for number in numbers), mape)
+    columns = (line.slope, line.slope_stderr, line.intercept, line.intercept_stderr, line.r2)
+    slope, slope_stderr, intercept, intercept_stderr, r2 = (float(column[0]) for column in columns)
+    return Quality(len(actual), slope, slope_stderr, intercept, intercept_stderr, r2, mape)
 
 
 def _within(values: np.ndarray) -> bool:

@@ -191,7 +191,7 @@ def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tup
         between = (left < right) & (behind < len(at)) & (at[right] - at[left] <= APART * length)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (instant - at[left]) / (at[right] - at[left])
-        value = np.where(between, used[left] + share * (used[right] - used[left]), np.nan)
+            value = np.where(between, used[left] + share * (used[right] - used[left]), np.nan)
         return np.where(hit, used[near], value), falls[np.where(hit, near, right)]
 
     (first, falls_before), (last, falls_after) = counter(start_ms), counter(end_ms)
