@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 
 from engine.problems import Problem
@@ -32,18 +33,7 @@ def delimiter(line: str) -> str:
 
 def unescape(text: str) -> str:
     """Undo the escapes of ``mysql --batch`` for newlines, tabs and backslashes."""
-    if "\\" not in text:
-        return text
-    out, escaped = [], False
-    for char in text:
-        if escaped:
-            out.append(_BATCH.get(char, char))
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        else:
-            out.append(char)
-    return "".join(out)
+    return re.sub(r"\\(.?)", lambda match: _BATCH.get(match[1], match[1]), text, flags=re.DOTALL)
 
 
 def records(
@@ -65,7 +55,6 @@ def records(
         io.StringIO(text, newline=""), delimiter=cut, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     )
     names: list[str] | None = None
-    width = 0
     while True:
         line = reader.line_num + 1
         try:
@@ -77,22 +66,16 @@ def records(
             continue
         if not fields or (len(fields) == 1 and not fields[0].strip()):
             continue
-        if names is None or [f.strip().lower() for f in fields] == names:
-            repeated = names is not None
-            names = [field.strip().lower() for field in fields]
-            width = len(names)
-            if repeated:
-                yield line, None
-            else:
-                problems.extend(
-                    Problem.at(source.path, "duplicate-column", f"column {name!r} appears twice; the last counts")
-                    for name in sorted({name for name in names if names.count(name) > 1})
-                )
-            continue
-        if len(fields) != width:
-            reason = f"{len(fields)} fields where the header has {width}; the row is left out"
+        lowered = [field.strip().lower() for field in fields]
+        if names is None:
+            names = lowered
+            for name in sorted({name for name in names if names.count(name) > 1}):
+                reason = f"column {name!r} appears twice; the last counts"
+                problems.append(Problem.at(source.path, "duplicate-column", reason))
+        elif lowered == names:
+            yield line, None
+        elif len(fields) != len(names):
+            reason = f"{len(fields)} fields where the header has {len(names)}; the row is left out"
             problems.append(Problem.at(source.path, "ragged-row", reason, line=line))
-            continue
-        if not quoted:
-            fields = [unescape(field) for field in fields]
-        yield line, dict(zip(names, fields, strict=True))
+        else:
+            yield line, dict(zip(names, fields if quoted else map(unescape, fields), strict=True))

@@ -10,14 +10,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import io
-import os
-import select
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
-from typing import IO
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 
 import polars as pl
 
@@ -25,8 +23,6 @@ PATIENCE_S = 60.0
 """Seconds after which decoding a file is given up."""
 IDLE_S = 10.0
 """Seconds without a file after which the child process is ended."""
-_HEAD = 9
-"""Bytes of a message's head: its kind, and the length of what follows as 8 bytes, big endian."""
 
 
 class Damaged(ValueError):
@@ -44,6 +40,7 @@ class _Child:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
         self._timer: threading.Timer | None = None
 
     def read(self, data: bytes, wanted: Callable[[list[str]], bool]) -> pl.DataFrame | None:
@@ -55,10 +52,6 @@ class _Child:
                 if not wanted(self._ask(b"C", data).decode().split("\0")):
                     return None
                 return pl.read_ipc(io.BytesIO(self._ask(b"F", b"")))
-            except (OSError, EOFError) as error:
-                self._end()
-                late = isinstance(error, TimeoutError)
-                raise Damaged("decoding it takes too long" if late else "it ends the process that decodes it") from None
             finally:
                 if self._process is not None:
                     self._timer = threading.Timer(IDLE_S, self.close)
@@ -70,97 +63,76 @@ class _Child:
         with self._lock:
             self._end()
 
+    def _start(self) -> None:
+        """Start the process. Raises Damaged if that fails: without it the file cannot be read."""
+        self._pipe, other = Pipe()
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve({other.fileno()})"
+        try:
+            null = subprocess.DEVNULL
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code], pass_fds=[other.fileno()], stdin=null, stdout=null, stderr=null,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise Damaged(f"no process to decode it in: {error.strerror}") from None
+        finally:
+            other.close()
+
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        if process is not None and self._pipe is not None:
+            process.kill()
+            process.wait()
+            self._pipe.close()
 
     def _ask(self, what: bytes, data: bytes) -> bytes:
-        """Send a message of kind ``what``. Returns the child's answer. Raises Damaged, OSError, EOFError."""
+        """Send a message of kind ``what`` (see ``serve``). Returns the child's answer. Raises Damaged."""
         if self._process is None:
-            self._process = _started()
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
-        os.set_blocking(stdin.fileno(), False)
-        until = time.monotonic() + PATIENCE_S
-        for part in (what + len(data).to_bytes(8, "big"), data):
-            left = memoryview(part)
-            while left:
-                _wait(stdin, until, writing=True)
-                left = left[os.write(stdin.fileno(), left[: 1 << 20]) :]
-        head = _taken(stdout, _HEAD, until)
-        answer = _taken(stdout, int.from_bytes(head[1:], "big"), until)
-        if head[:1] == b"!":
+            self._start()
+        assert self._process is not None and self._pipe is not None
+        watch = threading.Timer(PATIENCE_S, self._process.kill)  # which ends the exchange too
+        watch.start()
+        try:
+            self._pipe.send_bytes(what)
+            self._pipe.send_bytes(data)
+            good, answer = self._pipe.recv_bytes() == b"=", self._pipe.recv_bytes()
+        except (OSError, EOFError):
+            late = watch.finished.is_set()
+            self._end()
+            raise Damaged("decoding it takes too long" if late else "it ends the process that decodes it") from None
+        finally:
+            watch.cancel()
+        if not good:
             raise Damaged(answer.decode())
         return answer
 
 
-def _started() -> subprocess.Popen[bytes]:
-    """Start a child process. Raises Damaged if that fails: without it the file cannot be read."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise Damaged(f"no process to decode it in: {error.strerror}") from None
+def serve(descriptor: int) -> None:
+    """Answer messages until the pipe is closed: the child's main function.
 
-
-def _wait(pipe: IO[bytes], until: float, *, writing: bool = False) -> None:
-    """Wait until ``pipe`` can be written or read. ``until``: monotonic seconds. Raises TimeoutError."""
-    pipes = [pipe]
-    left = max(until - time.monotonic(), 0.0)
-    ready = select.select([], pipes, [], left) if writing else select.select(pipes, [], [], left)
-    if not any(ready):
-        raise TimeoutError
-
-
-def _taken(pipe: IO[bytes], length: int, until: float) -> bytes:
-    """Read exactly ``length`` bytes. Raises TimeoutError, EOFError."""
-    data = bytearray()
-    while len(data) < length:
-        _wait(pipe, until)
-        part = os.read(pipe.fileno(), min(length - len(data), 1 << 20))
-        if not part:
-            raise EOFError
-        data += part
-    return bytes(data)
-
-
-def serve() -> None:
-    """Answer messages until standard input ends: the child's main function."""
-    source, target = sys.stdin.buffer, sys.stdout.buffer
+    ``C`` and a file is answered with its column names, ``F`` with the frame of that file.
+    """
+    pipe = Connection(descriptor)
     data = b""
-    while len(head := source.read(_HEAD)) == _HEAD:
-        sent = source.read(int.from_bytes(head[1:], "big"))
-        try:
-            if head[:1] == b"C":
-                data = sent
-                answer = "\0".join(pl.read_parquet_schema(io.BytesIO(data))).encode()
-            else:
-                buffer = io.BytesIO()
-                pl.read_parquet(io.BytesIO(data)).write_ipc(buffer, compression="uncompressed")
-                answer = buffer.getvalue()
-            mark = b"="
-        except (Exception, pl.exceptions.PanicException) as error:
-            reason = str(error).strip() or type(error).__name__
-            if isinstance(error, pl.exceptions.PanicException):
-                reason = f"it breaks its decoder: {reason}"
-            mark, answer = b"!", reason.encode(errors="replace")
-        target.write(mark + len(answer).to_bytes(8, "big"))
-        target.write(answer)
-        target.flush()
+    with contextlib.suppress(EOFError):
+        while True:
+            what, sent = pipe.recv_bytes(), pipe.recv_bytes()
+            try:
+                if what == b"C":
+                    data = sent
+                    answer = "\0".join(pl.read_parquet_schema(io.BytesIO(data))).encode()
+                else:
+                    buffer = io.BytesIO()
+                    pl.read_parquet(io.BytesIO(data)).write_ipc(buffer, compression="uncompressed")
+                    answer = buffer.getvalue()
+                mark = b"="
+            except (Exception, pl.exceptions.PanicException) as error:
+                reason = str(error).strip() or type(error).__name__
+                if isinstance(error, pl.exceptions.PanicException):
+                    reason = f"it breaks its decoder: {reason}"
+                mark, answer = b"!", reason.encode(errors="replace")
+            pipe.send_bytes(mark)
+            pipe.send_bytes(answer)
 
 
 _CHILD = _Child()

@@ -70,11 +70,11 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
     lines = text.split("\n")
     cut = lines[-1].strip() != ""
     openmetrics = text.rstrip().endswith("# EOF")
-    if cut and openmetrics:
-        cut = False
+    cut = cut and not openmetrics
     if cut:
         problems.append(Problem.at(path, "cut-file", "the last line has no line end and is left out", line=len(lines)))
-    lines.pop() if cut or lines[-1] == "" else None
+    if cut or lines[-1] == "":
+        lines.pop()
 
     types = _types(text, text.rfind("\n") + 1 if cut else len(text))
     # Every query costs some 0.1 ms, however small its frame: a short scrape, of which many are read at a start, takes few.
@@ -91,17 +91,10 @@ def parse(path: str, data: bytes, labels: Sequence[str] = (), names: str | None 
     )
     if not frame[_NAMED].all():
         # A line whose name part does not match is dropped unread, unless it is no sample line at all.
-        odd = (
-            frame.lazy()
-            .filter(~pl.col(_NAMED))
-            .filter(~pl.col("raw").str.contains(_SAMPLE))
-            .collect(engine="in-memory")
-        )
+        odd = frame.filter(~pl.col(_NAMED) & ~pl.col("raw").str.contains(_SAMPLE))
         if odd.height:
             problems.append(_bad(path, odd, "not a sample line"))
         frame = frame.filter(_NAMED)
-    if not frame.height:
-        return Scrape(_empty(labels), tuple(problems), types, cut)
     # Most lines are name{labels} value: cutting at the braces is several times cheaper than a regular expression with
     # groups. The few others (brackets or # inside, time stamps, spaces) take the full grammar.
     parts = _cut(frame.lazy().filter(_QUICK))
@@ -160,14 +153,6 @@ def _read(parts: pl.LazyFrame, labels: Sequence[str], names: str | None, scale: 
     ).collect(engine="in-memory")
 
 
-def _empty(labels: Sequence[str]) -> pl.DataFrame:
-    schema: dict[str, pl.DataType | type[pl.DataType]] = {"metric": pl.String}
-    schema |= dict.fromkeys(labels, pl.String)
-    return pl.DataFrame(
-        schema=schema | {"value": pl.Float64, "time_ms": pl.Int64, "line": pl.UInt32, "labels": pl.String}
-    )
-
-
 def _types(text: str, end: int) -> dict[str, str]:
     """Read the declared types up to ``end``; a declaration must begin its line."""
     matches = _TYPE.finditer(text, 0, end)
@@ -182,27 +167,16 @@ def _bad(path: str, rows: pl.DataFrame, reason: str) -> Problem:
 
 def _cut(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Cut lines of the plain shape ``name{labels} value`` or ``name value`` into metric, labels and text."""
+    raw = pl.col("raw")
+    bare = raw.str.splitn(" ", 2).struct
+    bare_parts = pl.struct(bare.field("field_0"), pl.concat_str(pl.lit("} "), bare.field("field_1")).alias("field_1"))
+    parts = pl.when(raw.str.contains("{", literal=True)).then(raw.str.splitn("{", 2)).otherwise(bare_parts)
+    text = pl.col("rest").str.splitn("} ", 2).struct.rename_fields(["labels", "text"])
     return (
-        rows.with_columns(
-            pl.when(pl.col("raw").str.contains("{", literal=True))
-            .then(pl.col("raw").str.splitn("{", 2))
-            .otherwise(
-                pl.struct(
-                    pl.col("raw").str.splitn(" ", 2).struct.field("field_0"),
-                    pl.concat_str(pl.lit("} "), pl.col("raw").str.splitn(" ", 2).struct.field("field_1")).alias(
-                        "field_1"
-                    ),
-                )
-            )
-            .struct.rename_fields(["metric", "rest"])
-            .alias("parts")
-        )
-        .unnest("parts")
-        .with_columns(pl.col("rest").str.splitn("} ", 2).struct.rename_fields(["labels", "text"]).alias("parts"))
-        .drop("rest")
-        .unnest("parts")
+        rows.with_columns(parts.struct.rename_fields(["metric", "rest"]).alias("parts")).unnest("parts")
+        .with_columns(text.alias("parts")).drop("rest").unnest("parts")
         .with_columns(pl.lit(None, pl.String).alias("stamp"))
-    )
+    )  # fmt: skip
 
 
 def _cut_label(name: str) -> pl.Expr:
@@ -227,10 +201,9 @@ def _checked(samples: pl.DataFrame, plain: pl.Series, names: Sequence[str]) -> p
     if not names:
         return samples
     odd = {name: pl.col(name).str.contains(r"[\\]|[^ -~]") | (pl.col(name).str.len_chars() > 4096) for name in names}
-    for name, any_odd in (
-        samples.select(test.any().alias(name) for name, test in odd.items()).row(0, named=True).items()
-    ):
-        if any_odd:
+    found_odd = samples.select(test.any().alias(name) for name, test in odd.items()).row(0, named=True)
+    for name in names:
+        if found_odd[name]:
             strange = samples.filter(odd[name])[name].unique().to_list()
             tidy = {text: clean(_unescape(text)) for text in strange}
             samples = samples.with_columns(pl.col(name).replace(tidy))

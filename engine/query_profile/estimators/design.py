@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.query_profile.estimators.residuals import USUAL_LIMIT
-
 TIME, CALLS, BACKGROUND = 0, 1, 2
 """Roles of the columns of a design matrix."""
 
@@ -78,31 +76,24 @@ def lengths(seconds: np.ndarray) -> np.ndarray:
 def build_design(x: np.ndarray, calls: np.ndarray | None, seconds: np.ndarray) -> Design:
     """Build the design matrix of all classes that did anything in the intervals: times ``x`` and ``calls`` (T, J), then the
     background by ``seconds`` (T,)."""
-    own = np.flatnonzero((x > 0).any(axis=0))
+    own, called = np.flatnonzero((x > 0).any(axis=0)), np.zeros(0, np.int64)
     parts = [np.maximum(x[:, own], 0.0)]
-    owners, roles = [own], [np.full(len(own), TIME)]
     if calls is not None:
         called = np.flatnonzero((calls > 0).any(axis=0))
         parts.append(np.maximum(calls[:, called], 0.0))
-        owners.append(called)
-        roles.append(np.full(len(called), CALLS))
     parts.append(lengths(seconds)[:, None])
-    owners.append(np.array([-1]))
-    roles.append(np.array([BACKGROUND]))
-    return Design(np.hstack(parts), np.concatenate(owners), np.concatenate(roles), x.shape[1])
+    role = np.repeat([TIME, CALLS, BACKGROUND], [len(own), len(called), 1])
+    return Design(np.hstack(parts), np.r_[own, called, -1], role, x.shape[1])
 
 
 @dataclass(frozen=True)
 class FitOptions:
     """Options of the default estimate.
 
-    ``power``: of y with which errors grow (``residuals.weights``); ``huber_limit``: in robust standard deviations;
     ``rounds`` of reweighting; ``draws``: bootstrap fits, or draws of the posterior; ``seed`` of the only random generator;
     ``sample``: draw from the posterior (without it only what predicts is fitted).
     """
 
-    power: float = 1.0
-    huber_limit: float = USUAL_LIMIT
     rounds: int = 6
     draws: int = 100
     seed: int = 1

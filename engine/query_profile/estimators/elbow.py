@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.query_profile.estimators import design, least_squares, residuals, shrinkage
+from engine.query_profile.estimators import design, residuals, shrinkage
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.stats import block_bootstrap
 
@@ -178,7 +178,6 @@ def _fitted(
         # CPU per time, if it only depends on the load, falls with it
         free = _falling(y, x.sum(axis=1))
         work = x @ shrinkage.fit_times(x * free[:, None], y, seconds, quick, scale, background=False).time
-    costs = least_squares.global_ratio(x, y)
     curve = _curve(work, y, rows)
     for step in range(rounds):
         cpu, slope = curve.cpu(work), np.maximum(curve.slope(work), FLATTEST)

@@ -116,9 +116,8 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
     starts = starts[np.arange(chains) % len(starts)]
     # a cost that the rough fit puts at 0 starts somewhere below the mode
     width = 1 / np.sqrt(np.diag(spread_out @ spread_out.T))
-    low = np.log(np.maximum(np.exp(mode), floor)) - 2 * np.minimum(width, 1) * np.abs(
-        random.standard_normal((chains, size))
-    )
+    below = 2 * np.minimum(width, 1) * np.abs(random.standard_normal((chains, size)))
+    low = np.log(np.maximum(np.exp(mode), floor)) - below
     v = np.where(starts > floor, np.log(np.maximum(starts, 1e-300)), low)
     mean = np.full(chains, common)
     tau = start.spread * np.exp(0.3 * random.standard_normal(chains))
@@ -142,25 +141,20 @@ def sample(a: np.ndarray, t: np.ndarray, start: Start, *, draws: int, seed: int,
         degrees = DEGREES[choice][:, None]
         share = np.log1p(ratio / degrees)
         awake = (1 - chance)[:, None] / tau[:, None] * np.exp(_LOG_PEAK[choice][:, None] - (degrees + 1) / 2 * share)
-        deep = (
-            chance[:, None]
-            / (ASLEEP_SD * math.sqrt(2 * math.pi))
-            * np.exp(-0.5 * ((off - ASLEEP_MEAN) / ASLEEP_SD) ** 2)
-        )
+        peak = chance[:, None] / (ASLEEP_SD * math.sqrt(2 * math.pi))
+        deep = peak * np.exp(-0.5 * ((off - ASLEEP_MEAN) / ASLEEP_SD) ** 2)
         asleep = random.random((chains, j)) * (awake + deep) < deep
-        chance = random.beta(
-            ASLEEP_SHARE * ASLEEP_WEIGHT + asleep.sum(axis=1),
-            (1 - ASLEEP_SHARE) * ASLEEP_WEIGHT + (~asleep).sum(axis=1),
-        )
-        choice = _choose(np.where(asleep, 0.0, ratio), (~asleep).sum(axis=1), random)
+        sleeping, awake_ones = asleep.sum(axis=1), (~asleep).sum(axis=1)
+        few, many = ASLEEP_SHARE * ASLEEP_WEIGHT, (1 - ASLEEP_SHARE) * ASLEEP_WEIGHT
+        chance = random.beta(few + sleeping, many + awake_ones)
+        choice = _choose(np.where(asleep, 0.0, ratio), awake_ones, random)
         degrees = DEGREES[choice][:, None]
         tails = random.gamma((degrees + 1) / 2, 1.0, (chains, j)) / ((degrees + ratio) / 2)
         counted = np.where(asleep, 0.0, tails)
         weight = np.maximum(counted.sum(axis=1), 0.5)
         mean = (counted * v[:, :j]).sum(axis=1) / weight + random.standard_normal(chains) * tau / np.sqrt(weight)
         squares = (counted * (v[:, :j] - mean[:, None]) ** 2).sum(axis=1)
-        number = (~asleep).sum(axis=1)[:, None]
-        prior = -(number - 1) * _LOG_TAU - 0.5 * (np.exp(_LOG_TAU) / TAU_SCALE) ** 2
+        prior = -(awake_ones[:, None] - 1) * _LOG_TAU - 0.5 * (np.exp(_LOG_TAU) / TAU_SCALE) ** 2
         tau = _pick(prior - squares[:, None] / 2 * np.exp(-2 * _LOG_TAU), _LOG_TAU, random)
         misfit = target.misfit(v)
         prior = -target.rows * _LOG_NOISE - 0.5 * ((_LOG_NOISE - math.log(USUAL_NOISE)) / NOISE_SPREAD) ** 2
@@ -252,12 +246,8 @@ def _pick(log_chance: np.ndarray, grid: np.ndarray, random: np.random.Generator)
 def _choose(ratio: np.ndarray, awake: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Draw which of ``DEGREES`` each chain takes (C,), by the likelihood of its squared distances (C, J) in units of tau (0 for
     sleeping classes) and the number of classes ``awake`` (C,)."""
-    log_chance = np.stack(
-        [
-            awake * peak - (degrees + 1) / 2 * np.log1p(ratio / degrees).sum(axis=1)
-            for degrees, peak in zip(DEGREES, _LOG_PEAK, strict=True)
-        ]
-    )
+    sums = np.stack([(degrees + 1) / 2 * np.log1p(ratio / degrees).sum(axis=1) for degrees in DEGREES])
+    log_chance = awake * _LOG_PEAK[:, None] - sums
     return np.asarray(np.argmax(log_chance + random.gumbel(size=log_chance.shape), axis=0))
 
 
@@ -284,11 +274,8 @@ def _together(
     then = target.misfit(other)
     gain = -0.5 * (then - misfit) / sigma**2 - 0.5 * (wider**2 - tau**2) / TAU_SCALE**2 + np.log(factor)
     accepted = (np.log(random.random(chains)) < gain) & (wider < 6) & (wider > 0.03)
-    v, tau, misfit = (
-        np.where(accepted[:, None], other, v),
-        np.where(accepted, wider, tau),
-        np.where(accepted, then, misfit),
-    )
+    v, tau = np.where(accepted[:, None], other, v), np.where(accepted, wider, tau)
+    misfit = np.where(accepted, then, misfit)
     shift = 0.05 * random.standard_normal(chains)
     other = v.copy()
     other[:, :j] += shift[:, None]

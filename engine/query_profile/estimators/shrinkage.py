@@ -69,7 +69,7 @@ def fit_times(
     size = int(own.sum())
     if not size or not len(y):
         return design.costs(np.zeros(len(own)))
-    w = weights(y, options.power) if weight is None else weight
+    w = weights(y) if weight is None else weight
     unit = float(np.median(y)) or 1.0
     a0, t0 = design.columns * w[:, None], y * w
     a0[:, -1] *= unit
@@ -78,14 +78,10 @@ def fit_times(
     a0[:, :-1] /= top
     row = np.ones(len(y))
     cost: np.ndarray | None = None
-    lam = b0 = sigma2 = rho = 0.0
-    strengths = _Strengths(*np.ones((4, 1)))
-    limit = options.huber_limit
-    gram = np.zeros((size + 1, size + 1))
-    right = np.zeros(size + 1)
+    rho = 0.0
+    limit = USUAL_LIMIT
     for step in range(options.rounds):
-        root = np.sqrt(row)
-        a, t = whiten(a0, rho) * root[:, None], whiten(t0, rho) * root
+        a, t = _Weighted(a0, t0, row, rho).whitened()
         strengths = _evidence(a[:, :-1], a[:, -1], t)
         lam, b0, sigma2 = strengths.best()
         gram = a.T @ a
@@ -97,7 +93,7 @@ def fit_times(
         fitted = a0 @ cost
         if step < REWEIGHED and weight is None and len(y) > 1.5 * size:
             # errors are relative to what is expected: relative to what came, low outliers and low errors would weigh more
-            better = weights(fitted / w, options.power) / w
+            better = weights(fitted / w) / w
             w, fitted = w * better, fitted * better
             a0, t0 = a0 * better[:, None], t0 * better
         residual = t0 - fitted
@@ -107,7 +103,11 @@ def fit_times(
         row = huber(whiten(residual, rho), limit)
     assert cost is not None
     tau = math.sqrt(sigma2 / lam) if lam > 0 else 0.0
-    predictive = (1 - UNSIGNED) * cost + UNSIGNED * _unsigned(gram, right, cost)
+    try:
+        unsigned = np.linalg.solve(gram, right)
+    except np.linalg.LinAlgError:
+        unsigned = cost
+    predictive = (1 - UNSIGNED) * cost + UNSIGNED * unsigned
     predictive_by_class = np.zeros(design.classes)
     predictive_by_class[design.owner[own]] = predictive[:size] / top
     rescale = np.r_[np.full(size, 1 / top), unit]
@@ -116,8 +116,9 @@ def fit_times(
     )
     if not options.sample:
         return costs
-    fits = _disturbed(a0, t0, cost, row, rho, strengths, options)
-    draws = _posterior(a0, t0, cost, row, rho, limit, (b0, tau), fits, options)
+    data = _Weighted(a0, t0, row, rho)
+    fits = _disturbed(data, cost, strengths, options)
+    draws = _posterior(data, cost, limit, (b0, tau), fits, options)
     if draws is None:
         draws = fits
     else:
@@ -127,30 +128,28 @@ def fit_times(
     return replace(costs, draws=np.stack([design.totals(draw * rescale) for draw in draws]))
 
 
-def _unsigned(gram: np.ndarray, right: np.ndarray, cost: np.ndarray) -> np.ndarray:
-    """Solve the same shrunk fit with costs of either sign (P,)."""
-    try:
-        return np.linalg.solve(gram, right)
-    except np.linalg.LinAlgError:
-        return cost
+@dataclass(frozen=True)
+class _Weighted:
+    """Weighted columns ``a`` (T, P) and targets ``t`` (T,), robust weights ``row`` (T,), and the correlation ``rho`` of the
+    errors of neighbouring intervals."""
+
+    a: np.ndarray
+    t: np.ndarray
+    row: np.ndarray
+    rho: float
+
+    def whitened(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return columns and targets with robust weights and uncorrelated errors."""
+        root = np.sqrt(self.row)
+        return whiten(self.a, self.rho) * root[:, None], whiten(self.t, self.rho) * root
 
 
-def _disturbed(
-    a0: np.ndarray,
-    t0: np.ndarray,
-    cost: np.ndarray,
-    row: np.ndarray,
-    rho: float,
-    strengths: _Strengths,
-    options: FitOptions,
-) -> np.ndarray:
+def _disturbed(data: _Weighted, cost: np.ndarray, strengths: _Strengths, options: FitOptions) -> np.ndarray:
     """Compute the fits (B, P) of a posterior bootstrap: blocks of intervals are resampled, prior means disturbed by tau, the
     strength of the prior drawn by its likelihood."""
-    size = a0.shape[1] - 1
-    root = np.sqrt(row)
-    grams, rights = blocks(
-        whiten(a0, rho) * root[:, None], whiten(t0, rho) * root, autocorrelation(whiten(t0 - a0 @ cost, rho), 3)
-    )
+    size = data.a.shape[1] - 1
+    residual = whiten(data.t - data.a @ cost, data.rho)
+    grams, rights = blocks(*data.whitened(), autocorrelation(residual, 3))
     count = len(grams)
     random = np.random.default_rng(options.seed)
     fits = np.empty((int(np.clip(options.draws, FEWEST_FITS, MOST_STARTS)), size + 1))
@@ -168,20 +167,13 @@ def _disturbed(
 
 
 def _posterior(
-    a0: np.ndarray,
-    t0: np.ndarray,
-    cost: np.ndarray,
-    row: np.ndarray,
-    rho: float,
-    limit: float,
-    prior: tuple[float, float],
-    fits: np.ndarray,
-    options: FitOptions,
+    data: _Weighted, cost: np.ndarray, limit: float, prior: tuple[float, float], fits: np.ndarray, options: FitOptions
 ) -> np.ndarray | None:
     """Draw costs (N, P) from the posterior; None where numbers are out of range for it. ``limit``: Huber's; ``prior``: b0 and
     tau of the first fit; ``fits`` (B, P): where chains start."""
-    residual = t0 - a0 @ cost
-    if len(t0) < 1.5 * len(cost):
+    row, rho = data.row, data.rho
+    residual = data.t - data.a @ cost
+    if len(residual) < 1.5 * len(cost):
         # residuals of so few intervals are small whatever the errors are: they say nothing about tails and memory
         rho, limit, white = 0.0, FEW_ROWS_LIMIT, residual
         row = huber(residual, limit)
@@ -196,24 +188,20 @@ def _posterior(
     inside = max(float((np.abs(white) < clip).mean()), 0.05)
     weighted = float((row * white**2).mean())
     scatter = math.sqrt(row.mean() * spread2 / weighted) / inside if weighted > 0 and spread2 > 0 else 1.0
-    root = np.sqrt(row)
-    total = float(a0[:, :-1].sum())
-    common = max(prior[0], 0.05 * float(t0.sum()) / total) if total > 0 else 1.0
+    total = float(data.a[:, :-1].sum())
+    common = max(prior[0], 0.05 * float(data.t.sum()) / total) if total > 0 else 1.0
     if not common > 0:  # no CPU at all, or less than none: there is no log cost to draw
         return None
-    start = posterior.Start(
-        fits, common, float(np.clip(math.sqrt(math.log1p((prior[1] / common) ** 2)), 0.1, 2.0)),
-        max(math.sqrt(spread2), 0.003),
-    )  # fmt: skip
+    spread = float(np.clip(math.sqrt(math.log1p((prior[1] / common) ** 2)), 0.1, 2.0))
+    start = posterior.Start(fits, common, spread, max(math.sqrt(spread2), 0.003))
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            draws = posterior.sample(
-                whiten(a0, rho) * root[:, None], whiten(t0, rho) * root, start,
-                draws=max(options.draws, FEWEST_FITS), seed=options.seed, scatter=scatter,
-            )  # fmt: skip
+            a, t = replace(data, row=row, rho=rho).whitened()
+            count = max(options.draws, FEWEST_FITS)
+            draws = posterior.sample(a, t, start, draws=count, seed=options.seed, scatter=scatter)
     except (np.linalg.LinAlgError, ValueError, OverflowError):
         return None
-    if not a0[:, -1].any():  # no background: nothing bounds its draws
+    if not data.a[:, -1].any():  # no background: nothing bounds its draws
         draws[:, -1] = 0.0
     return draws if np.isfinite(draws).all() else None
 

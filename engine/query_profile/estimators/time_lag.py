@@ -62,7 +62,6 @@ def find_lag(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np
     target = y * w
     ridge = 1e-4 * rows * np.eye(size)
     a = columns * w[:, None]
-    row = np.ones(rows)
     cost = nonnegative.solve(a.T @ a + ridge, a.T @ target)
     for _ in range(3):
         row = residuals.huber(target - a @ cost, residuals.USUAL_LIMIT)

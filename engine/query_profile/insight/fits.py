@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,14 +56,10 @@ class Fits:
         return self.results.state(f"lines {rules}", lambda: self._fit_lines(rules))
 
     def _fit_lines(self, rules: str) -> tuple[Lines, int]:
-        batch: Sums | Moments
-        if rules == "safe":
-            batch = Moments.zero(self.x.shape[1]).add(self.x, self.y)
-        elif self.work.is_table:
-            # VividCortex' program takes every row as it is, also what is not finite
-            batch = Sums.zero(self.x.shape[1]).add(self.work.x, self.work.y)
-        else:
-            batch = Sums.zero(self.x.shape[1]).add(self.x, self.y)
+        # VividCortex' program takes every row of a table as it is, also what is not finite
+        source = self.work if rules == "upstream" and self.work.is_table else self
+        empty = (Moments if rules == "safe" else Sums).zero(self.x.shape[1])
+        batch = empty.add(source.x, source.y)
         return batch.lines(), batch.rows
 
     def no_spread(self) -> np.ndarray:
@@ -154,9 +150,7 @@ class Fits:
             lines, _ = self.lines(self.rules)
             use = lines.usable() & np.isfinite(lines.slope)
             slope = np.where(use, lines.slope, 0.0)
-            with np.errstate(invalid="ignore"):
-                intercept = np.where(use & (lines.intercept > 0), lines.intercept, 0.0)
-            return np.asarray(x * slope + (x > 0) * intercept)
+            return np.asarray(x * slope + (x > 0) * np.where(use, lines.clamped_intercept(), 0.0))
         calls = None if work.calls is None else np.maximum(np.nan_to_num(work.calls), 0)
 
         def worth(rows: slice, costs: Costs | Attribution) -> np.ndarray:
@@ -249,7 +243,5 @@ def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.nd
     low, high = lumped.low[column] * share, lumped.high[column] * share
     # nothing is known of a single small class but what all of them take together
     low, high = np.where(small, 0.0, low), np.where(small, lumped.high[last], high)
-    return Attribution(
-        lumped.total[column] * share, low, high, lumped.predicted, lumped.time[column], lumped.call[column],
-        lumped.background, lumped.parts, lumped.elbow, lumped.change_point, lumped.lag,
-    )  # fmt: skip
+    total, time, call = lumped.total[column] * share, lumped.time[column], lumped.call[column]
+    return replace(lumped, total=total, low=low, high=high, time=time, call=call)

@@ -47,11 +47,6 @@ class Predictions:
 NO_PREDICTIONS = Predictions(tables.PREDICTIONS.empty(), Quality(0, *(math.nan,) * 6), None)
 
 
-def trained_on(work: Workload) -> Rows:
-    """Return the intervals of ``work`` itself."""
-    return Rows(work.x, work.calls, work.y, work.seconds, own=True)
-
-
 def read(attachment: Attachment) -> Reading:
     """Read an attached WLR CSV."""
     source = Source(attachment.name, attachment.name.rsplit("/", 1)[-1], 0, len(attachment.data))
@@ -114,16 +109,10 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
         scored &= fits.used[keep]
     columns = {"row": number, "actual": y, "predicted": values}
     frame = pl.DataFrame(columns, schema=tables.PREDICTIONS.schema, nan_to_null=False)
-    return Predictions(frame, quality(y[scored], values[scored]), _exact(fits, rows))
 
+    def exact() -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
+        lines, trained = fits.lines("upstream")[0], rows.y != 0
+        predicted = lines.predict(rows.x[trained])
+        return lines, rows.y[trained], predicted, quality(rows.y[trained], predicted)
 
-def _exact(fits: Fits, rows: Rows) -> Exact:
-    """Return the computation of what VividCortex' program makes of ``rows``, all of them as they are."""
-
-    def compute() -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
-        lines = fits.lines("upstream")[0]
-        trained = rows.y != 0
-        values = lines.predict(rows.x[trained])
-        return lines, rows.y[trained], values, quality(rows.y[trained], values)
-
-    return compute
+    return Predictions(frame, quality(y[scored], values[scored]), exact)

@@ -102,7 +102,8 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
         if not fits.large:
             by_class = fits.by_class(method)
     # VividCortex' program predicts zeros and scores them even where it had nothing to learn from.
-    lines, rows_trained = fits.lines(fits.rules) if known or _is_exact(fits, method) else (None, 0)
+    is_exact = method == "wlr" and fits.rules == "upstream" and work.is_table
+    lines, rows_trained = fits.lines(fits.rules) if known or is_exact else (None, 0)
     trust = UNTESTED if known else NO_TRUST
     if known and not fits.large:
         context.progress(0.8, "testing the fit")
@@ -122,11 +123,6 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
         fitted=fitted,
         trust=trust,
     )
-
-
-def _is_exact(fits: Fits, method: str) -> bool:
-    """Tell whether VividCortex' program would take the workload as it is."""
-    return method == "wlr" and fits.rules == "upstream" and fits.work.is_table
 
 
 def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from engine.query_profile.insight.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,15 @@ class Saving:
     before: float
     after: float
     latency_factor: float
+
+
+def saving_of_class(row: Mapping[str, Any], profile: Profile, faster: float, drop: bool) -> Saving | None:
+    """Make the class of a ``row`` of the ``classes`` table faster or drop it; None where nothing is attributed to it."""
+    if row["y_total"] is None:
+        return None
+    total, low, high = (math.nan if row[name] is None else row[name] for name in ("y_total", "y_low", "y_high"))
+    used, seconds, cores = profile.measured, profile.seconds, profile.work.cores
+    return saving(total, low, high, faster=faster, drop=drop, used_us=used, seconds=seconds, cores=cores)
 
 
 def saving(

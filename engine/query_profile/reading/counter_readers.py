@@ -52,11 +52,8 @@ class CumulativeCsv(HostKind):
             if last is not None and at_ms <= last:
                 rows.problem("clock-backwards", "the time does not grow; the row is left out", line)
                 continue
-            numbers: dict[str, float] = {}
             try:
-                for name in names:
-                    if name.endswith("_us"):
-                        numbers[name] = finite(row[name])
+                numbers = {name: finite(row[name]) for name in names if name.endswith("_us")}
             except ValueError as error:
                 rows.problem("bad-number", f"{error}; the row is left out", line)
                 continue

@@ -27,7 +27,7 @@ def fingerprint(query: str) -> str:
     out: list[str] = []
     for token in _TOKEN.finditer(query[:MAX_QUERY]):
         kind, text = token.lastgroup, token.group()
-        if kind == "comment":
+        if kind in ("comment", "blank"):
             out.append(" ")
         elif kind == "text":
             out.append("?")
@@ -39,8 +39,6 @@ def fingerprint(query: str) -> str:
         elif kind == "name":
             lowered = text.lower()
             out.append("?" if lowered in ("null", "true", "false") else lowered)
-        elif kind == "blank":
-            out.append(" ")
         else:
             out.append(text)
     flat = re.sub(r" +", " ", "".join(out)).strip().rstrip(";").rstrip()
@@ -70,17 +68,20 @@ def readable(query: str) -> str:
 def label(query: str) -> str:
     """Label a statement: one line without leading comments, the backticks and blanks of digests; at most ``LABEL``
     characters. Empty where there is no text."""
-    text = readable(query[: 8 * LABEL].replace("`", "")).lstrip(" (")
-    while text.startswith("/*") and "*/" in text:
-        text = text.split("*/", 1)[1].lstrip(" (")
+    text = _after_comments(readable(query[: 8 * LABEL].replace("`", "")))
     text = _CLOSES.sub(r"\1", _OPENS.sub(r"\1", text)).rstrip(";")
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
 
 
 def verb(query: str) -> str:
     """Return the statement's first word in capitals (``SELECT``), ``?`` where there is none."""
+    word = _VERB.match(_after_comments(query))
+    return word.group().upper()[:16] if word else "?"
+
+
+def _after_comments(query: str) -> str:
+    """Return a statement from its first word on: without leading comments, blanks and brackets."""
     text = query.lstrip(" (\t\r\n")
     while text.startswith("/*") and "*/" in text:
         text = text.split("*/", 1)[1].lstrip(" (\t\r\n")
-    word = _VERB.match(text)
-    return word.group().upper()[:16] if word else "?"
+    return text

@@ -5,7 +5,6 @@ Source: the MySQL documentation, "Statement Summary Tables" (columns, timers in 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from engine.formats.delimited import header_fields, records
@@ -72,14 +71,10 @@ class MysqlDigest:
                 since_ms=instant_ms(row.get("first_seen", "")),
                 calls=values["count_star"],
                 time_us=values["sum_timer_wait"] * PICO,
-                rows=_known(values["sum_rows_sent"] + values["sum_rows_affected"]),
-                errors=_known(values["sum_errors"]),
-                lock_us=_known(values["sum_lock_time"] * PICO),
-                cpu_us=_known(values["sum_cpu_time"] * PICO),
+                rows=values["sum_rows_sent"] + values["sum_rows_affected"],
+                errors=values["sum_errors"],
+                lock_us=values["sum_lock_time"] * PICO,
+                cpu_us=values["sum_cpu_time"] * PICO,
                 counters=list(values.values()),
             )
         return rows.reading(timed=timed is not None)
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

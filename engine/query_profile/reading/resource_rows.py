@@ -35,16 +35,8 @@ class HostRows:
 
     def add(self, at_ms: int, name: str, value: float, seconds: float | None = None) -> None:
         """Add a cumulative ``value`` in microseconds, or percent over the ``seconds`` before ``at_ms``."""
-        row = (
-            self.kind,
-            clean(self.host),
-            clean(self.series),
-            at_ms,
-            seconds,
-            self.cores,
-            clean(name, 200),
-            value,
-        )
+        host, series = clean(self.host), clean(self.series)
+        row = (self.kind, host, series, at_ms, seconds, self.cores, clean(name, 200), value)
         for column, item in zip(self.columns.values(), row, strict=True):
             column.append(item)
 

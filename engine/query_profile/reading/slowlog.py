@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
@@ -34,18 +35,15 @@ ZONE_MS = 900_000
 """Unit of time zones: a quarter of an hour."""
 
 
+@dataclass
 class _Event:
-    """One statement whose lines are being collected."""
+    """One statement whose lines are being collected; ``line``: number of its first."""
 
-    def __init__(self, line: int) -> None:
-        self.line = line
-        self.fields: dict[str, str] = {}
-        self.user = ""
-        self.host = ""
-        self.end_ms: int | None = None
-        self.stamp_ms: int | None = None
-        self.sql: list[str] = []
-        self.command = ""
+    line: int
+    fields: dict[str, str] = field(default_factory=dict)
+    stamp_ms: int | None = None
+    sql: list[str] = field(default_factory=list)
+    command: str = ""
 
 
 class SlowLog:
@@ -54,7 +52,7 @@ class SlowLog:
     id = "slow-log"
     title = "MySQL, Percona or MariaDB slow query log"
     append = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -67,7 +65,7 @@ class SlowLog:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new complete statements, summed per second and class."""
         reading = Reading()
-        state = dict(state or {"line": 1, "time_ms": None, "zone_ms": None, "user": "", "host": "", "db": ""})
+        state = dict(state or {"line": 1, "time_ms": None, "local": False, "zone_ms": None, "user": "", "db": ""})
         lines = data.split(b"\n")
         tail = lines.pop()
         if final and tail:
@@ -81,15 +79,8 @@ class SlowLog:
             text = decode(raw.rstrip(b"\r"))
             header = text.startswith("# ") and not text.startswith("# administrator command")
             body = event is not None and (event.sql or event.command or event.stamp_ms is not None)
-            if (
-                event is not None
-                and "Query_time" in event.fields
-                and (
-                    (header and (body or text.startswith(("# Time:", "# User"))))
-                    or (header and "Query_time:" in text)
-                    or _BANNER.match(text)
-                )
-            ):
+            begins = header and (body or text.startswith(("# Time:", "# User")) or "Query_time:" in text)
+            if event is not None and "Query_time" in event.fields and (begins or _BANNER.match(text)):
                 self._close(source, event, state, groups, reading.problems)
                 event = None
                 start, begun, begun_line = position, dict(state), number
@@ -124,15 +115,14 @@ class SlowLog:
             time = _TIME.match(text)
             if time:
                 iso = instant_ms(time.group(1))
-                old = None if iso is not None else old_mysql_ms(time.group(1))
-                state["time_ms"], state["local"] = (iso, False) if iso is not None else (old, True)
+                state["local"] = iso is None
+                state["time_ms"] = old_mysql_ms(time.group(1)) if iso is None else iso
                 text = text[time.end() :].strip()
                 if not text:
                     return
             user = _USER.match(text)
             if user:
                 state["user"] = (user.group(2) or user.group(1) or "").strip()
-                state["host"] = (user.group(3) or user.group(4) or "").strip()
                 return
             for key, value in _FIELD.findall(text):
                 event.fields.setdefault(key, value)
@@ -160,9 +150,8 @@ class SlowLog:
         fields = event.fields
         if "Query_time" not in fields:
             if event.sql or len(fields) > 1:
-                problems.append(
-                    Problem.at(source.path, "bad-record", "a statement without Query_time", line=event.line)
-                )
+                reason = "a statement without Query_time"
+                problems.append(Problem.at(source.path, "bad-record", reason, line=event.line))
             return
         try:
             seconds = float(fields["Query_time"])
@@ -172,23 +161,20 @@ class SlowLog:
             if not (0 <= seconds < LONGEST and math.isfinite(lock + sent) and lock >= 0 and 1 <= rate < 1e9):
                 raise ValueError(f"Query_time {seconds}, Lock_time {lock}, rate {rate}")
         except ValueError as error:
-            problems.append(
-                Problem.at(source.path, "bad-number", f"{error}; the statement is left out", line=event.line)
-            )
+            reason = f"{error}; the statement is left out"
+            problems.append(Problem.at(source.path, "bad-number", reason, line=event.line))
             return
-        end_ms: int | None = state.get("time_ms")
-        if end_ms is not None and state.get("local"):
+        end_ms: int | None = state["time_ms"]
+        if end_ms is not None and state["local"]:
             # the old format has the server's local time; SET timestamp shows its distance from UTC
-            if state.get("zone_ms") is None and event.stamp_ms is not None:
+            if state["zone_ms"] is None and event.stamp_ms is not None:
                 state["zone_ms"] = round((end_ms - event.stamp_ms) / ZONE_MS) * ZONE_MS
-            end_ms -= state.get("zone_ms") or 0
+            end_ms -= state["zone_ms"] or 0
         if end_ms is None and event.stamp_ms is not None:
             end_ms = event.stamp_ms + round(seconds * 1000)
-        sql = " ".join(event.sql) if event.sql else event.command
-        text = fingerprint(sql)
+        text = fingerprint(" ".join(event.sql) or event.command)
         bucket = None if end_ms is None else (end_ms // SECOND) * SECOND
-        key = (bucket, text, state.get("user", ""), fields.get("Schema") or state.get("db", ""))
-        sums = groups.setdefault(key, [0.0, 0.0, 0.0, 0.0, 0.0])
+        sums = groups.setdefault((bucket, text, state["user"], fields.get("Schema") or state["db"]), [0.0] * 5)
         failed = fields.get("Last_errno", "0") not in ("0", "")
         for i, value in enumerate((1.0, seconds * 1e6, sent, float(failed), lock * 1e6)):
             sums[i] += value * rate
@@ -198,23 +184,23 @@ class SlowLog:
         """Put the sums into the ``interval_classes`` rows of ``reading``."""
         if not groups:
             return
-        keys = list(groups)
-        sums = list(groups.values())
-        texts = {text: query_hash(text) for _, text, _, _ in keys}
+        buckets, texts, users, databases = map(list, zip(*groups, strict=True))
+        calls, time_us, rows, errors, lock_us = map(list, zip(*groups.values(), strict=True))
+        hashes = [query_hash(text) for text in texts]
         stem = clean(name_stem(source.name))
         reading.rows["interval_classes"] = {
-            "series": ["~" + stem] * len(keys),
-            "key": [f"{texts[text]}\x1f{user}\x1f{database}" for _, text, user, database in keys],
-            "queryid": [texts[text] for _, text, _, _ in keys],
-            "query": [clean(text) for _, text, _, _ in keys],
-            "user": [clean(user) for _, _, user, _ in keys],
-            "database": [clean(database) for _, _, _, database in keys],
-            "system": ["slow-log"] * len(keys),
-            "start_ms": [bucket for bucket, _, _, _ in keys],
-            "end_ms": [None if bucket is None else bucket + SECOND for bucket, _, _, _ in keys],
-            "calls": [s[0] for s in sums],
-            "time_us": [s[1] for s in sums],
-            "rows": [s[2] for s in sums],
-            "errors": [s[3] for s in sums],
-            "lock_us": [s[4] for s in sums],
+            "series": ["~" + stem] * len(groups),
+            "key": ["\x1f".join(parts) for parts in zip(hashes, users, databases, strict=True)],
+            "queryid": hashes,
+            "query": [clean(text) for text in texts],
+            "user": [clean(user) for user in users],
+            "database": [clean(database) for database in databases],
+            "system": ["slow-log"] * len(groups),
+            "start_ms": buckets,
+            "end_ms": [None if bucket is None else bucket + SECOND for bucket in buckets],
+            "calls": calls,
+            "time_us": time_us,
+            "rows": rows,
+            "errors": errors,
+            "lock_us": lock_us,
         }

@@ -11,6 +11,7 @@ import polars as pl
 
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
 from engine.problems import Problem
+from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
 from engine.text import clean
@@ -27,9 +28,6 @@ TIME_COLUMNS = (
 HOST_COLUMNS = ("host", "hostname", "server", "instance", "server_name", "port")
 """Names of columns that say which server a row is of."""
 
-LARGEST_COUNTER = 1e21
-"""Value beyond which a number is no counter (2^64 microseconds are 1.8e19)."""
-
 
 def text_key(query: str) -> str:
     """Return a stable id for a query that has none: a hash of its text."""
@@ -40,10 +38,7 @@ def number(text: str | float | int | None) -> float:
     """Parse a counter: NaN for absent or NULL. Raises ValueError for what is no finite number."""
     if text is None or text in ("", "NULL", "\\N"):
         return math.nan
-    value = float(text)
-    if not math.isfinite(value) or abs(value) > LARGEST_COUNTER:
-        raise ValueError(f"{str(text)[:40]!r} is no counter")
-    return value
+    return finite(text)
 
 
 class SnapshotRows:
@@ -105,15 +100,10 @@ class SnapshotRows:
     def reading(self, moment: int | None = None, *, timed: bool = True) -> Reading:
         """Return the rows as a reading. A single snapshot without times gets ``moment``, or that of the file."""
         if self.part > 0 and not timed:
-            reason = (
-                f"{self.part + 1} snapshots one after another without a time column: their order is known, their times are "
-                "not"
-            )
-            self.problem("no-time", reason)
-        if moment is None:
-            moment = name_instant_ms(self.source.name)
-        if moment is None:
-            moment = self.source.mtime_ms
+            count = f"{self.part + 1} snapshots one after another without a time column"
+            self.problem("no-time", f"{count}: their order is known, their times are not")
+        moments = (moment, name_instant_ms(self.source.name), self.source.mtime_ms)
+        moment = next((each for each in moments if each is not None), None)
         columns = self.columns
         for name in ("query", "user", "database", "queryid", "series"):
             columns[name] = [clean(text or "") for text in columns[name]]

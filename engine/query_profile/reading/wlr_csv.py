@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.formats.delimited import BOM
 from engine.problems import Problem
 from engine.query_profile.tables import MATRIX
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean, decode
 
-_BOM = b"\xef\xbb\xbf"
 _DECIMAL = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?")
 _HEX = re.compile(
     r"[+-]?0[xX]_?(?:[0-9a-fA-F][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?|\.[0-9a-fA-F][0-9a-fA-F_]*)[pP][+-]?\d+"
@@ -73,7 +73,7 @@ class WlrCsv:
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a comma-separated header with ``user_us`` and no time column, or class-like names, or numbers throughout.
         Blank lines before it do not matter, as for VividCortex' program."""
-        lines = head.removeprefix(_BOM).lstrip(b"\r\n").split(b"\n")
+        lines = head.removeprefix(BOM).lstrip(b"\r\n").split(b"\n")
         if b"," not in lines[0]:
             return False
         cut = len(lines) == 1  # the header is longer than the head: only its first names are seen
@@ -165,18 +165,16 @@ def _header_end(body: bytes) -> int | None:
         if end < 0:
             return None
         line = body[:end]
-        if line.strip() and line.count(b'"') % 2 == 0:
-            return end + 1
-        if end - position > 1 << 24:
+        if (line.strip() and line.count(b'"') % 2 == 0) or end - position > 1 << 24:
             return end + 1
         position = end + 1
 
 
 def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, Any]:
     """Parse the header into the state of a reading: unique names, width, columns to keep, and the next line."""
-    lines = head.count(b"\n")
-    if head.startswith(_BOM):
-        head = head.removeprefix(_BOM)
+    next_line = head.count(b"\n") + 1
+    if head.startswith(BOM):
+        head = head.removeprefix(BOM)
         reason = (
             "the file begins with a byte order mark, which VividCortex' program takes for part of the first name; it is "
             "ignored"
@@ -201,12 +199,7 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
             reason = f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)"
             problems.append(Problem.at(source.path, "missing-target", reason, line=1))
     keep = sorted(last.values())
-    return {
-        "names": [clean(names[i]) for i in keep],
-        "width": len(names),
-        "keep": keep,
-        "line": lines + 1,
-    }
+    return {"names": [clean(names[i]) for i in keep], "width": len(names), "keep": keep, "line": next_line}
 
 
 def _polars(body: bytes, width: int) -> np.ndarray | None:
@@ -243,29 +236,25 @@ def _by_line(
     source: Source, body: bytes, width: int, line: int, problems: list[Problem]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Parse line by line what Polars refuses as a whole; returns good rows and line numbers like ``_numbers``."""
-    if b'"' in body:
-        good, good_lines = list[bytes](), list[int]()
-        odd = _quoted(source, body, line, problems)
-    else:
-        good, good_lines, odd = _unquoted(body, width, line)
-    values = _polars(b"\n".join(good), width) if good else np.empty((0, width))
+    good: list[tuple[int, bytes]] = []
+    odd = _quoted(source, body, line, problems) if b'"' in body else []
+    for number, raw in enumerate([] if b'"' in body else body.split(b"\n"), line):
+        text = raw.rstrip(b"\r")
+        if text and text.count(b",") == width - 1 and b" " not in text and b"\t" not in text:
+            good.append((number, text))
+        elif text:
+            odd.append((number, decode(text).split(",")))
+    values = _polars(b"\n".join(text for _, text in good), width) if good else None
     if values is None or len(values) != len(good):
-        odd += [(number, decode(text).split(",")) for number, text in zip(good_lines, good, strict=True)]
-        values, good_lines = np.empty((0, width)), []
-    else:
-        finite = np.isfinite(values).all(axis=1)
-        odd += [(good_lines[i], decode(good[i]).split(",")) for i in np.flatnonzero(~finite)]
-        values, good_lines = values[finite], [good_lines[i] for i in np.flatnonzero(finite)]
-    rows = []
-    for number, fields in sorted(odd):
-        row = _row(source, fields, width, number, problems)
-        if row is not None:
-            rows.append(row)
-            good_lines.append(number)
-    if rows:
-        values = np.vstack([values, np.array(rows, float)])
-    order = np.argsort(np.array(good_lines, np.int64), kind="stable")
-    return np.ascontiguousarray(values[order]), np.array(good_lines, np.int64)[order]
+        values = np.full((len(good), width), np.nan)
+    clear = np.isfinite(values).all(axis=1)
+    odd += [(good[i][0], decode(good[i][1]).split(",")) for i in np.flatnonzero(~clear)]
+    parsed = [(number, _row(source, fields, width, number, problems)) for number, fields in sorted(odd)]
+    read = [(number, row) for number, row in parsed if row is not None]
+    values = np.vstack([values[clear], np.array([row for _, row in read], float).reshape(-1, width)])
+    lines = np.array([good[i][0] for i in np.flatnonzero(clear)] + [number for number, _ in read], np.int64)
+    order = np.argsort(lines, kind="stable")
+    return np.ascontiguousarray(values[order]), lines[order]
 
 
 def _quoted(source: Source, body: bytes, line: int, problems: list[Problem]) -> list[tuple[int, list[str]]]:
@@ -283,23 +272,6 @@ def _quoted(source: Source, body: bytes, line: int, problems: list[Problem]) -> 
             continue
         if fields:
             rows.append((line + before, fields))
-
-
-def _unquoted(body: bytes, width: int, line: int) -> tuple[list[bytes], list[int], list[tuple[int, list[str]]]]:
-    """Split text into lines for Polars with their numbers, and odd ones (number and fields): ragged, or with blanks."""
-    good: list[bytes] = []
-    good_lines: list[int] = []
-    odd: list[tuple[int, list[str]]] = []
-    for number, raw in enumerate(body.split(b"\n"), line):
-        text = raw.rstrip(b"\r")
-        if not text:
-            continue
-        if text.count(b",") != width - 1 or b" " in text or b"\t" in text:
-            odd.append((number, decode(text).split(",")))
-        else:
-            good.append(text)
-            good_lines.append(number)
-    return good, good_lines, odd
 
 
 def _row(source: Source, fields: list[str], width: int, line: int, problems: list[Problem]) -> list[float] | None:

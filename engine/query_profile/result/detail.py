@@ -156,19 +156,7 @@ class Detail:
     def saving(self, classes: pl.DataFrame, name: str, faster: float, drop: bool) -> whatif.Saving | None:
         """Compute what a faster or dropped class would save; None where nothing is attributed."""
         row = classes.filter(pl.col("class") == name)
-        if not row.height or row["y_total"][0] is None:
-            return None
-        low, high = row["y_low"][0], row["y_high"][0]
-        return whatif.saving(
-            float(row["y_total"][0]),
-            math.nan if low is None else float(low),
-            math.nan if high is None else float(high),
-            faster=faster,
-            drop=drop,
-            used_us=self.profile.measured,
-            seconds=self.profile.seconds,
-            cores=self.profile.work.cores,
-        )
+        return whatif.saving_of_class(row.row(0, named=True), self.profile, faster, drop) if row.height else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Detail) and self.token == other.token

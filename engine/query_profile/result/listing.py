@@ -136,17 +136,22 @@ US, MS, PERCENT = 1e-6, 1e-3, 100.0
 """Factors from microseconds to seconds and to milliseconds, and from shares to percent."""
 
 
+def _scaled(names: Sequence[str], factor: float, unit: str) -> list[pl.Expr]:
+    return [(pl.col(name) * factor).alias(f"{name.removesuffix('_us')}_{unit}") for name in names]
+
+
 def tables(
     result_tables: Mapping[str, pl.DataFrame], names: Mapping[str, str]
 ) -> dict[str, tuple[Table, pl.DataFrame]]:
     """Return the other result tables as the screen lists them, by the name of the result table; absent ones are empty."""
-    listed = {"methods": METHODS.empty(), "comparison": COMPARED.empty(), "intervals": INTERVALS.empty()}
+    specs = {"methods": METHODS, "comparison": COMPARED, "intervals": INTERVALS}
+    listed = {name: spec.empty() for name, spec in specs.items()}
     if "methods" in result_tables:
         methods = result_tables["methods"]
         listed["methods"] = methods.select(
             "method",
             pl.col("mape") * PERCENT,
-            *((pl.col(name) * US).alias(f"{name}_s") for name in ("attributed", "background", "unattributed")),
+            *_scaled(("attributed", "background", "unattributed"), US, "s"),
             (pl.col("moved_share") * PERCENT).alias("moved"),
             pl.col("top_share") * PERCENT,
             labelled(methods, names, "top_class").alias("top_class"),
@@ -157,22 +162,16 @@ def tables(
             "class",
             labelled(comparison, names),
             "status",
-            *((pl.col(name) * MS).alias(f"{name}_ms") for name in ("x_before", "x_now", "y_before", "y_now")),
+            *_scaled(("x_before", "x_now", "y_before", "y_now"), MS, "ms"),
             "x_factor",
             "calls_before",
             "calls_now",
-            *((pl.col(f"{name}_us") * MS).alias(f"{name}_ms") for name in ("latency_before", "latency_now")),
+            *_scaled(("latency_before_us", "latency_now_us"), MS, "ms"),
         )
     if "intervals" in result_tables:
         listed["intervals"] = result_tables["intervals"].select(
-            "row",
-            "end_ms",
-            "seconds",
-            "used",
-            *((pl.col(name) * US).alias(f"{name}_s") for name in ("x", "y")),
-            "reason",
-        )
-    specs = {"methods": METHODS, "comparison": COMPARED, "intervals": INTERVALS}
+            "row", "end_ms", "seconds", "used", *_scaled(("x", "y"), US, "s"), "reason",
+        )  # fmt: skip
     return {name: (specs[name], specs[name].frame(frame)) for name, frame in listed.items()}
 
 

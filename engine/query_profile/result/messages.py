@@ -113,29 +113,19 @@ def headline(profile: Profile) -> tuple[Headline, ...]:
         resource, total = NAMES.get(work.y_name, work.y_name), f"{measured / 1e6:,.1f} s"
         explained = f"{share:.1f} %" if measured > 0 else "-"
         rest = f"{100 - share:.1f} %" if measured > 0 else "-"
-        score = f"{trust.score * 100:.0f} %"
+        score = f"{trust.score * 100:.0f} %" if trust.grade != "none" else "none"
+        graded = f"{trust.grade} {score}" if trust.grade != "none" else "none"
         over = f"{count} intervals" + (f", {profile.seconds:.0f} s" if math.isfinite(profile.seconds) else "")
         items += [
             Headline(resource, total, over, short=(resource, total)),
             Headline("attributed", explained, short=("attr.", explained)),
             Headline("unattributed", rest, short=("unattr.", rest)),
-            Headline(
-                "trust",
-                f"{trust.grade} {score}" if trust.grade != "none" else "none",
-                "; ".join(trust.reasons[:3]),
-                _level(trust),
-                short=("trust", score if trust.grade != "none" else "none"),
-            ),
+            Headline("trust", graded, "; ".join(trust.reasons[:3]), _level(trust), short=("trust", score)),
         ]
-    items.append(
-        Headline(
-            "intervals",
-            f"{count} of {rows}",
-            f"{left} left out" if left else "",
-            "low" if left else "",
-            short=("used", f"{count}, {left} left out"),
-        )
-    )
+    left_out = f"{left} left out" if left else ""
+    level: Level = "low" if left else ""
+    short = ("used", f"{count}, {left} left out")
+    items.append(Headline("intervals", f"{count} of {rows}", left_out, level, short=short))
     if profile.attributable:
         items.append(Headline("method", profile.method))
     items.append(Headline("source", work.label))
@@ -161,14 +151,11 @@ def findings(limit: float, profile: Profile) -> tuple[Finding, ...]:
         if (low[j] if bounded else total[j]) / measured > limit:
             interval = f" ({low[j] / measured * 100:.1f} to {high[j] / measured * 100:.1f} %)" if bounded else ""
             query = label(work.classes[j].query)
-            large.append(
-                Finding(
-                    "severe",
-                    work.classes[j].name,
-                    f"{f'{query}: ' if query else ''}takes {total[j] / measured * 100:.1f} %{interval} of "
-                    f"{measured / 1e6:.1f} s {work.y_name}, more than {limit * 100:g} %, by method {profile.method}",
-                )
+            text = (
+                f"{f'{query}: ' if query else ''}takes {total[j] / measured * 100:.1f} %{interval} of "
+                f"{measured / 1e6:.1f} s {work.y_name}, more than {limit * 100:g} %, by method {profile.method}"
             )
+            large.append(Finding("severe", work.classes[j].name, text))
     return tuple(large)
 
 

@@ -157,22 +157,16 @@ def comparison(work: Workload, now: Side, before: Side) -> pl.DataFrame:
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where(before.x > 0, now.x / before.x, np.nan)
     status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
-    frame = tables.COMPARISON.frame(
-        {
-            "class": [info.name for info in work.classes],
-            "x_before": before.x,
-            "x_now": now.x,
-            "x_factor": factor,
-            "calls_before": before.calls,
-            "calls_now": now.calls,
-            "latency_before_us": before.latency,
-            "latency_now_us": now.latency,
-            "y_before": before.y,
-            "y_now": now.y,
-            "status": status.tolist(),
-        }
+    names = [info.name for info in work.classes]
+    columns: dict[str, Any] = {"class": names, "x_factor": factor, "status": status.tolist()}
+    for when, side in (("before", before), ("now", now)):
+        columns |= {f"x_{when}": side.x, f"calls_{when}": side.calls, f"y_{when}": side.y}
+        columns[f"latency_{when}_us"] = side.latency
+    frame = (
+        tables.COMPARISON.frame(columns)
+        .with_columns(NAN_TO_NULL)
+        .filter((pl.col("x_before") > 0) | (pl.col("x_now") > 0))
     )
-    frame = frame.with_columns(NAN_TO_NULL).filter((pl.col("x_before") > 0) | (pl.col("x_now") > 0))
     change = (pl.col("x_now") - pl.col("x_before")).abs()
     return frame.sort(change, pl.col("class"), descending=[True, False], maintain_order=True)
 
@@ -181,20 +175,10 @@ def what_if(classes: pl.DataFrame, parameters: QueryProfileParameters, profile: 
     """Build the ``what_if`` table for the class (by name or query id) in the ``classes`` table; empty if there is none or
     nothing is attributed to it."""
     rows = classes.filter((pl.col("class") == parameters.what_if) | (pl.col("queryid") == parameters.what_if))
-    if not rows.height or rows["y_total"][0] is None:
+    row = rows.row(0, named=True) if rows.height else {"y_total": None}
+    saving = whatif.saving_of_class(row, profile, parameters.faster, parameters.drop)
+    if saving is None:
         return tables.WHAT_IF.empty()
-    row = rows.row(0, named=True)
-    low, high = (math.nan if row[name] is None else row[name] for name in ("y_low", "y_high"))
-    saving = whatif.saving(
-        row["y_total"],
-        low,
-        high,
-        faster=parameters.faster,
-        drop=parameters.drop,
-        used_us=profile.measured,
-        seconds=profile.seconds,
-        cores=profile.work.cores,
-    )
     return tables.WHAT_IF.frame(
         {
             "class": [row["class"]],

@@ -50,12 +50,16 @@ class Lines:
         with np.errstate(invalid="ignore"):
             return (self.n > 0) & (self.slope > 0)
 
+    def clamped_intercept(self) -> np.ndarray:
+        """Return the intercepts (classes,) that predictions use: 0 instead of a negative one, or of a class that predicts
+        nothing."""
+        with np.errstate(invalid="ignore"):
+            return np.where(self.usable() & (self.intercept > 0), self.intercept, 0.0)
+
     def contributions(self) -> np.ndarray:
         """Return the CPU of each class (classes,) over the rows that its line was fitted on, with the clamps of ``predict``."""
-        use = self.usable()
         with np.errstate(invalid="ignore"):
-            total = self.sx * self.slope + self.n * np.where(self.intercept > 0, self.intercept, 0.0)
-        return np.where(use, total, 0.0)
+            return np.where(self.usable(), self.sx * self.slope + self.n * self.clamped_intercept(), 0.0)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Predict the CPU of each row of ``x`` (rows, classes): the sum of max(intercept, 0) + slope * x over usable present
@@ -66,8 +70,7 @@ class Lines:
         """
         use = self.usable()
         slope = np.where(use & np.isfinite(self.slope), self.slope, 0.0)
-        with np.errstate(invalid="ignore"):
-            intercept = np.where(use & (self.intercept > 0), self.intercept, 0.0)
+        intercept = self.clamped_intercept()
         endless = use & ~np.isfinite(self.slope)
         predicted = np.empty(len(x))
         for start in range(0, len(x), BLOCK):
@@ -241,21 +244,14 @@ def quality(actual: np.ndarray, predicted: np.ndarray) -> Quality:
     """Score predictions (rows,) over the rows whose actual is not 0 (mape is NaN without any)."""
     use = actual != 0
     actual, predicted = actual[use], predicted[use]
-    one = np.ones((len(actual), 1))
     with np.errstate(all="ignore"):
-        stack = np.column_stack([one[:, 0], actual, predicted, actual**2, actual * predicted, predicted**2])
+        stack = np.column_stack([np.ones(len(actual)), actual, predicted, actual**2, actual * predicted, predicted**2])
         n, sx, sz, sxx, sxz, szz = np.add.reduce(np.vstack([np.zeros(6), stack]), axis=0)[:, None]
         line = Sums(n, sx, sz, sxx, sxz, szz).lines()
         mape = float(np.mean(np.abs((actual - predicted) / actual))) if len(actual) else float("nan")
-    return Quality(
-        len(actual),
-        float(line.slope[0]),
-        float(line.slope_stderr[0]),
-        float(line.intercept[0]),
-        float(line.intercept_stderr[0]),
-        float(line.r2[0]),
-        mape,
-    )
+    columns = (line.slope, line.slope_stderr, line.intercept, line.intercept_stderr, line.r2)
+    slope, slope_stderr, intercept, intercept_stderr, r2 = (float(column[0]) for column in columns)
+    return Quality(len(actual), slope, slope_stderr, intercept, intercept_stderr, r2, mape)
 
 
 def _within(values: np.ndarray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,12 @@ class Series:
     host: str
     folder: str
     stem: str
-    name: str
-    at_ms: np.ndarray
-    used: np.ndarray
-    fell: np.ndarray
     cores: float
-    guessed: bool = False
+    guessed: bool
+    name: str = ""
+    at_ms: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    used: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    fell: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
     mixed: bool = False
 
     @property
@@ -87,16 +87,11 @@ def collect_series(frame: pl.DataFrame) -> list[Series]:
             percent = bool(rows["seconds"].is_not_null().any())
             if percent and np.isnan(count):
                 count = _nearest_cores(str(folder), known_cores)
-            one = Series(
-                str(source), str(host), str(folder), str(stem), "", _NO_TIME, _NOTHING, _NOTHING > 0, count,
-                guessed=percent and bool(np.isnan(count)) and source not in PER_CORE,
-            )  # fmt: skip
+            guessed = percent and bool(np.isnan(count)) and source not in PER_CORE
+            one = Series(str(source), str(host), str(folder), str(stem), count, guessed)
             series.extend(_named(one, rows))
     order = {name: i for i, name in enumerate(PREFERENCE)}
     return sorted(series, key=lambda s: (order.get(s.source, 99), s.label, s.host, s.name))
-
-
-_NO_TIME, _NOTHING = np.zeros(0, np.int64), np.zeros(0)
 
 
 def _one_after_another(frame: pl.DataFrame) -> pl.DataFrame:
@@ -181,38 +176,30 @@ def use_between(series: Series, start_ms: np.ndarray, end_ms: np.ndarray) -> tup
     Samples at (nearly) the instants of the interval are taken as they are; otherwise the counter is interpolated
     between the samples around the instant, if they lie close enough together.
     """
-    count = len(start_ms)
-    y = np.full(count, np.nan)
-    reasons = [""] * count
-    at, used = series.at_ms, series.used
+    at, used, count = series.at_ms, series.used, len(start_ms)
     if len(at) < 2:
-        return y, ["no CPU samples"] * count
+        return np.full(count, np.nan), ["no CPU samples"] * count
+    length = end_ms - start_ms
     falls = np.cumsum(series.fell)
-    for t in range(count):
-        start, end = int(start_ms[t]), int(end_ms[t])
-        if start < 0 or end <= start:
-            reasons[t] = "no time, so no CPU" if start < 0 else ""
-            continue
-        length = end - start
-        values = []
-        places = []
-        for instant in (start, end):
-            right = int(np.searchsorted(at, instant))
-            near = min((i for i in (right - 1, right) if 0 <= i < len(at)), key=lambda i: abs(int(at[i]) - instant))
-            if abs(int(at[near]) - instant) <= max(NEAR * length, NEAR_MS):
-                values.append(float(used[near]))
-                places.append(near)
-            elif right == 0 or right == len(at) or at[right] - at[right - 1] > APART * length:
-                break
-            else:
-                share = (instant - at[right - 1]) / (at[right] - at[right - 1])
-                values.append(float(used[right - 1] + share * (used[right] - used[right - 1])))
-                places.append(right)
-        if len(values) < 2:
-            reasons[t] = "no CPU sample at its ends"
-            continue
-        if falls[places[1]] != falls[max(places[0], 0)]:
-            reasons[t] = "the CPU counter fell or has a gap"
-            continue
-        y[t] = values[1] - values[0]
-    return y, reasons
+
+    def counter(instant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the counter at each instant, NaN where it is not known, and its falls up to the sample it was taken from."""
+        behind = np.searchsorted(at, instant)
+        left, right = np.maximum(behind - 1, 0), np.minimum(behind, len(at) - 1)
+        near = np.where(instant - at[left] <= at[right] - instant, left, right)
+        hit = np.abs(at[near] - instant) <= np.maximum(NEAR * length, NEAR_MS)
+        between = (left < right) & (behind < len(at)) & (at[right] - at[left] <= APART * length)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (instant - at[left]) / (at[right] - at[left])
+            value = np.where(between, used[left] + share * (used[right] - used[left]), np.nan)
+        return np.where(hit, used[near], value), falls[np.where(hit, near, right)]
+
+    (first, falls_before), (last, falls_after) = counter(start_ms), counter(end_ms)
+    y = last - first
+    reasons = np.full(count, "", object)
+    reasons[falls_before != falls_after] = "the CPU counter fell or has a gap"
+    reasons[np.isnan(y)] = "no CPU sample at its ends"
+    reasons[length <= 0] = ""
+    reasons[start_ms < 0] = "no time, so no CPU"
+    y[(length <= 0) | (reasons != "")] = np.nan
+    return y, reasons.tolist()

@@ -45,9 +45,9 @@ MOST_RETURNS = 2
 class Snapshot:
     """Cumulative counters of one server at one moment, one row per class.
 
-    ``series``, ``file``, ``part`` and ``at_ms``: columns of the ``snapshots`` table; ``classes`` (rows,): numbers of the
-    classes; ``values`` (rows, metrics): NaN where the source has none; ``counters`` (rows, counters); ``since_ms`` (rows,):
-    begin of counting in epoch ms, or -1; ``texts``: the columns of ``CLASS_TEXTS``.
+    ``series``, ``file``, ``part`` and ``at_ms``: columns of the ``snapshots`` table; ``classes`` (rows,): hashes of
+    the classes' keys; ``values`` (rows, metrics): NaN where the source has none; ``counters`` (rows, counters);
+    ``since_ms`` (rows,): begin of counting in epoch ms, or -1; ``texts``: the columns of ``CLASS_TEXTS``.
     """
 
     system: str
@@ -90,15 +90,14 @@ class Interval:
     torn: bool = False
 
 
-def snapshots(rows: pl.DataFrame, files: Collection[int], numbers: dict[str, int]) -> dict[int, list[Snapshot]]:
-    """Split rows of the ``snapshots`` table into the snapshots of each of ``files``, in file order. ``numbers`` gives each
-    class key its number and takes new keys."""
+def snapshots(rows: pl.DataFrame, files: Collection[int]) -> dict[int, list[Snapshot]]:
+    """Split rows of the ``snapshots`` table into the snapshots of each of ``files``, in file order."""
     by_file: dict[int, list[Snapshot]] = {file: [] for file in files}
     for (system,), part in rows.group_by("system", maintain_order=True):
         # rows of several servers may alternate within one part
         part = part.with_row_index("first").with_columns(pl.col("first").first().over(FILE, "part", "series"))
         part = part.sort("first", maintain_order=True)
-        classes = np.array([numbers.setdefault(key, len(numbers)) for key in part["key"].to_list()], np.int64)
+        classes = part["key"].hash().to_numpy()  # 64 bits: that two keys share one is not to be feared
         values = part.select(pl.col(name).fill_null(float("nan")) for name in NAMES).to_numpy()
         width = int(part["counters"].list.len().max() or 0)  # type: ignore[arg-type]
         counters = part["counters"].list.eval(pl.element().fill_null(float("nan"))).list.to_array(width).to_numpy()
@@ -117,16 +116,16 @@ def snapshots(rows: pl.DataFrame, files: Collection[int], numbers: dict[str, int
     return by_file
 
 
-def _matched(before: Snapshot, after: Snapshot, classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _matched(before: Snapshot, after: Snapshot) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Match the rows of two snapshots by class.
 
     Returns for each row of ``after`` the row of ``before`` of the same class or -1, whether there is one, and (for those
     only) whether the class was reset in between: a counter fell, or the server counts it from a later moment.
     """
     width = before.counters.shape[1]
-    row_of = np.full(classes, -1, np.int64)
-    row_of[before.classes] = np.arange(len(before.classes))
-    where = row_of[after.classes]
+    _, rows, earlier = np.intersect1d(after.classes, before.classes, assume_unique=True, return_indices=True)
+    where = np.full(len(after.classes), -1)
+    where[rows] = earlier
     old = where >= 0
     counted, now = before.counters[where[old]], after.counters[old, :width]
     began, begins = before.since_ms[where[old]], after.since_ms[old]
@@ -135,18 +134,18 @@ def _matched(before: Snapshot, after: Snapshot, classes: int) -> tuple[np.ndarra
     return where, old, fell | ((began >= 0) & (begins > began))
 
 
-def _continues(before: Snapshot, after: Snapshot, classes: int) -> bool:
+def _continues(before: Snapshot, after: Snapshot) -> bool:
     """Tell whether ``after`` can be a later snapshot of the server of ``before``: the same classes, hardly one reset."""
-    _, old, reset = _matched(before, after, classes)
+    _, old, reset = _matched(before, after)
     return 2 * int(old.sum()) >= len(before.classes) and int(reset.sum()) <= SLIGHT * int(old.sum())
 
 
-def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statistics, classes: int) -> Interval:
-    """Compute the work between two snapshots of one server, and why it may be wrong. ``classes``: how many there are."""
+def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statistics) -> Interval:
+    """Compute the work between two snapshots of one server, and why it may be wrong."""
     reasons: list[str] = []
     if before.at_ms is not None and after.at_ms is not None and after.at_ms <= before.at_ms:
         reasons.append("the clock ran backwards")
-    where, old, fell = _matched(before, after, classes)
+    where, old, fell = _matched(before, after)
     gone = ~np.isin(before.classes, after.classes)
     new = ~old
     values = after.values.copy()
@@ -213,7 +212,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what if number == 1 else plural}"
 
 
-def returns(run: Sequence[Snapshot], intervals: Sequence[Interval], classes: int) -> int:
+def returns(run: Sequence[Snapshot], intervals: Sequence[Interval]) -> int:
     """Count how often a snapshot of ``run`` continues an earlier one than its predecessor.
 
     Snapshots of two servers under one name would make intervals that no server ever saw. They give themselves away: a
@@ -223,7 +222,7 @@ def returns(run: Sequence[Snapshot], intervals: Sequence[Interval], classes: int
     for before, after, interval in zip(run, run[1:], intervals, strict=False):
         # One server's counters may overtake what they were before a restart some day, but not in the very next snapshot.
         candidates = ends if interval.torn else ends[-1:] if torn_before else []
-        continued = [end.key for end in candidates if _continues(end, after, classes)]
+        continued = [end.key for end in candidates if _continues(end, after)]
         count += bool(continued)
         ends = [end for end in ends if end.key not in continued]
         if interval.torn:
@@ -236,11 +235,11 @@ ONE = "only one snapshot: totals since the statistics began"
 MIXED = "snapshots of several servers are mixed, or not in order"
 
 
-def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval], classes: int) -> Workload:
+def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval]) -> Workload:
     """Join the intervals between the snapshots of ``run`` (in order) into a workload whose y is not known yet.
 
     Classes are in order of first appearance. A single snapshot gives one interval without a begin: what was counted since
-    the statistics began. ``classes``: how many numbers of classes there are.
+    the statistics began.
     """
     notes: tuple[str, ...] = ()
     if not intervals:
@@ -248,14 +247,14 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval],
         notes = (
             "there is one snapshot: the totals since the statistics began are shown, and nothing can be attributed",
         )
-    turns = returns(run, intervals, classes)
+    turns = returns(run, intervals)
     mixed = turns >= MOST_RETURNS
     if mixed:
         notes = (f"{MIXED}: their differences are nobody's work, so nothing is shown (see problems)",)
-    column, infos = _class_columns(run, classes)
+    column, infos = _class_columns(run)
     count = len(intervals)
     row = np.repeat(np.arange(count), [len(i.classes) for i in intervals])
-    place = column[np.concatenate([i.classes for i in intervals])]
+    place = column[len(column) - len(row) :]  # there is no interval before the first snapshot
     values = np.concatenate([i.values for i in intervals])
     metrics: dict[str, np.ndarray] = {}
     for m, name in enumerate(NAMES):
@@ -274,19 +273,18 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval],
         np.full(count, np.nan),
         start,
         end,
-        np.where((start >= 0) & (end >= 0), (end - start) / 1000, np.nan),
         tuple("; ".join((MIXED, *i.reasons) if mixed else i.reasons) for i in intervals),
         notes=notes,
         returns=turns if mixed else 0,
     )
 
 
-def _class_columns(run: Sequence[Snapshot], classes: int) -> tuple[np.ndarray, tuple[ClassInfo, ...]]:
-    """Return the column of each class number (classes,), and the classes by column, in order of first appearance."""
-    numbers, first = np.unique(np.concatenate([snapshot.classes for snapshot in run]), return_index=True)
+def _class_columns(run: Sequence[Snapshot]) -> tuple[np.ndarray, tuple[ClassInfo, ...]]:
+    """Return the column of each row of all snapshots, and the classes by column, in order of first appearance."""
+    joined = np.concatenate([snapshot.classes for snapshot in run])
+    _, first, place = np.unique(joined, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    column = np.full(classes, -1, np.int64)
-    column[numbers[order]] = np.arange(len(order))
+    column = np.argsort(order)[place]
     ends = np.cumsum([len(snapshot.classes) for snapshot in run])
     texts = []
     for position in first[order]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -46,15 +45,9 @@ def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -
 def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | None) -> Workload:
     """Sum ``part`` (rows of the ``interval_classes`` table) by class between ``edges`` (epoch ms; None: one interval per
     file). ``name``: label of the workload; ``system``: its kind."""
-    classes: dict[str, int] = {}
-    infos: list[ClassInfo] = []
-    index = np.empty(part.height, np.int64)
-    rows = part.select("key", "queryid", "query", "user", "database").rows()
-    for i, (key, queryid, query, user, database) in enumerate(rows):
-        if key not in classes:
-            classes[key] = len(infos)
-            infos.append(ClassInfo(queryid, queryid, query, user, database))
-        index[i] = classes[key]
+    classes = part.unique("key", keep="first", maintain_order=True).with_row_index("index")
+    index = part.join(classes.select("key", "index"), on="key", how="left", maintain_order="left")["index"].to_numpy()
+    texts = classes.select("queryid", "query", "user", "database").rows()
     if edges is not None and len(edges) > 1:
         end = part["end_ms"].to_numpy()
         timed = part["end_ms"].is_not_null().to_numpy()
@@ -63,11 +56,10 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
         count = len(edges) - 1
         start_ms, end_ms = edges[:-1].astype(np.int64), edges[1:].astype(np.int64)
     else:
-        files = part[FILE].to_numpy()
         order = part.group_by(FILE, maintain_order=True).agg(pl.col("start_ms").min(), pl.col("end_ms").max())
-        order = order.sort("start_ms", FILE, nulls_last=True)
-        number = {file: i for i, file in enumerate(order[FILE].to_list())}
-        interval = np.array([number[file] for file in files.tolist()], np.int64)
+        order = order.sort("start_ms", FILE, nulls_last=True).with_row_index("interval")
+        numbers = part.join(order.select(FILE, "interval"), on=FILE, how="left", maintain_order="left")["interval"]
+        interval = numbers.to_numpy().astype(np.int64)
         inside = np.ones(len(interval), bool)
         count = order.height
         start_ms = order["start_ms"].fill_null(-1).to_numpy().astype(np.int64)
@@ -77,22 +69,20 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
         values = part[metric].to_numpy().astype(float)
         counted = np.isfinite(values) & inside
         if counted.any():
-            table = np.zeros((count, len(infos)))
+            table = np.zeros((count, len(texts)))
             np.add.at(table, (interval[counted], index[counted]), values[counted])
             metrics[metric] = table
-    metrics.setdefault("time_us", np.zeros((count, len(infos))))
-    more = [(info.user, info.database, info.query[:24]) for info in infos]
-    names = unique_names([info.name for info in infos], more)
-    seconds = np.where(start_ms >= 0, (end_ms - start_ms) / 1000, np.nan)
+    metrics.setdefault("time_us", np.zeros((count, len(texts))))
+    more = [(user, database, query[:24]) for _, query, user, database in texts]
+    names = unique_names([queryid for queryid, *_ in texts], more)
     return Workload(
         name,
         system,
-        tuple(replace(info, name=unique) for info, unique in zip(infos, names, strict=True)),
+        tuple(ClassInfo(name, *text) for name, text in zip(names, texts, strict=True)),
         metrics,
         np.full(count, np.nan),
         start_ms,
         end_ms,
-        seconds,
         ("",) * count,
         notes=_left_out(part, inside),
     )
@@ -100,7 +90,8 @@ def workload(part: pl.DataFrame, name: str, system: str, edges: np.ndarray | Non
 
 def _left_out(part: pl.DataFrame, inside: np.ndarray) -> tuple[str, ...]:
     """Word how many entries are in no interval."""
+    if inside.all():
+        return ()
     timeless = int(part["end_ms"].null_count())
-    outside = int((~inside).sum()) - timeless if not inside.all() else 0
-    reasons = ((timeless if not inside.all() else 0, "have no time"), (outside, "lie outside the CPU samples"))
+    reasons = ((timeless, "have no time"), (int((~inside).sum()) - timeless, "lie outside the CPU samples"))
     return tuple(f"{count} log entries {what}: not counted" for count, what in reasons if count)

@@ -63,15 +63,11 @@ def workloads(
             continue
         info = inputs.files[number]
         if y_name not in matrix.names:
-            problems.append(
-                Problem.at(
-                    info.path,
-                    "missing-target",
-                    f"no column {y_name!r}: nothing can be attributed (columns: {', '.join(matrix.names[:6])}"
-                    f"{', …' if len(matrix.names) > 6 else ''}); choose another with -o target=",
-                    line=1,
-                )
+            names = ", ".join(matrix.names[:6]) + (", …" if len(matrix.names) > 6 else "")
+            reason = (
+                f"no column {y_name!r}: nothing can be attributed (columns: {names}); choose another with -o target="
             )
+            problems.append(Problem.at(info.path, "missing-target", reason, line=1))
         elif without != (PurePath(info.path).name, info.size):
             by_folder.setdefault(folder(info), []).append(File(label(info), matrix))
     return [
@@ -154,7 +150,6 @@ def _joined(files: list[File], target: str) -> Workload:
         y,
         np.full(len(y), -1, np.int64),
         np.full(len(y), -1, np.int64),
-        np.full(len(y), np.nan),
         tuple(reasons.tolist()),
         y_name=target,
         y_source="the same table",

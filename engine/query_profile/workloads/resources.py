@@ -18,19 +18,13 @@ ENOUGH = 0.9
 """Share of the intervals covered by the best series that another one must cover to be preferred to it."""
 
 
-def of_single_hosts(series: Iterable[Series], problems: list[Problem]) -> list[Series]:
+def of_single_hosts(series: Sequence[Series], problems: list[Problem]) -> list[Series]:
     """Return the series that are of one host each; the others become problems."""
-    clear, mixed = [], {}
-    for one in series:
-        if one.mixed:
-            mixed[one.label] = one
-        else:
-            clear.append(one)
-    clear = [one for one in clear if one.label not in mixed]
+    mixed = {one.label: one for one in series if one.mixed}
     for label, one in mixed.items():
         reason = f"{one.source}: counters of several hosts take turns in files of one name; they are not used"
         problems.append(Problem.at(label, "several-hosts", reason))
-    return clear
+    return [one for one in series if one.label not in mixed]
 
 
 def belonging(series: Iterable[Series], origin: Origin, origins: Sequence[Origin]) -> list[Series]:

@@ -87,11 +87,10 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
 
     Only files and pairs of neighbouring snapshots that are new are computed.
     """
-    numbers: dict[str, int] = context.memo.state("query class numbers", dict)
     by_file: Partials[int, list[Snapshot]] = context.memo.state("snapshots", Partials)
     by_file.update(
         {number: inputs.stamp([number]) for number, info in inputs.files.items() if info.kind in SNAPSHOT_KINDS},
-        lambda files: deltas.snapshots(inputs.of("snapshots", frozenset(files)), files, numbers),
+        lambda files: deltas.snapshots(inputs.of("snapshots", frozenset(files)), files),
     )
     runs = {server: _in_order(run) for server, run in _servers(by_file, inputs.files).items()}
     statistics = _statistics(inputs)
@@ -106,7 +105,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
             key: (before.key, by_file.revisions[before.file], by_file.revisions[after.file], was, now)
             for key, (before, after, was, now) in pairs.items()
         },
-        lambda keys: {key: deltas.difference(*pairs[key], len(numbers)) for key in keys},
+        lambda keys: {key: deltas.difference(*pairs[key]) for key in keys},
     )
     workloads = []
     for (system, place, series), run in runs.items():
@@ -114,7 +113,7 @@ def _snapshot_workloads(inputs: Inputs, context: Context) -> list[tuple[Workload
         files = sorted({label(inputs.files[snapshot.file]) for snapshot in run})
         name = series.removeprefix(STEM) or (files[0] if len(files) == 1 else PurePath(place).name)
         between = [intervals[snapshot.key] for snapshot in run[1:]]
-        work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between, len(numbers))
+        work = deltas.workload(f"{TITLES.get(system, system)}: {name}", run, between)
         workloads.append((work, Origin(place, series.removeprefix(STEM), system)))
     return workloads
 

@@ -24,13 +24,12 @@ class ClassInfo:
 class Workload:
     """The work of one server: T intervals by J classes.
 
-    ``label``: name on screen; ``kind``: format. ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource use
-    of the interval in microseconds (NaN where unknown); ``start_ms``/``end_ms``: (T,) epoch milliseconds, or -1;
-    ``seconds``: (T,), NaN where unknown; ``reasons``: per interval why it is doubtful (empty: it is not).
-    ``y_name`` and ``y_source`` name the resource and where it comes from; ``cores`` of the host, NaN if unknown;
-    ``is_table``: a WLR CSV, whose doubtful rows VividCortex' program would take as they are. ``resources``: names of the
-    host's series that can be y; ``returns``: how often a snapshot continues an earlier one than its predecessor, where the
-    snapshots of several servers seem to be mixed.
+    ``label``: name on screen; ``kind``: format. ``metrics``: (T, J) per name, at least ``time_us``; ``y``: (T,) resource
+    use of the interval in microseconds (NaN where unknown); ``start_ms``/``end_ms``: (T,) epoch milliseconds, or -1;
+    ``reasons``: per interval why it is doubtful (empty: it is not). ``y_name`` and ``y_source`` name the resource and where
+    it comes from; ``cores`` of the host, NaN if unknown; ``is_table``: a WLR CSV, whose doubtful rows VividCortex' program
+    would take as they are. ``resources``: names of the host's series that can be y; ``returns``: how often a snapshot
+    continues an earlier one than its predecessor, where the snapshots of several servers seem to be mixed.
     """
 
     label: str
@@ -40,7 +39,6 @@ class Workload:
     y: np.ndarray
     start_ms: np.ndarray
     end_ms: np.ndarray
-    seconds: np.ndarray
     reasons: tuple[str, ...]
     y_name: str = ""
     y_source: str = ""
@@ -49,6 +47,12 @@ class Workload:
     notes: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     returns: int = 0
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Lengths (T,) of the intervals, NaN where unknown."""
+        known = (self.start_ms >= 0) & (self.end_ms >= 0)
+        return np.where(known, (self.end_ms - self.start_ms) / 1000, np.nan)
 
     @property
     def x(self) -> np.ndarray:
@@ -75,7 +79,6 @@ class Workload:
             y=self.y[index],
             start_ms=self.start_ms[index],
             end_ms=self.end_ms[index],
-            seconds=self.seconds[index],
             reasons=tuple(self.reasons[i] for i in index),
         )
 

@@ -75,7 +75,7 @@ def scatter(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]
     return plot(series, width, height, glyphs, x_kind="ms", y_kind="ms", x_span=(0.0, top * 1.02 or 1.0))
 
 
-def methods(drill: Drill, width: int, glyphs: Glyphs) -> list[Line]:
+def methods(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     """Draw the class' CPU by every method, side by side."""
     rows = [Bar(LABELS.get(name, name), value, units.text("s", value, 9)) for name, value in drill.by_method]
     return bars(rows, width, glyphs) if rows else []
@@ -135,16 +135,16 @@ def saving_lines(
 
 def fact_rows(drill: Drill) -> list[tuple[str, str, str]]:
     """List the facts of a class as label, text, style."""
-    rows: list[tuple[str, str, str]] = [(drill.label, "", "title")]
-    for label, value, kind in drill.facts:
-        rows.append((label, str(value) if kind == "text" else units.text(kind, value, 14), ""))  # type: ignore[arg-type]
-    return rows
+    return [(drill.label, "", "title"), *(_fact(*fact) for fact in drill.facts)]
+
+
+def _fact(label: str, value: Any, kind: str) -> tuple[str, str, str]:
+    return label, str(value) if kind == "text" else units.text(kind, value, 14), ""  # type: ignore[arg-type]
 
 
 def summary_rows(row: dict[str, Any]) -> list[tuple[str, str, str]]:
     """List the values of the row under the cursor for the panel beside the table."""
-    rows: list[tuple[str, str, str]] = [(str(row["name"]), "", "title")]
-    for label, key, kind in (
+    facts = (
         ("CPU", "cpu_s", "s"),
         ("from - to (s)", "range_s", "text"),
         ("share of all CPU", "cpu_share", "percent"),
@@ -163,8 +163,6 @@ def summary_rows(row: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("database", "database", "text"),
         ("query id", "queryid", "text"),
         ("query", "query", "text"),
-    ):
-        value = row.get(key)
-        if value not in (None, ""):
-            rows.append((label, str(value) if kind == "text" else units.text(kind, value, 14), ""))  # type: ignore[arg-type]
-    return rows
+    )
+    shown = (_fact(label, row[key], kind) for label, key, kind in facts if row.get(key) not in (None, ""))
+    return [(str(row["name"]), "", "title"), *shown]

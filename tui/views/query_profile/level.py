@@ -92,9 +92,7 @@ class ClassLevel(Level):
             return
         facts.show(drawing.fact_rows(drill))
         self.query_one("#class-series", PlotView).show(partial(drawing.over_time, drill))
-        self.query_one("#class-methods", PlotView).show(
-            lambda width, height, glyphs: drawing.methods(drill, width, glyphs)
-        )
+        self.query_one("#class-methods", PlotView).show(partial(drawing.methods, drill))
         self.query_one("#class-scatter", PlotView).show(partial(drawing.scatter, drill))
         text = drill.query or "The source of these numbers has no query text."
         self.query_one("#class-query", TextPanel).show([(text, "")])

@@ -75,22 +75,18 @@ class Pane(ViewPane):
 
     def show(self, result: Result) -> None:
         """Draw every section."""
-        table = self.query_one("#classes", LiveTable)
-        if result.detail is None:
+        from engine.query_profile.result.listing import LISTING, tables
+
+        detail = result.detail
+        if detail is None:
             self.show_table("#classes", result, "classes")
         else:
-            from engine.query_profile.result.listing import LISTING
-
-            table.show(result.detail.listing, LISTING)
-            fit = result.detail.fit()
+            self.query_one("#classes", LiveTable).show(detail.listing, LISTING)
+            fit = detail.fit()
             self.query_one("#actual", PlotView).show(partial(drawing.actual, fit))
             self.query_one("#residuals", PlotView).show(partial(drawing.residuals, fit))
             self.query_one("#residual-histogram", PlotView).show(partial(drawing.residual_histogram, fit))
-        from engine.query_profile.result.listing import tables
-
-        for name, (spec, frame) in tables(
-            result.tables, result.detail.names if result.detail is not None else {}
-        ).items():
+        for name, (spec, frame) in tables(result.tables, {} if detail is None else detail.names).items():
             self.query_one(f"#{name}", LiveTable).show(frame, spec)
         self.show_table("#sources", result, "sources")
         left_out = int(result.summary.get("intervals") or 0) - int(result.summary.get("intervals_used") or 0)

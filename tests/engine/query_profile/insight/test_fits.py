@@ -22,7 +22,7 @@ def test_more_classes_than_intervals_can_tell_apart_share_their_costs() -> None:
     unknown = np.full(rows, -1, np.int64)
     work = Workload(
         "made", "made", tuple(ClassInfo(f"c{j}") for j in range(classes)), {"time_us": x, "calls": calls}, y, unknown,
-        unknown, np.full(rows, np.nan), ("",) * rows,
+        unknown, ("",) * rows,
     )  # fmt: skip
     fits = Fits(work, np.ones(rows, bool), "safe", FitOptions(draws=24), 0.9, Context(now_ms=0))
     found = fits.attribution
