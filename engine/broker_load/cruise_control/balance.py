@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.model.topology import Flags
-from engine.broker_load.parameters import Thresholds
+from engine.broker_load.parameters import BrokerLoadParameters
 
 MARGIN = 0.9
 """Share of (threshold − 1) that Cruise Control keeps as the band around the average."""
@@ -29,20 +29,20 @@ class Band:
     low: bool
 
 
-def band(cluster: Cluster, resource: str, thresholds: Thresholds) -> Band:
+def band(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Band:
     """Return the limits a balanced broker keeps; NaN where a capacity is unknown."""
     average = cluster.utilisation(resource)
-    margin = (thresholds.balance(resource) - 1.0) * MARGIN
-    low = average <= thresholds.low_utilization
+    margin = (parameters.balance_threshold(resource) - 1.0) * MARGIN
+    low = average <= parameters.low_utilization_threshold
     upper = average * (1.0 + margin)
     if low:
-        return Band(average, 0.0, max(upper, thresholds.low_utilization * MARGIN), True)
+        return Band(average, 0.0, max(upper, parameters.low_utilization_threshold * MARGIN), True)
     return Band(average, average * max(0.0, 1.0 - margin), upper, False)
 
 
-def over_capacity(cluster: Cluster, resource: str, thresholds: Thresholds) -> Flags:
+def over_capacity(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Flags:
     """Return flags [B] of alive brokers above the capacity threshold: disk per broker, network per host, CPU per either."""
-    limit = thresholds.capacity(resource)
+    limit = parameters.capacity_threshold(resource)
     with np.errstate(invalid="ignore"):
         over = cluster.load(resource) > limit * cluster.room(resource)
         if resource == "CPU":
@@ -58,7 +58,7 @@ def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
     return inside & cluster.topology.alive
 
 
-def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
+def table(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[object]]:
     """Return the columns of result table ``balance``."""
     rows: dict[str, list[object]] = {
         name: []
@@ -69,8 +69,8 @@ def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
     }  # fmt: skip
     ids = cluster.topology.ids
     for resource in RESOURCES:
-        limits = band(cluster, resource, thresholds)
-        over = over_capacity(cluster, resource, thresholds)
+        limits = band(cluster, resource, parameters)
+        over = over_capacity(cluster, resource, parameters)
         decided = not math.isnan(limits.average)
         for name, value in zip(
             rows,
@@ -88,7 +88,7 @@ def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
             strict=True,
         ):
             rows[name].append(value)
-    below = potential_below(cluster, thresholds)
+    below = potential_below(cluster, parameters)
     decided = not math.isnan(cluster.total_capacity("NW_OUT"))
     for name in rows:
         rows[name].append(None)
@@ -100,15 +100,15 @@ def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
     return rows
 
 
-def potential_below(cluster: Cluster, thresholds: Thresholds) -> Flags:
+def potential_below(cluster: Cluster, parameters: BrokerLoadParameters) -> Flags:
     """Return flags [B] of alive brokers whose potential network out is within the network-out capacity threshold."""
     with np.errstate(invalid="ignore"):
         return cluster.topology.alive & (
-            cluster.sums.pnw_out <= thresholds.capacity("NW_OUT") * cluster.capacity("NW_OUT")
+            cluster.sums.pnw_out <= parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
         )
 
 
-def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
+def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, str]:
     """Return UNDER_PROVISIONED, OVER_PROVISIONED, RIGHT_SIZED or UNDECIDED, and why in a sentence.
 
     Under-provisioned: the cluster's load exceeds the capacity threshold; the number of typical brokers to add is the
@@ -126,11 +126,11 @@ def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
     decided = False
     low = []
     for resource in RESOURCES:
-        limits = band(cluster, resource, thresholds)
+        limits = band(cluster, resource, parameters)
         if math.isnan(limits.average):
             continue
         decided = True
-        allowed = thresholds.capacity(resource)
+        allowed = parameters.capacity_threshold(resource)
         if limits.average > allowed:
             capacities = cluster.capacity(resource)[topology.alive]
             typical = float(np.median(capacities)) * allowed

@@ -128,7 +128,7 @@ def cluster_in_mode(
     topology, mode = model.topology, parameters.mode
     if mode == "upstream" or not topology.brokers:
         return model.cluster
-    weights = CpuWeights(parameters.a, parameters.b, parameters.c)
+    weights = parameters.cpu_weights
     if parameters.weights == "fitted" and fit.usable:
         weights = CpuWeights(*fit.weights)
     if mode == "regression" and fit.usable:

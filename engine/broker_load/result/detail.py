@@ -12,7 +12,7 @@ from engine.broker_load.insight import fitted_weights
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import ticks
 from engine.broker_load.model.observations import Observations
-from engine.broker_load.parameters import ModelSettings
+from engine.broker_load.parameters import BrokerLoadParameters
 from engine.inputs import Inputs
 from engine.view import Context
 
@@ -50,26 +50,26 @@ def detail_of(
     cluster: Cluster | None,
     observations: Observations,
     fit: Fit,
-    settings: ModelSettings,
+    parameters: BrokerLoadParameters,
 ) -> Detail:
     """Return the detail of a result; ``model`` and ``cluster`` are None without topology and samples."""
     return Detail(
         tuple(observations.cpu.tolist()),
         tuple(fitted_weights.predict(observations, fit.coefficients).tolist()),
         tuple(bool(used) for used in fit.chosen.tolist()),
-        _window_ends(inputs, context, settings) if model is not None else (),
+        _window_ends(inputs, context, parameters) if model is not None else (),
         model,
         cluster,
         inputs.table("log_dirs"),
     )
 
 
-def _window_ends(inputs: Inputs, context: Context, settings: ModelSettings) -> tuple[int, ...]:
+def _window_ends(inputs: Inputs, context: Context, parameters: BrokerLoadParameters) -> tuple[int, ...]:
     """Ends (epoch ms) of all windows that hold samples, also of those after the moment that is looked at."""
-    window = settings.window_ms
+    window = parameters.window_ms
     # A round is as old as its newest tick; the first tick of running totals alone gives no round.
     every = ticks.of(inputs, context)
     rated = every.filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
-    newest = rated.group_by(pl.col("time_ms") // settings.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
+    newest = rated.group_by(pl.col("time_ms") // parameters.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
     times = [newest["newest"], inputs.table("finished_samples")["time_ms"]]
     return tuple(sorted({(moment // window + 1) * window for part in times for moment in part.unique().to_list()}))

@@ -18,9 +18,8 @@ def add(
 ) -> None:
     """Add summary, headline, findings and notes of ``cluster``; ``decided`` are the verdicts of its goals."""
     topology, total = model.topology, model.aggregate
-    thresholds = parameters.thresholds()
     score = -1.0 if cluster.has_offline else goals.balancedness(decided)
-    provision, why = balance.provision(cluster, thresholds)
+    provision, why = balance.provision(cluster, parameters)
     if not model.rounds and model.finished is None:
         provision, why = "UNDECIDED", "no loads are known"
     valid = int(total.valid.sum()) if total.windows else 0
