@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.model.topology import Flags
 from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.tables.verdicts import BALANCE
 
 MARGIN = 0.9
 """Share of (threshold − 1) that Cruise Control keeps as the band around the average."""
@@ -58,46 +61,35 @@ def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
     return inside & cluster.topology.alive
 
 
-def table(cluster: Cluster, parameters: BrokerLoadParameters) -> dict[str, list[object]]:
-    """Return the columns of result table ``balance``."""
-    rows: dict[str, list[object]] = {
-        name: []
-        for name in (
-            "resource", "cluster_load", "cluster_capacity_alive", "avg_utilization", "lower_threshold",
-            "upper_threshold", "balanced_brokers", "brokers_over_capacity_threshold", "low_utilization",
-        )
-    }  # fmt: skip
-    ids = cluster.topology.ids
+def table(cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
+    """Return result table ``balance``."""
+    rows: list[dict[str, Any]] = []
     for resource in RESOURCES:
         limits = band(cluster, resource, parameters)
-        over = over_capacity(cluster, resource, parameters)
         decided = not math.isnan(limits.average)
-        for name, value in zip(
-            rows,
-            (
-                resource,
-                cluster.total(resource),
-                cluster.total_capacity(resource),
-                limits.average,
-                limits.lower,
-                limits.upper,
-                int(within(cluster, resource, limits).sum()) if decided else None,
-                "|".join(str(i) for i in ids[over].tolist()),
-                limits.low if decided else None,
-            ),
-            strict=True,
-        ):
-            rows[name].append(value)
+        rows.append(
+            {
+                "resource": resource,
+                "cluster_load": cluster.total(resource),
+                "cluster_capacity_alive": cluster.total_capacity(resource),
+                "avg_utilization": limits.average,
+                "lower_threshold": limits.lower,
+                "upper_threshold": limits.upper,
+                "balanced_brokers": int(within(cluster, resource, limits).sum()) if decided else None,
+                "brokers_over_capacity_threshold": _ids(cluster, over_capacity(cluster, resource, parameters)),
+                "low_utilization": limits.low if decided else None,
+            }
+        )
     below = potential_below(cluster, parameters)
     decided = not math.isnan(cluster.total_capacity("NW_OUT"))
-    for name in rows:
-        rows[name].append(None)
-    rows["resource"][-1] = "POTENTIAL_NW_OUT"
-    rows["balanced_brokers"][-1] = int(below.sum()) if decided else None
-    rows["brokers_over_capacity_threshold"][-1] = "|".join(
-        str(i) for i in ids[cluster.topology.alive & ~below].tolist() if decided
-    )
-    return rows
+    over = _ids(cluster, cluster.topology.alive & ~below & decided)
+    balanced = int(below.sum()) if decided else None
+    rows.append({"resource": "POTENTIAL_NW_OUT", "balanced_brokers": balanced, "brokers_over_capacity_threshold": over})
+    return BALANCE.frame({name: [row.get(name) for row in rows] for name in BALANCE.schema})
+
+
+def _ids(cluster: Cluster, brokers: Flags) -> str:
+    return "|".join(map(str, cluster.topology.ids[brokers].tolist()))
 
 
 def potential_below(cluster: Cluster, parameters: BrokerLoadParameters) -> Flags:
@@ -119,10 +111,8 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
     racks = {topology.racks[i] for i in np.flatnonzero(topology.alive).tolist()}
     widest = int(topology.count[topology.leader >= 0].max(initial=0))
     if widest > len(racks):
-        return (
-            "UNDER_PROVISIONED",
-            f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers",
-        )
+        why = f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers"
+        return "UNDER_PROVISIONED", why
     decided = False
     low = []
     for resource in RESOURCES:
@@ -136,14 +126,12 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
             typical = float(np.median(capacities)) * allowed
             missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
             brokers = math.ceil(missing / typical) if typical > 0 else 0
-            return (
-                "UNDER_PROVISIONED",
-                f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity",
-            )
+            why = f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
+            return "UNDER_PROVISIONED", why
         if limits.low:
             low.append(resource)
     if low:
         return "OVER_PROVISIONED", f"{', '.join(low)} at or under the low-utilisation threshold"
-    return (
-        ("RIGHT_SIZED", "no resource is beyond its threshold") if decided else ("UNDECIDED", "capacities are unknown")
-    )
+    if not decided:
+        return "UNDECIDED", "capacities are unknown"
+    return "RIGHT_SIZED", "no resource is beyond its threshold"

@@ -103,7 +103,7 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     minimum = parameters.min_samples if most >= parameters.min_samples or most == 0 else most
     total = windows.aggregate(made, parameters.window_ms, minimum, parameters.max_extrapolations, final.topic)
     context.check()
-    leader = leader_values(total, final.size)
+    leader = leader_values(total)
     loads = replica_loads.as_cruise_control(final, leader, parameters.cpu_weights)
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
     return Model(
@@ -111,11 +111,8 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     )  # fmt: skip
 
 
-def leader_values(total: Aggregate, size: int) -> LeaderValues:
+def leader_values(total: Aggregate) -> LeaderValues:
     """Return means over the windows (disk: newest window) per partition; CPU in % of a core."""
-    if not total.windows:
-        zero = np.zeros(size)
-        return LeaderValues(zero, zero, zero, zero, zero, zero, zero)
     return LeaderValues(
         cpu=total.mean("cpu_usage") * 100.0,
         disk=np.maximum(total.latest("disk_usage"), 0.0),

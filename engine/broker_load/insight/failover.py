@@ -7,7 +7,7 @@ living replica; else the partition is leaderless. See "Failover" in docs/models/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -131,25 +131,16 @@ def _moved(cluster: Cluster, rows: Longs) -> tuple[Floats, Floats, Floats]:
 def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[Floats, Floats, Floats]) -> BrokerSums:
     cpu, out, arriving = moved
 
-    def carry(value: Floats, amount: Floats) -> Floats:
-        return (
-            value
-            - np.bincount(old, weights=amount, minlength=brokers)
-            + np.bincount(new, weights=amount, minlength=brokers)
-        )
+    def carry(value: Floats | Ints, amount: Floats | None) -> Floats:
+        left, came = (np.bincount(brokers_of, weights=amount, minlength=brokers) for brokers_of in (old, new))
+        return np.asarray(value - left + came)
 
-    return BrokerSums(
+    return replace(
+        total,
         cpu=carry(total.cpu, cpu),
-        disk=total.disk,
-        nw_in=total.nw_in,
         nw_out=carry(total.nw_out, out),
         leader_nw_in=carry(total.leader_nw_in, arriving),
-        pnw_out=total.pnw_out,
-        leaders=(total.leaders - np.bincount(old, minlength=brokers) + np.bincount(new, minlength=brokers)).astype(
-            np.int32
-        ),
-        replicas=total.replicas,
-        disk_total=total.disk_total,
+        leaders=carry(total.leaders, None).astype(np.int32),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,14 +56,14 @@ class Samples:
         """The samples as rows of result table ``samples``, made once however often a result shows them."""
         topology = self.round.topology
         rows = np.flatnonzero(self.rule == 0)
-        columns: dict[str, object] = {
+        columns: dict[str, Any] = {
             "topic": topology.topic_names.gather(rows),
             "partition": topology.partition[rows],
             "leader": topology.ids_of(topology.leader[rows]),
             "time_ms": np.full(len(rows), self.round.time_ms, np.int64),
         }
         columns |= {name: self.value(name)[rows] for name in raw_metrics.SAMPLE}
-        return SAMPLES.frame(pl.DataFrame(columns))
+        return SAMPLES.frame(columns)
 
     def value(self, name: str) -> Floats:
         """Return one of the nine values [P] by its name in Cruise Control; meaningless where ``rule`` is not 0."""
@@ -134,7 +135,7 @@ def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
     return rule
 
 
-def broker_samples(one: Round, cores: Floats) -> list[dict[str, object]]:
+def broker_samples(one: Round, cores: Floats) -> list[dict[str, Any]]:
     """Return the broker samples of one round, one row per broker that has one, with its record version.
 
     See "Broker samples" in docs/models/broker-load.md.

@@ -174,8 +174,8 @@ class Aggregate:
         return best.astype(np.float64)
 
     def latest(self, name: str) -> Floats:
-        """Return the value [P] in the newest window."""
-        return self._value(0, name).astype(np.float64)
+        """Return the value [P] in the newest window, 0 without any."""
+        return self._value(0, name).astype(np.float64) if self.windows else np.zeros(self.size)
 
 
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:

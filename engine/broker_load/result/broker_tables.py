@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -51,7 +53,7 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
     }
 
 
-def who(cluster: Cluster) -> dict[str, object]:
+def who(cluster: Cluster) -> dict[str, Any]:
     """Return the columns that name each broker: id, host, rack, state."""
     topology = cluster.topology
     return {
@@ -87,7 +89,7 @@ def brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) ->
         "source": ["model"] * cluster.topology.brokers,
         "cpu_trend": pl.Series("cpu_trend", trend, dtype=pl.List(pl.Float64)),
     }
-    return tables.BROKERS.frame(pl.DataFrame(columns))
+    return tables.BROKERS.frame(columns)
 
 
 def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from engine.inputs import Inputs
 from engine.view import Context
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Detail:
     """Observed and predicted CPU [N] in %, whether each was used for the fit, the ends (epoch ms) of all windows that could
     be looked at, and the model for Cruise Control's answers."""
@@ -26,21 +26,9 @@ class Detail:
     predicted: tuple[float, ...]
     used: tuple[bool, ...]
     window_ends: tuple[int, ...]
-    model: Model | None
-    cluster: Cluster | None
-    log_dirs: pl.DataFrame
-
-    def __eq__(self, other: object) -> bool:
-        """Equal values are equal details; the model behind them shows in the result's tables."""
-        return isinstance(other, Detail) and all(
-            getattr(self, name) == getattr(other, name)
-            for name in self.__dataclass_fields__
-            if name not in {"model", "cluster", "log_dirs"}
-        )
-
-    def __hash__(self) -> int:
-        """By the parts that change most."""
-        return hash((self.window_ends, len(self.observed)))
+    model: Model | None = field(compare=False)
+    cluster: Cluster | None = field(compare=False)
+    log_dirs: pl.DataFrame = field(compare=False)
 
 
 def detail_of(

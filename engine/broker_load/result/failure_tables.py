@@ -96,17 +96,15 @@ def _rolling(cluster: Cluster, failures: failover.SingleFailures, parameters: Br
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(room[other] > 0, 100.0 * cpu / room[other], np.nan)
     return whatif.ROLLING.frame(
-        pl.DataFrame(
-            {
-                "down": topology.ids[down],
-                "broker": topology.ids[other],
-                "cpu_pct": pl.Series("c", share).fill_nan(None),
-                "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
-                "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
-                "cpu_over": over["CPU"],
-                "nw_out_over": over["NW_OUT"],
-            }
-        )
+        {
+            "down": topology.ids[down],
+            "broker": topology.ids[other],
+            "cpu_pct": pl.Series("c", share).fill_nan(None),
+            "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
+            "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
+            "cpu_over": over["CPU"],
+            "nw_out_over": over["NW_OUT"],
+        }
     )
 
 
@@ -147,16 +145,14 @@ def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:
     rows = election.rows[led]
     new = topology.ids_of(election.new[led])
     return whatif.FAILOVER_LEADERS.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names.gather(rows),
-                "partition": topology.partition[rows],
-                "old_leader": topology.ids_of(election.old[led]),
-                "new_leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
-                "unclean": election.unclean[led],
-                "under_min_isr": election.under[led],
-            }
-        )
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "old_leader": topology.ids_of(election.old[led]),
+            "new_leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
+            "unclean": election.unclean[led],
+            "under_min_isr": election.under[led],
+        }
     )
 
 
@@ -166,16 +162,14 @@ def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFra
     rows = election.rows[election.under]
     new = topology.ids_of(election.new[election.under])
     return whatif.FAILOVER_MIN_ISR.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names.gather(rows),
-                "partition": topology.partition[rows],
-                "leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
-                "in_sync": election.in_sync[election.under],
-                "min_isr": need[rows],
-                "before": election.under_before[election.under],
-            }
-        )
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
+            "in_sync": election.in_sync[election.under],
+            "min_isr": need[rows],
+            "before": election.under_before[election.under],
+        }
     )
 
 
@@ -195,7 +189,7 @@ def _brokers(cluster: Cluster, aftermath: Aftermath, parameters: BrokerLoadParam
     }
     survivors = cluster.topology.alive & ~aftermath.failed
     columns["breaches"] = breaches(cluster, aftermath.sums, survivors, survivors, parameters)
-    return whatif.FAILOVER_BROKERS.frame(pl.DataFrame(columns))
+    return whatif.FAILOVER_BROKERS.frame(columns)
 
 
 def _single(cluster: Cluster, failures: failover.SingleFailures, room: list[failover.Headroom]) -> list[dict[str, Any]]:

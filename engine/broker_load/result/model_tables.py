@@ -46,7 +46,7 @@ def add(
     frames["goals"] = verdicts.GOALS.frame(
         {name: [getattr(verdict, name) for verdict in decided] for name in verdicts.GOALS.schema}
     )
-    frames["balance"] = verdicts.BALANCE.frame(balance.table(cluster, parameters))
+    frames["balance"] = balance.table(cluster, parameters)
     statistics = cluster_model.statistics(cluster)
     frames["cluster_stats"] = verdicts.STATS.frame(
         {"statistic": list(statistics)}

@@ -100,20 +100,18 @@ def _brokers(
     columns = who(cluster) | load_columns(cluster, sums)
     columns["state"] = list(states)
     columns["breaches"] = breaches(cluster, sums, everyone, cluster.topology.alive, parameters)
-    return whatif.SCENARIO_BROKERS.frame(pl.DataFrame(columns))
+    return whatif.SCENARIO_BROKERS.frame(columns)
 
 
 def _moves(topology: Topology, rows: Longs, after: Topology, moved_mb: Floats) -> pl.DataFrame:
     return whatif.SCENARIO_MOVES.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names.gather(rows),
-                "partition": topology.partition[rows],
-                "old_leader": topology.ids_of(topology.leader[rows]),
-                "new_leader": after.ids_of(after.leader[rows]),
-                "replicas": topology.replica_lists.gather(rows),
-                "new_replicas": after.replica_lists.gather(rows),
-                "moved_mb": moved_mb,
-            }
-        )
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "old_leader": topology.ids_of(topology.leader[rows]),
+            "new_leader": after.ids_of(after.leader[rows]),
+            "replicas": topology.replica_lists.gather(rows),
+            "new_replicas": after.replica_lists.gather(rows),
+            "moved_mb": moved_mb,
+        }
     )
