@@ -38,7 +38,8 @@ class BrokerSums:
 
     def of(self, resource: str) -> Floats:
         """Return the sum of one of RESOURCES, not below 0 (NaN stays)."""
-        return np.maximum(getattr(self, resource.lower()), 0.0)
+        value: Floats = getattr(self, resource.lower())
+        return np.maximum(value, 0.0)
 
 
 def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:

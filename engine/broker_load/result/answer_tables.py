@@ -56,8 +56,8 @@ def add(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWei
 def _replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
     """Return leaders as the answer gives them (source upstream) and followers by Cruise Control's rule (source derived)."""
     into, out = pl.col("nw_in"), pl.col("nw_out")
-    share = pl.when((into == 0) & (out == 0)).then(0.0)
-    share = share.otherwise(weights.c * into / (weights.a * into + weights.b * out))
+    ratio = weights.c * into / (weights.a * into + weights.b * out)
+    share = pl.when((into == 0) & (out == 0)).then(0.0).otherwise(ratio)
     last = records.unique(["topic", "partition"], keep="last", maintain_order=True)
     leaders = last.with_columns(
         pl.col("leader").alias("broker"), pl.lit(True).alias("leader"), pl.lit("upstream").alias("source")
