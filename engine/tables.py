@@ -20,7 +20,7 @@ Kind = Literal[
 
 
 if TYPE_CHECKING:
-    Rows = Mapping[str, Sequence[Any] | np.ndarray] | pl.DataFrame
+    Rows = Mapping[str, Sequence[Any] | np.ndarray | pl.Series] | pl.DataFrame
 else:
     Rows = Any  # NumPy takes as long to import as everything else here
 

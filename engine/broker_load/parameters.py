@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from engine.parameters import Attachment, Parameters, option
@@ -20,63 +20,8 @@ class CpuWeights:
     c: float = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """The choices the model depends on; see ``BrokerLoadParameters`` for their meaning. ``minimum`` samples of a full window,
-    ``allowed`` extrapolated windows per partition, ``estimation`` of capacities by the default entry."""
-
-    interval_ms: int = 120_000
-    window_ms: int = 3_600_000
-    windows: int = 5
-    minimum: int = 3
-    allowed: int = 5
-    estimation: bool = True
-    weights: CpuWeights = field(default_factory=CpuWeights)
-
-
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Thresholds of goals and balance limits at Cruise Control's code defaults (``AnalyzerConfig``)."""
-
-    cpu_capacity: float = 0.7
-    disk_capacity: float = 0.8
-    nw_in_capacity: float = 0.8
-    nw_out_capacity: float = 0.8
-    cpu_balance: float = 1.1
-    disk_balance: float = 1.1
-    nw_in_balance: float = 1.1
-    nw_out_balance: float = 1.1
-    low_utilization: float = 0.0
-    replica_balance: float = 1.1
-    leader_balance: float = 1.1
-    topic_balance: float = 3.0
-    topic_min_gap: int = 2
-    topic_max_gap: int = 40
-    max_replicas: int = 10000
-
-    def capacity(self, resource: str) -> float:
-        """Return the share of the capacity of ``resource`` that may be used."""
-        return float(getattr(self, f"{resource.lower()}_capacity"))
-
-    def balance(self, resource: str) -> float:
-        """Return the ratio to the average load of ``resource`` that is still balanced."""
-        return float(getattr(self, f"{resource.lower()}_balance"))
-
-
-@dataclass(frozen=True, slots=True)
-class ElectionRules:
-    """The cluster's configuration where a topic has none: ``unclean`` leader election, ``min_isr``."""
-
-    unclean: bool = False
-    min_isr: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class MinTopicLeaders:
-    """Topics (regular expression, "" for none) that need ``least`` leaders on every broker."""
-
-    topics: str = ""
-    least: int = 1
+_THRESHOLDS = {"CPU": "cpu", "DISK": "disk", "NW_IN": "network_inbound", "NW_OUT": "network_outbound"}
+"""What the names of a resource's thresholds begin with."""
 
 
 class BrokerLoadParameters(Parameters, frozen=True):
@@ -177,40 +122,20 @@ class BrokerLoadParameters(Parameters, frozen=True):
     max_load: Annotated[bool, option("partition_load shows the maximum over the windows.")] = False
     avg_load: Annotated[bool, option("partition_load shows the mean over the windows, also of the disk.")] = False
 
-    def settings(self, weights: CpuWeights | None = None) -> ModelSettings:
-        """Return the choices the model depends on; ``weights`` replace a, b and c."""
-        return ModelSettings(
-            interval_ms=round(self.sampling_interval_s * 1000),
-            window_ms=self.window_ms,
-            windows=self.windows,
-            minimum=self.min_samples,
-            allowed=self.max_extrapolations,
-            estimation=self.allow_capacity_estimation,
-            weights=weights or CpuWeights(self.a, self.b, self.c),
-        )
+    @property
+    def interval_ms(self) -> int:
+        """Length of a sampling interval in ms."""
+        return round(self.sampling_interval_s * 1000)
 
-    def thresholds(self) -> Thresholds:
-        """Return the thresholds of goals and balance limits."""
-        return Thresholds(
-            cpu_capacity=self.cpu_capacity_threshold,
-            disk_capacity=self.disk_capacity_threshold,
-            nw_in_capacity=self.network_inbound_capacity_threshold,
-            nw_out_capacity=self.network_outbound_capacity_threshold,
-            cpu_balance=self.cpu_balance_threshold,
-            disk_balance=self.disk_balance_threshold,
-            nw_in_balance=self.network_inbound_balance_threshold,
-            nw_out_balance=self.network_outbound_balance_threshold,
-            low_utilization=self.low_utilization_threshold,
-            replica_balance=self.replica_count_balance_threshold,
-            leader_balance=self.leader_replica_count_balance_threshold,
-            topic_balance=self.topic_replica_count_balance_threshold,
-            max_replicas=self.max_replicas_per_broker,
-        )
+    @property
+    def cpu_weights(self) -> CpuWeights:
+        """The weights as given."""
+        return CpuWeights(self.a, self.b, self.c)
 
-    def rules(self) -> ElectionRules:
-        """Return the rules of leader election."""
-        return ElectionRules(self.unclean_leader_election, self.min_insync_replicas)
+    def capacity_threshold(self, resource: str) -> float:
+        """Return the share of the capacity of ``resource`` that may be used."""
+        return float(getattr(self, f"{_THRESHOLDS[resource]}_capacity_threshold"))
 
-    def min_leaders(self) -> MinTopicLeaders:
-        """Return the topics that need leaders on every broker."""
-        return MinTopicLeaders(self.topics_with_min_leaders_per_broker, self.min_topic_leaders_per_broker)
+    def balance_threshold(self, resource: str) -> float:
+        """Return the ratio to the average load of ``resource`` that is still balanced."""
+        return float(getattr(self, f"{_THRESHOLDS[resource]}_balance_threshold"))

@@ -15,7 +15,7 @@ from engine.broker_load.insight import brokers_without_topology, cluster_mixup, 
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import observations
 from engine.broker_load.model.observations import Observations
-from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
+from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.kinds import KINDS
 from engine.broker_load.result import (
     answer_tables,
@@ -100,8 +100,7 @@ def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context
 
 
 def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
-    settings = parameters.settings()
-    model = load_model.build(inputs, settings, context, at_ms)
+    model = load_model.build(inputs, parameters, context, at_ms)
     observed = _observe(inputs, model, at_ms, context)
     training, fit = regression.train(observed), fitted_weights.fit(observed)
     builder = ResultBuilder(summary={"mode": parameters.mode}, problems=list(inputs.problems))
@@ -116,10 +115,10 @@ def _compute(inputs: Inputs, parameters: BrokerLoadParameters, context: Context,
         summary.add(model, cluster, decided, parameters, builder)
         failure_tables.add_single_failures(cluster, parameters, builder)
     has_loads = model is not None and bool(model.rounds or model.finished is not None)
-    answer_tables.add(inputs, has_loads, builder, CpuWeights(parameters.a, parameters.b, parameters.c))
+    answer_tables.add(inputs, has_loads, builder, parameters.cpu_weights)
     if model is None:
-        _add_without_topology(inputs, at_ms, settings.interval_ms, bool(observed.size), builder)
-    detail = detail_of(inputs, context, model, cluster, observed, fit, settings)
+        _add_without_topology(inputs, at_ms, parameters.interval_ms, bool(observed.size), builder)
+    detail = detail_of(inputs, context, model, cluster, observed, fit, parameters)
     return _Standing(model, cluster, builder, detail)
 
 
@@ -139,7 +138,7 @@ def _with_fitted_weights(
         return model
     a, b, c = fit.weights
     builder.notes.append(f"CPU is split by the fitted weights a={a:.3g}, b={b:.3g}, c={c:.3g}")
-    return load_model.build(inputs, parameters.settings(CpuWeights(a, b, c)), context, model.at_ms) or model
+    return load_model.build(inputs, msgspec.structs.replace(parameters, a=a, b=b, c=c), context, model.at_ms) or model
 
 
 def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None:

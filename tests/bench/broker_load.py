@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
+import msgspec
 import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control import load_model
 from engine.broker_load.model import history
-from engine.broker_load.parameters import ModelSettings
+from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import CAPACITY, INPUTS, METRICS, TOPOLOGY
 from engine.broker_load.view import VIEW
@@ -102,7 +103,7 @@ def run() -> list[Line]:
     """Measure Cruise Control's size, then 200 brokers × 200,000 partitions × RF 3 × 60 windows."""
     lines = []
     small = inputs_of(synthetic(50, 10_000, 20))
-    settings = ModelSettings()
+    settings = BrokerLoadParameters()
     compute(small, Memo())
     known = Context(now_ms=0)
     load_model.build(small, settings, known, None)
@@ -148,10 +149,10 @@ def run() -> list[Line]:
         compute(big, memo, *options)
         weights = iter(np.linspace(0.1, 0.6, 50).tolist())
         gc.collect()
-        sized = dataclasses.replace(settings, windows=60, minimum=1)
+        sized = msgspec.structs.replace(settings, windows=60, min_samples=1)
 
         def again() -> None:
-            fresh = dataclasses.replace(sized, weights=dataclasses.replace(sized.weights, a=next(weights)))
+            fresh = msgspec.structs.replace(sized, a=next(weights))
             load_model.build(big, fresh, Context(now_ms=0, memo=memo), None)
 
         took = best(again, 3)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.model.topology import Flags
-from engine.broker_load.parameters import Thresholds
+from engine.broker_load.parameters import BrokerLoadParameters
+from engine.broker_load.tables.verdicts import BALANCE
 
 MARGIN = 0.9
 """Share of (threshold − 1) that Cruise Control keeps as the band around the average."""
@@ -29,20 +32,20 @@ class Band:
     low: bool
 
 
-def band(cluster: Cluster, resource: str, thresholds: Thresholds) -> Band:
+def band(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Band:
     """Return the limits a balanced broker keeps; NaN where a capacity is unknown."""
     average = cluster.utilisation(resource)
-    margin = (thresholds.balance(resource) - 1.0) * MARGIN
-    low = average <= thresholds.low_utilization
+    margin = (parameters.balance_threshold(resource) - 1.0) * MARGIN
+    low = average <= parameters.low_utilization_threshold
     upper = average * (1.0 + margin)
     if low:
-        return Band(average, 0.0, max(upper, thresholds.low_utilization * MARGIN), True)
+        return Band(average, 0.0, max(upper, parameters.low_utilization_threshold * MARGIN), True)
     return Band(average, average * max(0.0, 1.0 - margin), upper, False)
 
 
-def over_capacity(cluster: Cluster, resource: str, thresholds: Thresholds) -> Flags:
+def over_capacity(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Flags:
     """Return flags [B] of alive brokers above the capacity threshold: disk per broker, network per host, CPU per either."""
-    limit = thresholds.capacity(resource)
+    limit = parameters.capacity_threshold(resource)
     with np.errstate(invalid="ignore"):
         over = cluster.load(resource) > limit * cluster.room(resource)
         if resource == "CPU":
@@ -58,57 +61,46 @@ def within(cluster: Cluster, resource: str, limits: Band) -> Flags:
     return inside & cluster.topology.alive
 
 
-def table(cluster: Cluster, thresholds: Thresholds) -> dict[str, list[object]]:
-    """Return the columns of result table ``balance``."""
-    rows: dict[str, list[object]] = {
-        name: []
-        for name in (
-            "resource", "cluster_load", "cluster_capacity_alive", "avg_utilization", "lower_threshold",
-            "upper_threshold", "balanced_brokers", "brokers_over_capacity_threshold", "low_utilization",
-        )
-    }  # fmt: skip
-    ids = cluster.topology.ids
+def table(cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
+    """Return result table ``balance``."""
+    rows: list[dict[str, Any]] = []
     for resource in RESOURCES:
-        limits = band(cluster, resource, thresholds)
-        over = over_capacity(cluster, resource, thresholds)
+        limits = band(cluster, resource, parameters)
         decided = not math.isnan(limits.average)
-        for name, value in zip(
-            rows,
-            (
-                resource,
-                cluster.total(resource),
-                cluster.total_capacity(resource),
-                limits.average,
-                limits.lower,
-                limits.upper,
-                int(within(cluster, resource, limits).sum()) if decided else None,
-                "|".join(str(i) for i in ids[over].tolist()),
-                limits.low if decided else None,
-            ),
-            strict=True,
-        ):
-            rows[name].append(value)
-    below = potential_below(cluster, thresholds)
+        rows.append(
+            {
+                "resource": resource,
+                "cluster_load": cluster.total(resource),
+                "cluster_capacity_alive": cluster.total_capacity(resource),
+                "avg_utilization": limits.average,
+                "lower_threshold": limits.lower,
+                "upper_threshold": limits.upper,
+                "balanced_brokers": int(within(cluster, resource, limits).sum()) if decided else None,
+                "brokers_over_capacity_threshold": _ids(cluster, over_capacity(cluster, resource, parameters)),
+                "low_utilization": limits.low if decided else None,
+            }
+        )
+    below = potential_below(cluster, parameters)
     decided = not math.isnan(cluster.total_capacity("NW_OUT"))
-    for name in rows:
-        rows[name].append(None)
-    rows["resource"][-1] = "POTENTIAL_NW_OUT"
-    rows["balanced_brokers"][-1] = int(below.sum()) if decided else None
-    rows["brokers_over_capacity_threshold"][-1] = "|".join(
-        str(i) for i in ids[cluster.topology.alive & ~below].tolist() if decided
-    )
-    return rows
+    over = _ids(cluster, cluster.topology.alive & ~below & decided)
+    balanced = int(below.sum()) if decided else None
+    rows.append({"resource": "POTENTIAL_NW_OUT", "balanced_brokers": balanced, "brokers_over_capacity_threshold": over})
+    return BALANCE.frame({name: [row.get(name) for row in rows] for name in BALANCE.schema})
 
 
-def potential_below(cluster: Cluster, thresholds: Thresholds) -> Flags:
+def _ids(cluster: Cluster, brokers: Flags) -> str:
+    return "|".join(map(str, cluster.topology.ids[brokers].tolist()))
+
+
+def potential_below(cluster: Cluster, parameters: BrokerLoadParameters) -> Flags:
     """Return flags [B] of alive brokers whose potential network out is within the network-out capacity threshold."""
     with np.errstate(invalid="ignore"):
         return cluster.topology.alive & (
-            cluster.sums.pnw_out <= thresholds.capacity("NW_OUT") * cluster.capacity("NW_OUT")
+            cluster.sums.pnw_out <= parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
         )
 
 
-def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
+def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, str]:
     """Return UNDER_PROVISIONED, OVER_PROVISIONED, RIGHT_SIZED or UNDECIDED, and why in a sentence.
 
     Under-provisioned: the cluster's load exceeds the capacity threshold; the number of typical brokers to add is the
@@ -119,31 +111,27 @@ def provision(cluster: Cluster, thresholds: Thresholds) -> tuple[str, str]:
     racks = {topology.racks[i] for i in np.flatnonzero(topology.alive).tolist()}
     widest = int(topology.count[topology.leader >= 0].max(initial=0))
     if widest > len(racks):
-        return (
-            "UNDER_PROVISIONED",
-            f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers",
-        )
+        why = f"{widest} replicas per partition need {widest} racks, {len(racks)} have live brokers"
+        return "UNDER_PROVISIONED", why
     decided = False
     low = []
     for resource in RESOURCES:
-        limits = band(cluster, resource, thresholds)
+        limits = band(cluster, resource, parameters)
         if math.isnan(limits.average):
             continue
         decided = True
-        allowed = thresholds.capacity(resource)
+        allowed = parameters.capacity_threshold(resource)
         if limits.average > allowed:
             capacities = cluster.capacity(resource)[topology.alive]
             typical = float(np.median(capacities)) * allowed
             missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
             brokers = math.ceil(missing / typical) if typical > 0 else 0
-            return (
-                "UNDER_PROVISIONED",
-                f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity",
-            )
+            why = f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
+            return "UNDER_PROVISIONED", why
         if limits.low:
             low.append(resource)
     if low:
         return "OVER_PROVISIONED", f"{', '.join(low)} at or under the low-utilisation threshold"
-    return (
-        ("RIGHT_SIZED", "no resource is beyond its threshold") if decided else ("UNDECIDED", "capacities are unknown")
-    )
+    if not decided:
+        return "UNDECIDED", "capacities are unknown"
+    return "RIGHT_SIZED", "no resource is beyond its threshold"

@@ -12,6 +12,7 @@ from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tally
 
 RESOURCES = ("CPU", "NW_IN", "NW_OUT", "DISK")
+"""Cruise Control's names; loads, sums and capacities have a field of the same name in lower case."""
 HOST_RESOURCES = frozenset({"CPU", "NW_IN", "NW_OUT"})
 """Resources that brokers on one host share: Cruise Control compares the host's load with the host's capacity."""
 
@@ -37,7 +38,7 @@ class BrokerSums:
 
     def of(self, resource: str) -> Floats:
         """Return the sum of one of RESOURCES, not below 0 (NaN stays)."""
-        value = {"CPU": self.cpu, "NW_IN": self.nw_in, "NW_OUT": self.nw_out, "DISK": self.disk}[resource]
+        value: Floats = getattr(self, resource.lower())
         return np.maximum(value, 0.0)
 
 
@@ -99,9 +100,7 @@ class Cluster:
 
     def capacity(self, resource: str) -> Floats:
         """Return the capacity [B] of one of RESOURCES; NaN unknown, 0 on dead brokers."""
-        capacities = self.capacities
-        value = {"CPU": capacities.cpu, "NW_IN": capacities.nw_in, "NW_OUT": capacities.nw_out, "DISK": capacities.disk}
-        return np.where(self.topology.alive, value[resource], 0.0)
+        return np.where(self.topology.alive, getattr(self.capacities, resource.lower()), 0.0)
 
     def by_host(self, value: Floats) -> Floats:
         """Return ``value`` [B] summed over the brokers of each broker's host."""
@@ -122,8 +121,7 @@ class Cluster:
         """Return the load of the cluster, offline replicas included."""
         if resource == "DISK":
             return max(self.sums.disk_total, 0.0)
-        value = {"CPU": self.sums.cpu, "NW_IN": self.sums.nw_in, "NW_OUT": self.sums.nw_out}[resource]
-        return float(np.maximum(value.sum(), 0.0))
+        return float(np.maximum(getattr(self.sums, resource.lower()).sum(), 0.0))
 
     def total_capacity(self, resource: str) -> float:
         """Return the capacity of the alive brokers."""

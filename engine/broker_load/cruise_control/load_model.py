@@ -5,7 +5,6 @@ Source: Cruise Control's ``LoadMonitor`` and ``MonitorUtils``. See docs/models/b
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +25,7 @@ from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.samples import Samples, SkipRules
 from engine.broker_load.model.topology import Floats, Ints, Topology
 from engine.broker_load.model.windows import Aggregate, Finished, Window
-from engine.broker_load.parameters import CpuWeights, ModelSettings
+from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 from engine.broker_load.tables import raw_metrics
 from engine.incremental import Partials
 from engine.inputs import Inputs
@@ -70,9 +69,9 @@ class Model:
         return measured.measure(rounds, maps, self.topology, self.capacities.cores)
 
 
-def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int | None) -> Model | None:
+def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> Model | None:
     """Return the model as Cruise Control computes it, and what the corrected one needs; None without topology and samples."""
-    past = history.gather(inputs, context, at_ms, settings.interval_ms)
+    past = history.gather(inputs, context, at_ms, parameters.interval_ms)
     samples_given = inputs.table("finished_samples")
     if at_ms is not None:
         samples_given = samples_given.filter(pl.col("time_ms") <= at_ms)
@@ -84,44 +83,36 @@ def build(inputs: Inputs, settings: ModelSettings, context: Context, at_ms: int 
     final = past.topology
     entries = inputs.table("capacity")
     cpus = {int(final.index_of([broker])[0]): count for broker, count in past.node_cpus.items()}
-    capacities = broker_capacity.resolve(entries, final, settings.estimation, cpus)
+    capacities = broker_capacity.resolve(entries, final, parameters.allow_capacity_estimation, cpus)
     # An interval in which no broker has a CPU reading and none a rate is the first scrape of running totals: no round.
     rounds = tuple(one for one in past.rounds if one.live)
-    sampled, revisions = _samples(context, rounds, final, capacities.cores, settings.weights)
+    sampled, revisions = _samples(context, rounds, final, capacities.cores, parameters.cpu_weights)
     context.check()
     # Few topologies serve many rounds.
     mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
     maps = tuple(mapped[one.topology] for one in rounds)
     by_window: dict[int, list[int]] = {}
     for place, one in enumerate(rounds):
-        by_window.setdefault(one.time_ms // settings.window_ms + 1, []).append(place)
-    finished = _finished(samples_given, final, set(by_window), settings.window_ms)
-    split = _split(finished, settings.window_ms)
-    chosen = windows.choose(sorted({*by_window, *split}), at_ms, settings.window_ms, settings.windows)
+        by_window.setdefault(one.time_ms // parameters.window_ms + 1, []).append(place)
+    finished = _finished(samples_given, final, set(by_window), parameters.window_ms)
+    split = _split(finished, parameters.window_ms)
+    chosen = windows.choose(sorted({*by_window, *split}), at_ms, parameters.window_ms, parameters.windows)
     members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in chosen}
-    made, values = _windows(context, final, members, split, revisions)
+    made = _windows(context, final, members, split, revisions)
     most = max((int(window.count.max(initial=0)) for window in made), default=0)
-    minimum = settings.minimum if most >= settings.minimum or most == 0 else most
-    total = windows.aggregate(made, settings.window_ms, minimum, settings.allowed, final.topic)
-    same = (
-        tuple(values.revisions[window.index] for window in total.windows),
-        tuple(None if state is None else state.tobytes() for state in total.states),
-    )
-    total = dataclasses.replace(total, shared=context.memo.value("broker load window statistics", same, dict))
+    minimum = parameters.min_samples if most >= parameters.min_samples or most == 0 else most
+    total = windows.aggregate(made, parameters.window_ms, minimum, parameters.max_extrapolations, final.topic)
     context.check()
-    leader = leader_values(total, final.size)
-    loads = replica_loads.as_cruise_control(final, leader, settings.weights)
+    leader = leader_values(total)
+    loads = replica_loads.as_cruise_control(final, leader, parameters.cpu_weights)
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
     return Model(
         past, final, capacities, rounds, sampled, maps, finished, total, leader, cluster, minimum, synthetic, at_ms
     )  # fmt: skip
 
 
-def leader_values(total: Aggregate, size: int) -> LeaderValues:
+def leader_values(total: Aggregate) -> LeaderValues:
     """Return means over the windows (disk: newest window) per partition; CPU in % of a core."""
-    if not total.windows:
-        zero = np.zeros(size)
-        return LeaderValues(zero, zero, zero, zero, zero, zero, zero)
     return LeaderValues(
         cpu=total.mean("cpu_usage") * 100.0,
         disk=np.maximum(total.latest("disk_usage"), 0.0),
@@ -161,8 +152,8 @@ def _windows(
     members: Mapping[int, list[tuple[Samples, Ints | None]]],
     finished: Mapping[int, Finished],
     revisions: Mapping[Samples, tuple[int, int]],
-) -> tuple[list[Window], Partials[int, dict[str, Any]]]:
-    """Return the window of each index of ``members``, and by index its values that the CPU weights do not change."""
+) -> list[Window]:
+    """Return the window of each index of ``members``; its values that the CPU weights do not change outlive other weights."""
     shared: Partials[int, dict[str, Any]] = context.memo.state("broker load window values", Partials)
     shared.update(
         {n: (final, finished.get(n), tuple(revisions[one][0] for one, _ in rounds)) for n, rounds in members.items()},
@@ -173,7 +164,7 @@ def _windows(
         {n: (shared.revisions[n], tuple(revisions[one][1] for one, _ in rounds)) for n, rounds in members.items()},
         lambda indices: {n: Window(n, final.size, members[n], finished.get(n), shared[n]) for n in indices},
     )
-    return list(partials.values()), shared
+    return list(partials.values())
 
 
 def _finished(rows_given: pl.DataFrame, final: Topology, covered: set[int], window_ms: int) -> Finished | None:

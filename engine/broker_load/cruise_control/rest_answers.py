@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
@@ -266,10 +266,7 @@ def cluster_state(topology: Topology, log_dirs: pl.DataFrame, parameters: Broker
                 "topic": topology.topics[topology.topic[row]],
                 "partition": int(topology.partition[row]),
                 "leader": int(ids[topology.leader[row]]) if led[row] else -1,
-                "replicas": lists["replicas"][row],
-                "in-sync": lists["in-sync"][row],
-                "out-of-sync": lists["out-of-sync"][row],
-                "offline": lists["offline"][row],
+                **{name: values[row] for name, values in lists.items()},
                 "min-isr": int(need[row]),
             }
             for row in np.flatnonzero(rows).tolist()
@@ -281,7 +278,6 @@ def cluster_state(topology: Topology, log_dirs: pl.DataFrame, parameters: Broker
     replicas, leaders = counts(topology.held, False), counts(topology.leads, False)
     online, broken = _log_dirs(topology, log_dirs)
     live = ids[topology.alive]
-    live_index = np.flatnonzero(topology.alive)
     per_broker = np.array([replicas[str(i)] for i in live.tolist()] or [0])
     per_leader = np.array([leaders[str(i)] for i in live.tolist()] or [0])
     total, lead_total = int(sum(replicas.values())), int(sum(leaders.values()))
@@ -296,7 +292,7 @@ def cluster_state(topology: Topology, log_dirs: pl.DataFrame, parameters: Broker
             "OfflineLogDirsByBrokerId": broken,
             "BrokerSetByBrokerId": {},
             "Summary": {
-                "Brokers": len(live_index),
+                "Brokers": len(live),
                 "Topics": len(topology.topics),
                 "Replicas": total,
                 "Leaders": lead_total,
@@ -335,8 +331,8 @@ def _log_dirs(topology: Topology, log_dirs: pl.DataFrame) -> tuple[dict[str, lis
 
 def state_text(state: dict[str, Any]) -> str:
     """``kafka_cluster_state?verbose=true`` as text."""
-    brokers, summary = state["KafkaBrokerState"], state["KafkaBrokerState"]["Summary"]
-    s = summary
+    brokers = state["KafkaBrokerState"]
+    s = brokers["Summary"]
     lines = [
         f"Summary: The cluster has {s['Brokers']} brokers, {s['Replicas']} replicas, {s['Leaders']} leaders, and "
         f"{s['Topics']} topics with avg replication factor: {s['AvgReplicationFactor']:.2f}. [Leaders/Replicas per broker] "
@@ -374,17 +370,6 @@ def state_text(state: dict[str, Any]) -> str:
         ("OFFLINE", 25), ("MIN-ISR", 10),
     )  # fmt: skip
     lines.append("".join(f"{title:>{size}}" for title, size in titles))
-    row: Callable[[dict[str, Any]], str] = lambda item: "".join(  # noqa: E731
-        f"{value!s:>{size}}"
-        for value, (_, size) in zip(
-            (
-                item["topic"], item["partition"], item["leader"], _list(item["replicas"]), _list(item["in-sync"]),
-                _list(item["out-of-sync"]), _list(item["offline"]), item["min-isr"],
-            ),
-            titles,
-            strict=True,
-        )
-    )  # fmt: skip
     for title, key in (
         ("Offline Partitions:", "offline"),
         ("Partitions with Offline Replicas:", "with-offline-replicas"),
@@ -393,5 +378,8 @@ def state_text(state: dict[str, Any]) -> str:
         ("Other Partitions:", "other"),
     ):
         lines.append(title)
-        lines += [row(item) for item in parts[key]]
+        for item in parts[key]:
+            # The values stand in the order of the titles.
+            words = [_list(value) if isinstance(value, list) else str(value) for value in item.values()]
+            lines.append("".join(f"{word:>{size}}" for word, (_, size) in zip(words, titles, strict=True)))
     return "\n".join(lines) + "\n"

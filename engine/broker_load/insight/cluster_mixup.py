@@ -30,11 +30,6 @@ def find(inputs: Inputs, context: Context) -> list[Problem]:
     return [*_descriptions(inputs, context), *_hosts(inputs), *_scrapes(inputs, ticks.of(inputs, context))]
 
 
-def _path(inputs: Inputs, file: int) -> str:
-    info = inputs.files.get(file)
-    return info.path if info is not None else ""
-
-
 def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
     """Return problems of descriptions, in order of time, whose topics of one name have other ids, or (where ids are unknown)
     lie on other brokers. Each is compared with the one before it only, so that a slow reassignment is no sign."""
@@ -53,7 +48,7 @@ def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
     differences.update({pair: inputs.stamp(pair) for pair in itertools.pairwise(order)}, compare)
     return [
         Problem.at(
-            _path(inputs, two),
+            inputs.files[two].path,
             KIND,
             f"{difference} in {inputs.files[one].label}: two clusters, or created again in between; {_ADVICE}",
         )
@@ -101,7 +96,7 @@ def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
                 f"broker {first['broker']} is on {first['host']} here and on {first['host_right']} elsewhere"
                 f"{f', and {ids - 1} more' if ids > 1 else ''}: two clusters, or a broker that moved; {_ADVICE}"
             )
-            problems.append(Problem.at(_path(inputs, int(file)), KIND, reason, count=ids))
+            problems.append(Problem.at(inputs.files[int(file)].path, KIND, reason, count=ids))
     return problems
 
 
@@ -120,5 +115,5 @@ def _scrapes(inputs: Inputs, ticks: pl.DataFrame) -> list[Problem]:
                 f"{' and '.join(names[:3])} all claim to be broker {broker}: two clusters, or one machine under two"
                 f" names; {_ADVICE}"
             )
-            problems.append(Problem.at(_path(inputs, by[names[-1]]), KIND, reason, count=len(by)))
+            problems.append(Problem.at(inputs.files[by[names[-1]]].path, KIND, reason, count=len(by)))
     return problems

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from engine.broker_load.cruise_control import replica_loads
@@ -76,17 +78,8 @@ def fitted(
     leader = a * plain.nw_in + b * np.where(plain.leads, values.bytes_out[:, None], 0.0)
     cpu = np.where(plain.leads, leader, c * plain.nw_in) * per_core
     as_follower = c * values.bytes_in * np.nan_to_num(cores, nan=1.0)[np.maximum(topology.leader, 0)]
-    return Loads(
-        cpu=np.where(plain.held, cpu, 0.0),
-        disk=plain.disk,
-        nw_in=plain.nw_in,
-        nw_out=plain.nw_out,
-        held=plain.held,
-        leads=plain.leads,
-        potential=plain.potential,
-        follower_in=plain.follower_in,
-        demoted=np.where(topology.leader >= 0, as_follower, 0.0),
-    )
+    demoted = np.where(topology.leader >= 0, as_follower, 0.0)
+    return dataclasses.replace(plain, cpu=np.where(plain.held, cpu, 0.0), demoted=demoted)
 
 
 def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:
@@ -128,7 +121,7 @@ def cluster_in_mode(
     topology, mode = model.topology, parameters.mode
     if mode == "upstream" or not topology.brokers:
         return model.cluster
-    weights = CpuWeights(parameters.a, parameters.b, parameters.c)
+    weights = parameters.cpu_weights
     if parameters.weights == "fitted" and fit.usable:
         weights = CpuWeights(*fit.weights)
     if mode == "regression" and fit.usable:

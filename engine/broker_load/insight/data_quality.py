@@ -5,7 +5,6 @@ See "Data quality" in docs/models/broker-load.md.
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import polars as pl
 
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model import samples
+from engine.broker_load.model.measured import runs
 from engine.broker_load.model.topology import Longs
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.verdicts import LEDGER, SKIPPED
@@ -48,14 +48,12 @@ def skipped(model: Model) -> pl.DataFrame:
         rule[rows] = np.where(topology.leader[rows] >= 0, 2, 1)
     names = pl.Series("rule", list(samples.RULES), dtype=pl.String)
     return SKIPPED.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names.gather(rows),
-                "partition": topology.partition[rows],
-                "broker": topology.ids_of(topology.leader[rows]),
-                "rule": names.gather(np.where(rule[rows] == 0, 2, rule[rows])),
-            }
-        )
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "broker": topology.ids_of(topology.leader[rows]),
+            "rule": names.gather(np.where(rule[rows] == 0, 2, rule[rows])),
+        }
     )
 
 
@@ -118,9 +116,8 @@ def _count_readings(model: Model) -> Longs:
     topology = model.topology
     out = np.zeros((4, topology.brokers), np.int64)
     out[0] = -1
-    for _, members in itertools.groupby(model.rounds, key=lambda one: id(one.topology)):
-        run = list(members)
-        where = topology.index_of(run[0].topology.ids)
+    for past, run in runs(model.rounds):
+        where = topology.index_of(past.ids)
         keep = where >= 0
         at = where[keep]
         times = np.array([one.time_ms for one in run])[:, None]

@@ -7,14 +7,14 @@ living replica; else the partition is leaderless. See "Failover" in docs/models/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
 from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, across, any_of, first_of
-from engine.broker_load.parameters import ElectionRules, Thresholds
+from engine.broker_load.parameters import BrokerLoadParameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Aftermath:
     physical: Floats
 
 
-def elect(topology: Topology, failed: Flags, rules: ElectionRules) -> Election:
+def elect(topology: Topology, failed: Flags, parameters: BrokerLoadParameters) -> Election:
     """Run the election for every partition with a replica on a ``failed`` [B] broker."""
     replicas = topology.replicas
     hit = topology.spread(failed)
@@ -61,13 +61,13 @@ def elect(topology: Topology, failed: Flags, rules: ElectionRules) -> Election:
     eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows] & living, clean)
     has_clean, has_any = any_of(eligible), any_of(living)
     topic_unclean = topology.unclean[rows]
-    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, rules.unclean)
+    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, parameters.unclean_leader_election)
     unclean = ~keeps & ~has_clean & has_any
     position = np.where(has_clean, first_of(eligible), first_of(living))
     chosen = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
     new = np.where(has_clean | (unclean & allowed), chosen, -1)
     new = np.where(keeps, old, new).astype(np.int32)
-    need = topology.min_in_sync(rules.min_isr)[rows]
+    need = topology.min_in_sync(parameters.min_insync_replicas)[rows]
     left = across(in_sync)
     # An unclean leader is alone in sync again.
     left = np.where(unclean & allowed, np.maximum(left, 1), left).astype(np.int32)
@@ -94,11 +94,11 @@ def physical_out(cluster: Cluster) -> Floats:
     return np.maximum(out, 0.0)
 
 
-def after(cluster: Cluster, failed: Flags, rules: ElectionRules) -> Aftermath:
+def after(cluster: Cluster, failed: Flags, parameters: BrokerLoadParameters) -> Aftermath:
     """Return loads after ``failed`` [B] brokers die: leadership moves as Cruise Control moves it (the failed broker keeps its row
     and its replicas, as followers; leaderless partitions stay where they were)."""
     topology, loads, total = cluster.topology, cluster.loads, cluster.sums
-    election = elect(topology, failed, rules)
+    election = elect(topology, failed, parameters)
     physical_before = physical_out(cluster)
     brokers = topology.brokers
     pick = election.moved & (election.new >= 0)
@@ -131,25 +131,16 @@ def _moved(cluster: Cluster, rows: Longs) -> tuple[Floats, Floats, Floats]:
 def _shift(total: BrokerSums, brokers: int, old: Ints, new: Ints, moved: tuple[Floats, Floats, Floats]) -> BrokerSums:
     cpu, out, arriving = moved
 
-    def carry(value: Floats, amount: Floats) -> Floats:
-        return (
-            value
-            - np.bincount(old, weights=amount, minlength=brokers)
-            + np.bincount(new, weights=amount, minlength=brokers)
-        )
+    def carry(value: Floats | Ints, amount: Floats | None) -> Floats:
+        left, came = (np.bincount(brokers_of, weights=amount, minlength=brokers) for brokers_of in (old, new))
+        return np.asarray(value - left + came)
 
-    return BrokerSums(
+    return replace(
+        total,
         cpu=carry(total.cpu, cpu),
-        disk=total.disk,
-        nw_in=total.nw_in,
         nw_out=carry(total.nw_out, out),
         leader_nw_in=carry(total.leader_nw_in, arriving),
-        pnw_out=total.pnw_out,
-        leaders=(total.leaders - np.bincount(old, minlength=brokers) + np.bincount(new, minlength=brokers)).astype(
-            np.int32
-        ),
-        replicas=total.replicas,
-        disk_total=total.disk_total,
+        leaders=carry(total.leaders, None).astype(np.int32),
     )
 
 
@@ -184,7 +175,7 @@ class SingleFailures:
     gained: Ints
 
 
-def singles(cluster: Cluster, rules: ElectionRules) -> SingleFailures:
+def singles(cluster: Cluster, parameters: BrokerLoadParameters) -> SingleFailures:
     """Return the outcome of every single-broker failure in one pass: a partition's next leader depends only on its leader."""
     topology = cluster.topology
     brokers = topology.brokers
@@ -195,7 +186,7 @@ def singles(cluster: Cluster, rules: ElectionRules) -> SingleFailures:
     eligible = np.where((~any_of(in_sync) & topology.elr_known[rows])[:, None], topology.elr[rows], in_sync) & living
     clean, some = any_of(eligible), any_of(living)
     topic_unclean = topology.unclean[rows]
-    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, rules.unclean)
+    allowed = np.where(topic_unclean >= 0, topic_unclean == 1, parameters.unclean_leader_election)
     takes = clean | (some & allowed)
     position = np.where(clean, first_of(eligible), first_of(living))
     new = here[np.arange(len(rows)), position] if len(rows) else np.empty(0, np.int32)
@@ -206,7 +197,7 @@ def singles(cluster: Cluster, rules: ElectionRules) -> SingleFailures:
     def matrix(weights: npt.NDArray[np.generic] | None) -> npt.NDArray[np.float64]:
         return np.bincount(pair, weights=weights, minlength=brokers * brokers).reshape(square).astype(np.float64)
 
-    need = topology.min_in_sync(rules.min_isr)[rows]
+    need = topology.min_in_sync(parameters.min_insync_replicas)[rows]
     size = across(topology.isr[rows])
     falls = (size >= need) & (size - 1 < need)
     touched = topology.isr[rows] & falls[:, None]
@@ -231,7 +222,9 @@ class Headroom:
     breaches: int
 
 
-def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thresholds: Thresholds) -> Headroom:
+def headroom(
+    cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], parameters: BrokerLoadParameters
+) -> Headroom:
     """Compare survivors' loads ``after_sums`` (by resource) with the capacity thresholds; hosts where they count."""
     topology = cluster.topology
     survivors = topology.alive & ~failed
@@ -242,7 +235,7 @@ def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thr
         was = np.where(survivors, cluster.sums.of(resource), 0.0)
         if resource in HOST_RESOURCES:
             capacity, load, was = cluster.by_host(capacity), cluster.by_host(load), cluster.by_host(was)
-        limit = thresholds.capacity(resource)
+        limit = parameters.capacity_threshold(resource)
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(survivors & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
             breaches += int((survivors & (load > limit * capacity) & ~(was > limit * capacity)).sum())
@@ -255,7 +248,7 @@ def headroom(cluster: Cluster, failed: Flags, after_sums: dict[str, Floats], thr
     return Headroom(worst, percent, breaches)
 
 
-def single_headroom(cluster: Cluster, failures: SingleFailures, thresholds: Thresholds) -> list[Headroom]:
+def single_headroom(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> list[Headroom]:
     """Return the headroom [B] of every single-broker failure."""
     before = {name: cluster.sums.of(name) for name in RESOURCES}
     out = []
@@ -263,11 +256,11 @@ def single_headroom(cluster: Cluster, failures: SingleFailures, thresholds: Thre
         failed = np.zeros(cluster.topology.brokers, np.bool_)
         failed[down] = True
         cpu, nw_out = np.maximum(before["CPU"] + failures.cpu[down], 0.0), before["NW_OUT"] + failures.out[down]
-        out.append(headroom(cluster, failed, before | {"CPU": cpu, "NW_OUT": nw_out}, thresholds))
+        out.append(headroom(cluster, failed, before | {"CPU": cpu, "NW_OUT": nw_out}, parameters))
     return out
 
 
-def over_while_down(cluster: Cluster, resource: str, change: Floats, thresholds: Thresholds) -> Flags:
+def over_while_down(cluster: Cluster, resource: str, change: Floats, parameters: BrokerLoadParameters) -> Flags:
     """Return flags [B, B]: the host of each survivor (columns) is over its capacity threshold while each broker (rows) is
     down. ``change`` [B, B] is what the survivors gain."""
     topology = cluster.topology
@@ -278,7 +271,7 @@ def over_while_down(cluster: Cluster, resource: str, change: Floats, thresholds:
     load = np.where(up, np.maximum(cluster.sums.of(resource) + change, 0.0), 0.0) @ member
     room = np.where(up, cluster.capacity(resource), 0.0) @ member
     with np.errstate(invalid="ignore"):
-        over = load > thresholds.capacity(resource) * room
+        over = load > parameters.capacity_threshold(resource) * room
     return np.asarray(over[:, index] & up)
 
 

@@ -97,8 +97,6 @@ def expansion_bounds(cluster: Cluster, count: int) -> list[dict[str, object]]:
     """
     alive = cluster.topology.alive
     rows: list[dict[str, object]] = []
-    loads = cluster.loads
-    replica_load = {"CPU": loads.cpu, "NW_IN": loads.nw_in, "NW_OUT": loads.nw_out, "DISK": loads.disk}
     for resource in RESOURCES:
         capacity = cluster.capacity(resource)[alive]
         total, whole = cluster.total(resource), float(capacity.sum())
@@ -107,7 +105,9 @@ def expansion_bounds(cluster: Cluster, count: int) -> list[dict[str, object]]:
         typical = float(np.median(capacity))
         load = cluster.sums.of(resource)[alive]
         after = total / (whole + count * typical)
-        biggest = float(np.nanmax(replica_load[resource], initial=0.0)) / float(max(capacity.max(), typical))
+        biggest = float(np.nanmax(getattr(cluster.loads, resource.lower()), initial=0.0)) / float(
+            max(capacity.max(), typical)
+        )
         rows.append(
             {
                 "resource": resource,

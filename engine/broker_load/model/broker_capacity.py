@@ -37,27 +37,27 @@ def resolve(
     The default entry (-1) serves the others only where ``allow_estimation``. Without any capacity file the machine's
     CPU count (``node_cpus`` by broker index, from node_exporter) or one core is assumed and capacities stay unknown.
     """
-    total = topology.brokers
-    nan = np.full(total, np.nan)
-    cores, cpu, disk, nw_in, nw_out = nan.copy(), nan.copy(), nan.copy(), nan.copy(), nan.copy()
-    estimated = np.zeros(total, np.bool_)
-    log_dirs: list[str | None] = [None] * total
+    ids = topology.ids.tolist()
     if not rows.height:
-        for index in range(total):
-            cores[index] = (node_cpus or {}).get(index, 1)
-        estimated[:] = True
-        return Capacities(cores, cores * 100.0, disk, nw_in, nw_out, estimated, tuple(log_dirs), False)
+        cores = np.array([(node_cpus or {}).get(index, 1) for index in range(len(ids))], np.float64)
+        unknown = np.full(len(ids), np.nan)
+        assumed = np.ones(len(ids), np.bool_)
+        return Capacities(cores, cores * 100.0, unknown, unknown, unknown, assumed, (None,) * len(ids), False)
     # The last file given wins for a broker described twice.
     entries = {row["broker"]: row for row in rows.iter_rows(named=True)}
-    for index, broker in enumerate(topology.ids.tolist()):
-        entry = entries.get(broker)
-        if entry is None and allow_estimation:
-            entry = entries.get(DEFAULT)
-            estimated[index] = entry is not None
-        if entry is None:
-            continue
-        cores[index] = entry["cores"]
-        cpu[index] = entry["cpu"] * entry["cores"]
-        disk[index], nw_in[index], nw_out[index] = entry["disk_mb"], entry["nw_in_kbs"], entry["nw_out_kbs"]
-        log_dirs[index] = entry["log_dirs"]
-    return Capacities(cores, cpu, disk, nw_in, nw_out, estimated, tuple(log_dirs), True)
+    default = entries.get(DEFAULT) if allow_estimation else None
+    chosen = [entries.get(broker, default) or {} for broker in ids]
+
+    def column(name: str) -> Floats:
+        return np.array([entry.get(name, np.nan) for entry in chosen], np.float64)
+
+    return Capacities(
+        cores=column("cores"),
+        cpu=column("cpu") * column("cores"),
+        disk=column("disk_mb"),
+        nw_in=column("nw_in_kbs"),
+        nw_out=column("nw_out_kbs"),
+        estimated=np.array([default is not None and broker not in entries for broker in ids], np.bool_),
+        log_dirs=tuple(entry.get("log_dirs") for entry in chosen),
+        file=True,
+    )

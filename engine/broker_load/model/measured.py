@@ -34,7 +34,7 @@ def measure(rounds: Sequence[Round], maps: Sequence[Ints | None], final: Topolog
     """
     total = final.brokers
     parts = {name: (np.zeros(total), np.zeros(total, np.int32)) for name in ("cpu", "in", "out")}
-    for topology, run in _runs(rounds):
+    for topology, run in runs(rounds):
         own = history.broker_cores(topology, final, cores)
         where = final.index_of(topology.ids)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -59,7 +59,7 @@ def cpu_trend(
     sums, counts = np.zeros((len(windows), final.brokers)), np.zeros((len(windows), final.brokers))
     row_of = {index: row for row, index in enumerate(windows)}
     for window, members in itertools.groupby(rounds, key=lambda one: one.time_ms // window_ms + 1):
-        for topology, run in _runs(list(members)):
+        for topology, run in runs(list(members)):
             cpu = _cpus(run, history.broker_cores(topology, final, cores))
             row = row_of[window]
             percent = np.where(np.isfinite(cpu), cpu * 100.0, np.nan)
@@ -68,10 +68,10 @@ def cpu_trend(
     return [[value for value in means[:, b].tolist() if value == value] for b in range(final.brokers)]
 
 
-def _runs(rounds: Sequence[Round]) -> list[tuple[Topology, list[Round]]]:
-    """Consecutive rounds of one topology."""
-    runs = [list(members) for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology))]
-    return [(run[0].topology, run) for run in runs]
+def runs(rounds: Sequence[Round]) -> list[tuple[Topology, list[Round]]]:
+    """Return consecutive rounds of one topology, with it."""
+    parts = [list(members) for _, members in itertools.groupby(rounds, key=lambda one: id(one.topology))]
+    return [(part[0].topology, part) for part in parts]
 
 
 def _cpus(rounds: Sequence[Round], cores: Floats) -> Floats:

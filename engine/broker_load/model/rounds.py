@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, tally
+from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tally
 from engine.broker_load.tables import raw_metrics
 
 MISSING_SHARE = 0.01
@@ -114,40 +113,33 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     kind = kind or ("process" if (~np.isnan(process)).any() else "")
     reported = extra[list(raw_metrics.TOTALS)] * np.array(raw_metrics.UNIT)[:, None]
 
-    topic_rows = rows.filter(pl.col("topic").is_not_null())
+    is_size = (pl.col("metric") == raw_metrics.SIZE) & pl.col("partition").is_not_null()
+    topic_rows = rows.filter(
+        pl.col("topic").is_not_null() & (is_size | pl.col("metric").is_in(list(raw_metrics.TOPIC)))
+    )
     codes, width = _topic_codes(topic_rows["topic"], topology)
-    holder = topic_rows["b"].to_numpy()
-    metric = topic_rows["metric"].to_numpy()
-    value = topic_rows["value"].to_numpy()
-    key = holder.astype(np.int64) * width + codes
-    is_size = (metric == raw_metrics.SIZE) & topic_rows["partition"].is_not_null().to_numpy()
-    useful = is_size | np.isin(metric, raw_metrics.TOPIC)
-    pairs = _Index(key[useful], brokers * width)
-    values = np.zeros((7, pairs.size))
+    topic_rows = topic_rows.with_columns(pl.Series("code", codes), pl.col("value").fill_null(np.nan))
+    # A pair: what one broker reports of one topic.
+    pairs, at = np.unique(topic_rows["b"].to_numpy().astype(np.int64) * width + codes, return_inverse=True)
+    metric, value = topic_rows["metric"].to_numpy(), topic_rows["value"].to_numpy()
+    values = np.zeros((7, len(pairs)))
     for place, number in enumerate(raw_metrics.TOPIC):
         here = metric == number
-        at = pairs.of(key[here])
-        counts = np.bincount(at, minlength=pairs.size)
-        values[place] = tally(at, value[here], pairs.size) / np.maximum(counts, 1) * raw_metrics.UNIT[place]
-    sized_pair = np.zeros(pairs.size, np.bool_)
-    sized_pair[pairs.of(key[is_size])] = True
-
-    number = topic_rows["partition"].fill_null(-1).to_numpy()[is_size]
-    when = topic_rows["time_ms"].to_numpy()[is_size]
-    sizes = _Sizes(holder[is_size], codes[is_size], number, value[is_size] * raw_metrics.MB, pairs.of(key[is_size]))
-    if len(when) and when.min() != when.max():
-        # The strictly newest counts: newest first, and the sort keeps the order of equally new ones.
-        sizes = sizes.take(np.argsort(-when, kind="stable"))
-    size = sizes.matrix(topology)
-    disk = sizes.totals(brokers)
-    pair_broker = pairs.keys // max(width, 1)
+        counts = np.bincount(at[here], minlength=len(pairs))
+        values[place] = tally(at[here], value[here], len(pairs)) / np.maximum(counts, 1) * raw_metrics.UNIT[place]
+    sized_pair = np.zeros(len(pairs), np.bool_)
+    sized_pair[at[metric == raw_metrics.SIZE]] = True
+    size, disk = _sizes(topic_rows.filter(pl.col("metric") == raw_metrics.SIZE), topology)
+    pair_broker = pairs // width
 
     _, leader, topic, count = topology.groups
-    where, present = pairs.find(leader.astype(np.int64) * width + topology.norm[topic])
-    group_rates = np.zeros((7, len(leader)))
-    if pairs.size:
+    wanted = leader.astype(np.int64) * width + topology.norm[topic]
+    group_rates, sized = np.zeros((7, len(leader))), np.zeros(len(leader), np.bool_)
+    if len(pairs):
+        where = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+        present = pairs[where] == wanted
         group_rates = np.where(present, values[:, where], 0.0) / np.maximum(count, 1)
-    sized = present & (sized_pair[where] if pairs.size else False)
+        sized = present & sized_pair[where]
 
     led_topics = np.bincount(leader, minlength=brokers)
     led_partitions = np.bincount(leader, weights=count, minlength=brokers)
@@ -157,9 +149,7 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     complete = nothing | (
         (lost_topics <= MISSING_SHARE * led_topics) & (lost_partitions <= MISSING_SHARE * led_partitions)
     )
-    sums = np.stack(
-        [np.bincount(pair_broker[sized_pair], weights=v[sized_pair], minlength=brokers) for v in values]
-    ) if pairs.size else np.zeros((7, brokers))  # fmt: skip
+    sums = np.stack([tally(pair_broker[sized_pair], v[sized_pair], brokers) for v in values])
     any_sized = np.zeros(brokers, np.bool_)
     any_sized[pair_broker[sized_pair]] = True
     totals = np.where(complete & any_sized, sums, reported)
@@ -200,39 +190,6 @@ def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Flo
     )
 
 
-class _Index:
-    """The sorted distinct ``keys`` and the position of each: a table where keys are dense enough, else a search."""
-
-    LIMIT = 50_000_000
-    """Largest table, in entries."""
-
-    def __init__(self, keys: Longs, bound: int) -> None:
-        self._table: npt.NDArray[np.int32] | None = None
-        if bound <= self.LIMIT:
-            mark = np.zeros(bound + 1, np.bool_)
-            mark[keys] = True
-            self.keys = np.flatnonzero(mark)
-            self._table = np.full(bound + 1, -1, np.int32)
-            self._table[self.keys] = np.arange(len(self.keys), dtype=np.int32)
-        else:
-            self.keys = np.unique(keys)
-        self.size = len(self.keys)
-
-    def of(self, wanted: Longs) -> npt.NDArray[Any]:
-        """Return the position of keys that are there."""
-        return self._table[wanted] if self._table is not None else np.searchsorted(self.keys, wanted)
-
-    def find(self, wanted: Longs) -> tuple[npt.NDArray[Any], Flags]:
-        """Return the position of each key, 0 where it is not there, and whether it is."""
-        if not self.size:
-            return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-        if self._table is not None:
-            place = self._table[wanted]
-            return np.maximum(place, 0), place >= 0
-        place = np.minimum(np.searchsorted(self.keys, wanted), self.size - 1)
-        return place, self.keys[place] == wanted
-
-
 def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.int64], int]:
     """Return the code of each topic name (dots as underscores): the topology's code, or one behind them for unknown topics; and
     how many codes there are."""
@@ -252,48 +209,17 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.i
     return joined["code"].to_numpy(), max(len(codes_by_name) + len(extra), 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sizes:
-    """N sizes in order of preference (the first of a replica counts): broker index, topic code, partition, MB, pair."""
-
-    broker: npt.NDArray[Any]
-    code: npt.NDArray[Any]
-    partition: npt.NDArray[Any]
-    value: Floats
-    pair: npt.NDArray[Any]
-
-    def take(self, order: npt.NDArray[Any]) -> _Sizes:
-        """Return the sizes in another order."""
-        return _Sizes(self.broker[order], self.code[order], self.partition[order], self.value[order], self.pair[order])
-
-    def matrix(self, topology: Topology) -> Floats:
-        """Return the MB [P, R] of each replica as its broker reported it, NaN where it did not."""
-        out = np.full(topology.replicas.shape, np.nan)
-        if not len(self.value) or not topology.size:
-            return out
-        in_topology = self.code < len(topology.norm_names)
-        for rows in topology.rows_of(self.code, self.partition, in_topology):
-            hit = np.flatnonzero(rows >= 0)
-            rows, broker, value = rows[hit], self.broker[hit], self.value[hit]
-            for column in range(topology.replicas.shape[1]):
-                mine = np.flatnonzero(topology.replicas[rows, column] == broker)[::-1]
-                # Assigned backwards, so that the first given stays.
-                out[rows[mine], column] = value[mine]
-        return out
-
-    def totals(self, brokers: int) -> Floats:
-        """Return the MB [B] of all sizes each broker reported, also of partitions the topology does not know."""
-        if not len(self.value):
-            return np.zeros(brokers)
-        biggest = int(self.partition.max()) + 1
-        key = self.pair.astype(np.int64) * biggest + self.partition
-        first = np.arange(len(key))
-        if not (np.diff(key) > 0).all():
-            bound = (int(self.pair.max()) + 1) * biggest
-            if bound <= _Index.LIMIT:
-                place = np.full(bound, -1, np.int64)
-                place[key[::-1]] = np.arange(len(key))[::-1]
-                first = np.flatnonzero(place[key] == np.arange(len(key)))
-            else:
-                first = np.sort(np.unique(key, return_index=True)[1])
-        return tally(self.broker[first], self.value[first], brokers)
+def _sizes(rows: pl.DataFrame, topology: Topology) -> tuple[Floats, Floats]:
+    """Return the MB [P, R] of each replica as its broker reported it, NaN where it did not, and the MB [B] of all sizes
+    each broker reported, also of partitions that the topology does not know."""
+    if rows["time_ms"].n_unique() > 1:
+        rows = rows.sort("time_ms", descending=True, maintain_order=True)
+    # The strictly newest size of a replica counts, of equally new ones the first.
+    sizes = rows.unique(["b", "code", "partition"], keep="first", maintain_order=True)
+    megabytes = sizes["value"].to_numpy() * raw_metrics.MB
+    matrix = np.full(topology.replicas.shape, np.nan)
+    known = sizes.select("b", "code", "partition", pl.Series("mb", megabytes)).join(
+        topology.slots, on=["b", "code", "partition"]
+    )
+    matrix.ravel()[known["slot"].to_numpy()] = known["mb"].to_numpy()
+    return matrix, tally(sizes["b"].to_numpy(), megabytes, topology.brokers)

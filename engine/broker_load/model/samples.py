@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,27 +56,22 @@ class Samples:
         """The samples as rows of result table ``samples``, made once however often a result shows them."""
         topology = self.round.topology
         rows = np.flatnonzero(self.rule == 0)
-        columns: dict[str, object] = {
+        columns: dict[str, Any] = {
             "topic": topology.topic_names.gather(rows),
             "partition": topology.partition[rows],
             "leader": topology.ids_of(topology.leader[rows]),
             "time_ms": np.full(len(rows), self.round.time_ms, np.int64),
         }
         columns |= {name: self.value(name)[rows] for name in raw_metrics.SAMPLE}
-        return SAMPLES.frame(pl.DataFrame(columns))
-
-    def group_value(self, name: str) -> Floats:
-        """Return one of the rates or the CPU [G] by group."""
-        return self.cpu if name == "cpu_usage" else self.round.rates[_ROW[name]]
+        return SAMPLES.frame(columns)
 
     def value(self, name: str) -> Floats:
         """Return one of the nine values [P] by its name in Cruise Control; meaningless where ``rule`` is not 0."""
-        group = np.maximum(self.round.topology.groups[0], 0)
-        if name == "cpu_usage":
-            return _take(self.cpu, group)
         if name == "disk_usage":
             return self.round.leader_size
-        return _take(self.round.rates[_ROW[name]], group)
+        by_group = self.cpu if name == "cpu_usage" else self.round.rates[_ROW[name]]
+        group = self.round.topology.groups[0]
+        return by_group[np.maximum(group, 0)] if len(by_group) else np.zeros(len(group))
 
 
 _ROW = {
@@ -87,10 +83,6 @@ _ROW = {
     "replication_bytes_in_rate": raw_metrics.REPL_IN,
     "replication_bytes_out_rate": raw_metrics.REPL_OUT,
 }
-
-
-def _take(values: Floats, index: npt.NDArray[np.int32]) -> Floats:
-    return values[index] if len(values) else np.zeros(len(index))
 
 
 def broker_cpu(one: Round, cores: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -137,16 +129,13 @@ def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
         (2, ~one.heard[leader]),
     ):
         by_group[when] = code
-    rule = np.where(group >= 0, _codes(by_group, group), 1).astype(np.int8)
+    rule = np.ones(len(group), np.int8)
+    rule[group >= 0] = by_group[group[group >= 0]]
     rule[np.isnan(one.leader_size) & ((rule == 0) | (rule > 5))] = 6
     return rule
 
 
-def _codes(by_group: npt.NDArray[np.int8], group: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
-    return by_group[np.maximum(group, 0)] if len(by_group) else np.zeros(len(group), np.int8)
-
-
-def broker_samples(one: Round, cores: Floats) -> list[dict[str, object]]:
+def broker_samples(one: Round, cores: Floats) -> list[dict[str, Any]]:
     """Return the broker samples of one round, one row per broker that has one, with its record version.
 
     See "Broker samples" in docs/models/broker-load.md.

@@ -142,40 +142,15 @@ class Topology:
         return {name: number for number, name in enumerate(self.norm_names)}
 
     @cached_property
-    def _tables(self) -> list[tuple[Longs, Ints]]:
-        """For each layer of topics that share a code: sorted keys code × (most partitions + 1) + number, and rows."""
-        width = int(self.partition.max(initial=0)) + 1
-        code = self.norm[self.topic].astype(np.int64)
-        # Topics are sorted and each has one code: the n-th topic of a code forms layer n (nearly always one layer).
-        order = np.argsort(self.norm, kind="stable")
-        starts = np.concatenate([[True], np.diff(self.norm[order]) > 0]) if len(order) else np.empty(0, np.bool_)
-        nth = np.arange(len(order)) - np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
-        layer = np.empty(len(order), np.int64)
-        layer[order] = nth
-        layers = []
-        for number in range(int(layer.max(initial=0)) + 1):
-            rows = np.flatnonzero(layer[self.topic] == number)
-            key = code[rows] * width + self.partition[rows]
-            sort = np.argsort(key, kind="stable")
-            layers.append((key[sort], rows[sort].astype(np.int32)))
-        return layers
+    def slots(self) -> pl.DataFrame:
+        """Where a replica stands: broker index ``b``, topic ``code``, ``partition`` and its place in a flat [P, R] array.
 
-    def rows_of(self, code: npt.NDArray[Any], partition: npt.NDArray[Any], known: Flags) -> list[Ints]:
-        """Return the index of each (topic code, partition), -1 for unknown ones; one array per topic sharing the code."""
-        width = int(self.partition.max(initial=0)) + 1
-        inside = known & (partition >= 0) & (partition < width)
-        wanted = np.where(inside, code.astype(np.int64) * width + partition, -1)
-        layers = []
-        bound = len(self.norm_names) * width
-        for keys, rows in self._tables:
-            if bound <= 50_000_000:
-                table = np.full(bound + 1, -1, np.int32)
-                table[keys] = rows
-                layers.append(table[wanted])  # -1, "unknown", takes the last entry
-            else:
-                place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-                layers.append(np.where(keys[place] == wanted, rows[place], -1).astype(np.int32))
-        return layers
+        Topics whose names differ by dots and underscores only share a code, and so a reported size.
+        """
+        rows, _ = np.nonzero(self.held)
+        code = self.norm[self.topic[rows]].astype(np.int64)
+        columns = {"b": self.replicas[self.held], "code": code, "partition": self.partition[rows]}
+        return pl.DataFrame(columns | {"slot": np.flatnonzero(self.held)})
 
     @cached_property
     def hosts_index(self) -> tuple[tuple[str, ...], Ints]:
@@ -191,26 +166,12 @@ class Topology:
         place = {name: number for number, name in enumerate(names)}
         return tuple(names), np.array([place[r] for r in self.racks], np.int32)
 
-    @cached_property
-    def _places(self) -> Ints | None:
-        """Index by broker id with -1 at the end, None where the ids are too far apart for a table."""
-        if not len(self.ids) or self.ids[0] < 0 or self.ids[-1] >= 1_000_000:
-            return None
-        table = np.full(int(self.ids[-1]) + 2, -1, np.int32)
-        table[self.ids] = np.arange(len(self.ids), dtype=np.int32)
-        return table
-
     def index_of(self, ids: npt.ArrayLike) -> Ints:
         """Return the broker indices of broker ``ids``; -1 for unknown ones."""
         wanted = np.asarray(ids, np.int64)
         if not len(self.ids):
             return np.full(wanted.shape, -1, np.int32)
-        table = self._places
-        if table is not None:
-            inside = (wanted >= 0) & (wanted < len(table) - 1)
-            return table[np.where(inside, wanted, -1)]  # the last entry is "unknown"
-        place = np.searchsorted(self.ids, wanted)
-        place = np.minimum(place, len(self.ids) - 1)
+        place = np.minimum(np.searchsorted(self.ids, wanted), len(self.ids) - 1)
         return np.where(self.ids[place] == wanted, place, -1).astype(np.int32)
 
     def ids_of(self, index: npt.NDArray[np.int32]) -> Ints:

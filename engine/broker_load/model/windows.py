@@ -6,7 +6,7 @@ See "Windows", "Extrapolation" and "Valid partitions" in docs/models/broker-load
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,32 +75,7 @@ class Window:
             values[name] = self._latest() if name == LATEST else self._mean(name)
         return values[name]
 
-    @property
-    def uniform(self) -> bool:
-        """Whether every partition has a sample in every round and all rounds share the final topology: then partitions
-        of one group have one value."""
-        if "uniform" not in self.shared:
-            self.shared["uniform"] = (
-                self.finished is None
-                and bool(self.rounds)
-                and all(where is None for _, where in self.rounds)
-                and all(s.round.topology is self.rounds[0][0].round.topology for s, _ in self.rounds)
-                and bool(self.count.min(initial=len(self.rounds)) == len(self.rounds))
-            )
-        return bool(self.shared["uniform"])
-
-    def by_group(self, name: str) -> Singles:
-        """Return the mean [G] of the metric; only where ``uniform``, and not for the disk."""
-        total = sum((samples.group_value(name) for samples, _ in self.rounds), np.zeros(1))
-        return (np.asarray(total) / len(self.rounds)).astype(np.float32)
-
     def _mean(self, name: str) -> Singles:
-        if len(self.rounds) == 1 and self.finished is None and self.rounds[0][1] is None:
-            samples = self.rounds[0][0]
-            value = samples.value(name).astype(np.float32)
-            if self.count.min(initial=1) == 0:
-                value[self.count == 0] = 0
-            return value
         total = np.zeros(self.size)
         for samples, where in self.rounds:
             _add(total, np.where(samples.rule == 0, samples.value(name), 0.0), where)
@@ -148,9 +123,6 @@ class Aggregate:
     enough: bool
     offered: int
     window_ms: int
-    shared: dict[str, Floats] = field(default_factory=dict)
-    """Statistics that do not depend on the CPU weights."""
-    _cpu: dict[str, Floats] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -189,46 +161,21 @@ class Aggregate:
 
     def mean(self, name: str) -> Floats:
         """Return the mean [P] over the windows, gaps counting as 0."""
-        return self._statistic("mean", name, lambda: self._sum(name) / max(len(self.windows), 1))
-
-    def _sum(self, name: str) -> Floats:
-        first = self.windows[0]
-        if (
-            name != LATEST
-            and all(states is None for states in self.states)
-            and all(window.uniform for window in self.windows)
-            and all(w.rounds[0][0].round.topology is first.rounds[0][0].round.topology for w in self.windows)
-        ):
-            # One sum per topic and leader, spread over its partitions once at the end.
-            groups = np.zeros(1)
-            for window in self.windows:
-                groups = groups + window.by_group(name)
-            return np.asarray(groups[first.rounds[0][0].round.topology.groups[0]], np.float64)
         total = np.zeros(self.size)
         for value in self.series(name):
             total += value
-        return total
+        return total / max(len(self.windows), 1)
 
     def maximum(self, name: str) -> Floats:
         """Return the maximum [P] over the windows, as in Cruise Control never below the smallest positive float."""
-
-        def largest() -> Floats:
-            best = np.full(self.size, np.float32(TINY))
-            for value in self.series(name):
-                np.maximum(best, value, out=best)
-            return best.astype(np.float64)
-
-        return self._statistic("max", name, largest)
+        best = np.full(self.size, np.float32(TINY))
+        for value in self.series(name):
+            np.maximum(best, value, out=best)
+        return best.astype(np.float64)
 
     def latest(self, name: str) -> Floats:
-        """Return the value [P] in the newest window."""
-        return self._statistic("latest", name, lambda: self._value(0, name).astype(np.float64))
-
-    def _statistic(self, kind: str, name: str, make: Callable[[], Floats]) -> Floats:
-        statistics = self._cpu if name == CPU else self.shared
-        if (key := f"{kind} {name}") not in statistics:
-            statistics[key] = make()
-        return statistics[key]
+        """Return the value [P] in the newest window, 0 without any."""
+        return self._value(0, name).astype(np.float64) if self.windows else np.zeros(self.size)
 
 
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:

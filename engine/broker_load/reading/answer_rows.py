@@ -66,15 +66,9 @@ class AnswerRows:
     def reading(self, size: int, what: str) -> Reading:
         """Return what was read of ``size`` bytes; ``what`` the file should have been, for the problem's text."""
         if self.bad:
-            self.problems.append(
-                Problem.at(
-                    self.source.path,
-                    "bad-record",
-                    f"rows that {what} does not have",
-                    line=self.bad_line,
-                    count=self.bad,
-                )
-            )
+            reason = f"rows that {what} does not have"
+            problem = Problem.at(self.source.path, "bad-record", reason, line=self.bad_line, count=self.bad)
+            self.problems.append(problem)
         filled = {name: rows for name, rows in self.tables.items() if next(iter(rows.values()))}
         return Reading(rows=dict(filled), problems=self.problems, consumed=size)
 
@@ -104,6 +98,11 @@ class AnswerRows:
                 self.directory(answer, row["broker"], folder, content)
         return None
 
+    def counts(self, broker: int | None, leaders: int | None, replicas: int | None) -> None:
+        """One broker of ``kafka_cluster_state`` with its replicas."""
+        row = {"answer": "kafka_cluster_state", "broker": broker, "leaders": leaders, "replicas": replicas}
+        self.add(ANSWER_BROKERS, row)
+
     def directory(self, answer: str, broker: int, folder: str, content: Any) -> None:
         """One log directory of a broker: its load, or the word that says it is dead."""
         row: dict[str, Any] = {"answer": answer, "broker": broker, "log_dir": clean(folder)}
@@ -111,16 +110,11 @@ class AnswerRows:
             row["error"] = clean(content)
         elif isinstance(content, dict):
             row |= {"disk_mb": number(content.get("DiskMB")), "disk_pct": number(content.get("DiskPct"))}
-            row |= {
-                "leaders": integer(content.get("NumLeaderReplicas")),
-                "replicas": integer(content.get("NumReplicas")),
-            }
-            if row["disk_mb"] is None:
-                return self.wrong()
+            row["leaders"], row["replicas"] = (integer(content.get(k)) for k in ("NumLeaderReplicas", "NumReplicas"))
+        if row.get("error") is None and row.get("disk_mb") is None:
+            self.wrong()
         else:
-            return self.wrong()
-        self.add(ANSWER_DIRS, row)
-        return None
+            self.add(ANSWER_DIRS, row)
 
     def partition(self, item: Any, line: int | None = None) -> None:
         """One record of ``partition_load``."""
@@ -148,19 +142,9 @@ class AnswerRows:
             return self.wrong(line)
         if leader >= 0 and leader not in replicas:
             return self.wrong(line)
-        self.add(
-            TOPOLOGY,
-            {
-                "time_ms": self.time,
-                "topic": clean(topic),
-                "partition": partition,
-                "leader": leader,
-                "replicas": replicas,
-                "isr": in_sync,
-                "offline": id_list(item.get("offline")) or [],
-                "min_isr": integer(item.get("min-isr")),
-            },
-        )
+        row = {"time_ms": self.time, "topic": clean(topic), "partition": partition, "leader": leader}
+        row |= {"replicas": replicas, "isr": in_sync, "offline": id_list(item.get("offline")) or []}
+        self.add(TOPOLOGY, row | {"min_isr": integer(item.get("min-isr"))})
         return None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.broker_load.reading.answer_rows import TABLES, AnswerRows, as_list, as_map, word
 from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of
-from engine.broker_load.tables.inputs import ANSWER_BROKERS, ANSWER_GOALS, LOG_DIRS
+from engine.broker_load.tables.inputs import ANSWER_GOALS, LOG_DIRS
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -49,36 +49,27 @@ class CruiseControlJson:
                 "NaN or Infinity in JSON, which Cruise Control itself refuses to print outside of optimisation answers"
             )
             rows.problems.append(Problem.at(source.path, "nan-in-json", reason))
-        self._load(rows, "load", content)
-        for part in ("loadBeforeOptimization", "loadAfterOptimization"):
-            if isinstance(content.get(part), dict):
-                self._load(rows, part, content[part])
+        for answer in ("load", "loadBeforeOptimization", "loadAfterOptimization"):
+            part = content if answer == "load" else as_map(content.get(answer))
+            for item in as_list(part.get("brokers")):
+                rows.broker(answer, item)
+            for item in as_list(part.get("hosts")):
+                rows.broker(answer, item, is_host=True)
         for record in as_list(content.get("records")):
             rows.partition(record)
         _cluster_state(rows, content)
         summary = as_map(content.get("summary"))
+        overall = {
+            "score_before": number(summary.get("onDemandBalancednessScoreBefore")),
+            "score_after": number(summary.get("onDemandBalancednessScoreAfter")),
+            "provision": word(summary.get("provisionStatus")),
+        }
         for goal in as_list(content.get("goalSummary")):
             if not isinstance(goal, dict) or not isinstance(goal.get("goal"), str):
                 rows.wrong()
                 continue
-            rows.add(
-                ANSWER_GOALS,
-                {
-                    "goal": clean(goal["goal"]),
-                    "status": word(goal.get("status")),
-                    "score_before": number(summary.get("onDemandBalancednessScoreBefore")),
-                    "score_after": number(summary.get("onDemandBalancednessScoreAfter")),
-                    "provision": word(summary.get("provisionStatus")),
-                },
-            )
+            rows.add(ANSWER_GOALS, {"goal": clean(goal["goal"]), "status": word(goal.get("status"))} | overall)
         return rows.reading(len(data), "an answer")
-
-    @staticmethod
-    def _load(rows: AnswerRows, answer: str, content: dict[str, Any]) -> None:
-        for item in as_list(content.get("brokers")):
-            rows.broker(answer, item)
-        for item in as_list(content.get("hosts")):
-            rows.broker(answer, item, is_host=True)
 
 
 _PARTS = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")
@@ -105,15 +96,7 @@ def _cluster_state(rows: AnswerRows, content: dict[str, Any]) -> None:
         if number_of is None:
             rows.wrong()
             continue
-        rows.add(
-            ANSWER_BROKERS,
-            {
-                "answer": "kafka_cluster_state",
-                "broker": number_of,
-                "leaders": integer(leaders.get(broker, 0)),
-                "replicas": integer(count),
-            },
-        )
+        rows.counts(number_of, integer(leaders.get(broker, 0)), integer(count))
     for key, error in (("OnlineLogDirsByBrokerId", None), ("OfflineLogDirsByBrokerId", "offline")):
         for broker, folders in as_map(brokers.get(key)).items():
             number_of = integer(broker)

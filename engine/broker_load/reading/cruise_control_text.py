@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from engine.broker_load.reading.answer_rows import FIELDS, TABLES, AnswerRows
 from engine.broker_load.reading.fields import integer, number, text_of
-from engine.broker_load.tables.inputs import ANSWER_BROKERS, ANSWER_GOALS
+from engine.broker_load.tables.inputs import ANSWER_GOALS
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean
@@ -49,51 +50,58 @@ class CruiseControlText:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of the answer tables."""
         rows = AnswerRows(source)
-        lines = text_of(data).split("\n")
+        lines = list(enumerate(text_of(data).split("\n"), 1))[::-1]
         goals: list[tuple[str, str]] = []
         summary: dict[str, Any] = {}
         caption = ""
-        position = 0
-        while position < len(lines):
-            line = lines[position]
+        while lines:
+            _, line = lines.pop()
             stripped = line.strip()
-            position += 1
-            if after_table := _table(rows, lines, position, caption):
-                position = after_table
-            elif goal := _GOAL_CLIENT.match(stripped) or _GOAL_TEXT.search(line):
+            is_table = _read_table(rows, line, lines, caption)
+            caption = stripped or caption
+            if is_table:
+                continue
+            if goal := _GOAL_CLIENT.match(stripped) or _GOAL_TEXT.search(line):
                 goals.append((goal[1], goal[2]))
             elif scores := _SCORES.search(line):
                 summary |= {"score_before": number(scores[1]), "score_after": number(scores[2])}
             elif provision := _PROVISION.search(line):
                 summary["provision"] = clean(provision[1])
-            caption = stripped or caption
         for goal_name, status in goals:
             rows.add(ANSWER_GOALS, {"goal": goal_name, "status": status} | summary)
         return rows.reading(len(data), "a printed answer")
 
 
-def _table(rows: AnswerRows, lines: list[str], position: int, caption: str) -> int | None:
-    """Read the table whose title is the line before ``position``; returns the position after it, None for no title.
+Lines = list[tuple[int, str]]
+"""Lines left to read, with their numbers: the next one is the last."""
 
-    ``caption`` is the last line with text before the title.
-    """
-    line = lines[position - 1]
-    stripped = line.strip()
-    if _LOAD_HEADER.match(line):
+
+def _until_blank(lines: Lines) -> Iterator[tuple[int, str]]:
+    """Take the lines up to the next blank one."""
+    while lines and lines[-1][1].strip():
+        yield lines.pop()
+
+
+def _read_table(rows: AnswerRows, title: str, lines: Lines, caption: str) -> bool:
+    """Read the table below ``title``; returns whether it is the title of one. ``caption``: the last text before the title."""
+    stripped = title.strip()
+    if _LOAD_HEADER.match(title):
         lowered = caption.lower()
         answer = "loadAfterOptimization" if "after" in lowered and "load" in lowered else "load"
         if "before" in lowered:
             answer = "loadBeforeOptimization"
-        return _server_load(rows, line, lines, position, answer)
-    if _PARTITION_HEADER.match(line):
-        return _server_partitions(rows, lines, position)
-    if stripped == "All Partitions in the Cluster (verbose):":
-        return _server_state(rows, lines, position)
-    if _COUNTS_HEADER.match(line):
-        return _server_counts(rows, lines, position)
-    if _CLIENT_TITLE.match(stripped) and stripped.strip("':") in _CLIENT:
-        return _client_table(rows, stripped.strip("':"), lines, position)
-    return None
+        _server_load(rows, title, lines, answer)
+    elif _PARTITION_HEADER.match(title):
+        _server_partitions(rows, lines)
+    elif stripped == "All Partitions in the Cluster (verbose):":
+        _server_state(rows, lines)
+    elif _COUNTS_HEADER.match(title):
+        _server_counts(rows, lines)
+    elif _CLIENT_TITLE.match(stripped) and stripped.strip("':") in _CLIENT:
+        _client_table(rows, _CLIENT[stripped.strip("':")], lines)
+    else:
+        return False
+    return True
 
 
 _COLUMNS = {
@@ -114,16 +122,15 @@ _COLUMNS = {
 }
 
 
-def _server_load(rows: AnswerRows, header: str, lines: list[str], position: int, answer: str) -> int:
+def _server_load(rows: AnswerRows, header: str, lines: Lines, answer: str) -> None:
     """Read the rows under a ``HOST BROKER …`` title; indented log-directory rows (no comma after the first word) are skipped."""
     names = [_COLUMNS.get(word) for word in header.split()]
-    while position < len(lines) and lines[position].strip():
-        fields = [field.strip() for field in lines[position].split(",")]
-        position += 1
+    for number_of, line in _until_blank(lines):
+        fields = [field.strip() for field in line.split(",")]
         if len(fields) < 3:
             continue
         if len(fields) != len(names):
-            rows.wrong(position)
+            rows.wrong(number_of)
             continue
         item: dict[str, Any] = {}
         for name, field in zip(names, fields, strict=True):
@@ -133,75 +140,44 @@ def _server_load(rows: AnswerRows, header: str, lines: list[str], position: int,
                 item["Leaders"], _, item["Replicas"] = field.partition("/")
             elif name is not None:
                 item[name] = field
-        rows.broker(answer, item, line=position)
-    return position
+        rows.broker(answer, item, line=number_of)
 
 
 def _ids(text: str) -> list[Any]:
     return [int(part) if part.strip().isdigit() else None for part in text.split(",") if part.strip()]
 
 
-def _server_partitions(rows: AnswerRows, lines: list[str], position: int) -> int:
-    while position < len(lines) and lines[position].strip():
-        match = _PARTITION_ROW.match(lines[position])
-        position += 1
-        if not match:
-            rows.wrong(position)
-            continue
-        values = dict(
-            zip(("cpu", "disk", "networkInbound", "networkOutbound", "msg_in"), match.groups()[4:], strict=True)
-        )
-        rows.partition(
-            {"topic": match[1], "partition": match[2], "leader": match[3], "followers": _ids(match[4])} | values,
-            position,
-        )
-    return position
+def _server_partitions(rows: AnswerRows, lines: Lines) -> None:
+    names = ("topic", "partition", "leader", "followers", "cpu", "disk", "networkInbound", "networkOutbound", "msg_in")
+    for number_of, line in _until_blank(lines):
+        if match := _PARTITION_ROW.match(line):
+            item = dict(zip(names, match.groups(), strict=True))
+            rows.partition(item | {"followers": _ids(match[4])}, number_of)
+        else:
+            rows.wrong(number_of)
 
 
-def _server_state(rows: AnswerRows, lines: list[str], position: int) -> int:
+def _server_state(rows: AnswerRows, lines: Lines) -> None:
     listed = set()
-    while position < len(lines) and lines[position].strip():
-        line = lines[position]
-        position += 1
-        match = _STATE_ROW.match(line)
-        if match:
-            key = (match[1], match[2])
-            if key not in listed:
-                listed.add(key)
-                rows.placement(
-                    {
-                        "topic": match[1],
-                        "partition": match[2],
-                        "leader": match[3],
-                        "replicas": _ids(match[4]),
-                        "in-sync": _ids(match[5]),
-                        "offline": _ids(match[7]),
-                        "min-isr": match[8],
-                    },
-                    position,
-                )
+    for number_of, line in _until_blank(lines):
+        if match := _STATE_ROW.match(line):
+            topic, partition, leader, replicas, in_sync, _, offline, min_isr = match.groups()
+            if (topic, partition) not in listed:
+                listed.add((topic, partition))
+                lists = {"replicas": _ids(replicas), "in-sync": _ids(in_sync), "offline": _ids(offline)}
+                item = {"topic": topic, "partition": partition, "leader": leader, "min-isr": min_isr}
+                rows.placement(item | lists, number_of)
         elif not line.rstrip().endswith(":") and "PARTITION" not in line:
-            rows.wrong(position)
-    return position
+            rows.wrong(number_of)
 
 
-def _server_counts(rows: AnswerRows, lines: list[str], position: int) -> int:
-    while position < len(lines) and lines[position].strip():
-        words = lines[position].split()
-        position += 1
+def _server_counts(rows: AnswerRows, lines: Lines) -> None:
+    for number_of, line in _until_blank(lines):
+        words = line.split()
         if len(words) < 5 or not all(word.isdigit() for word in words[:5]):
-            rows.wrong(position)
-            continue
-        rows.add(
-            ANSWER_BROKERS,
-            {
-                "answer": "kafka_cluster_state",
-                "broker": integer(words[0]),
-                "leaders": integer(words[1]),
-                "replicas": integer(words[2]),
-            },
-        )
-    return position
+            rows.wrong(number_of)
+        else:
+            rows.counts(integer(words[0]), integer(words[1]), integer(words[2]))
 
 
 _CLIENT = {
@@ -213,45 +189,29 @@ _CLIENT = {
 }
 
 
-def _client_table(rows: AnswerRows, title: str, lines: list[str], position: int) -> int:
+def _client_table(rows: AnswerRows, answer: str, lines: Lines) -> None:
     """Read a table of the Python client: column names, the index's name on its own line, then rows."""
-    answer = _CLIENT[title]
-    while position < len(lines) and not lines[position].strip():
-        position += 1
-    if position >= len(lines):
-        return position
-    names = lines[position].split()
+    while lines and not lines[-1][1].strip():
+        lines.pop()
+    names = lines[-1][1].split() if lines else []
     columns = set(FIELDS) | {"Host", "Rack", "BrokerState", "ReplicaCountByBrokerId", "LeaderCountByBrokerId"}
     if not set(names) & columns:
-        return position
-    position += 1
-    index = lines[position].strip() if position < len(lines) else ""
+        return
+    lines.pop()
+    index = lines[-1][1].strip() if lines else ""
     if index not in ("Broker", "Host", "BrokerId"):
-        return position
-    position += 1
-    while position < len(lines) and lines[position].strip():
-        words = lines[position].split()
-        position += 1
+        return
+    lines.pop()
+    for number_of, line in _until_blank(lines):
+        words = line.split()
+        values: dict[str, Any] = dict(zip(names, words[1:], strict=False))
         if answer == "kafka_cluster_state":
-            values = dict(zip(names, words[1:], strict=False))
-            broker = integer(words[0])
-            if broker is None:
-                rows.wrong(position)
-                continue
-            rows.add(
-                ANSWER_BROKERS,
-                {
-                    "answer": answer,
-                    "broker": broker,
-                    "leaders": integer(values.get("LeaderCountByBrokerId")),
-                    "replicas": integer(values.get("ReplicaCountByBrokerId")),
-                },
-            )
-            continue
-        if len(words) != len(names) + 1:
-            rows.wrong(position)
-            continue
-        item: dict[str, Any] = dict(zip(names, words[1:], strict=True))
-        item[index] = words[0]
-        rows.broker(answer, item, is_host=index == "Host", line=position)
-    return position
+            leaders, replicas = values.get("LeaderCountByBrokerId"), values.get("ReplicaCountByBrokerId")
+            if (broker := integer(words[0])) is None:
+                rows.wrong(number_of)
+            else:
+                rows.counts(broker, integer(leaders), integer(replicas))
+        elif len(words) != len(names) + 1:
+            rows.wrong(number_of)
+        else:
+            rows.broker(answer, values | {index: words[0]}, is_host=index == "Host", line=number_of)

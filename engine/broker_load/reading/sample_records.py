@@ -48,27 +48,17 @@ def partition_sample(record: bytes) -> dict[str, Any]:
 
 
 def broker_sample(record: bytes) -> dict[str, Any]:
-    """Decode one broker sample: broker, host, time_ms, version and its thirteen values by name. Raises ValueError."""
+    """Decode one broker sample to a row of ``observations``. Raises ValueError."""
     if len(record) < _BROKER.size or record[0] not in (4, 5):
         raise ValueError("not a broker sample of version 4 or 5")
-    version, broker, length = _BROKER.unpack_from(record)
+    _, broker, length = _BROKER.unpack_from(record)
     rest = _BROKER.size + length
     if length < 0 or broker < 0 or len(record) < rest + _BROKER_REST.size:
         raise ValueError("cut broker sample")
-    host = record[_BROKER.size : rest].decode("utf-8")
-    values = _BROKER_REST.unpack_from(record, rest)
-    return {
-        "broker": broker,
-        "host": clean(host),
-        "version": version,
-        "cpu": values[0],
-        "bytes_in": values[1],
-        "bytes_out": values[2],
-        "follower_in": values[3],
-        "replication_out": values[4],
-        "disk": values[10],
-        "time_ms": values[13],
-    }
+    record[_BROKER.size : rest].decode("utf-8")  # the host: text that is none shows a damaged record
+    cpu, bytes_in, bytes_out, follower_in, *_, time_ms, _, _ = _BROKER_REST.unpack_from(record, rest)
+    rates = {"bytes_in": bytes_in, "bytes_out": bytes_out, "follower_in": follower_in}
+    return {"time_ms": time_ms, "broker": broker, "cpu": cpu * 100} | rates
 
 
 class SampleRecords:
@@ -102,15 +92,10 @@ class SampleRecords:
                 continue
             try:
                 record = base64.b64decode(text.rsplit(b",", 1)[-1], validate=True)
-                if record[:1] in (b"\x00", b"\x01"):
-                    row = partition_sample(record)
-                    for name, values in samples.items():
-                        values.append(row[name])
-                else:
-                    row = broker_sample(record)
-                    row["cpu"] = row["cpu"] * 100
-                    for name, values in observations.items():
-                        values.append(row[name])
+                partitioned = record[:1] in (b"\x00", b"\x01")
+                row = partition_sample(record) if partitioned else broker_sample(record)
+                for name, values in (samples if partitioned else observations).items():
+                    values.append(row[name])
             except (ValueError, binascii.Error, struct.error) as error:
                 reason = f"not a sample record: {error}; {decode(text[:40])}"
                 problems.append(Problem.at(source.path, "bad-record", reason, line=number))

@@ -55,38 +55,22 @@ def add(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWei
 
 def _replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
     """Return leaders as the answer gives them (source upstream) and followers by Cruise Control's rule (source derived)."""
-    last = records.unique(["topic", "partition"], keep="last", maintain_order=True)
-    leaders = last.select(
-        "topic",
-        "partition",
-        pl.col("leader").alias("broker"),
-        pl.lit(True).alias("leader"),
-        pl.col("cpu").alias("cpu_pct_cores"),
-        pl.col("disk").alias("disk_mb"),
-        pl.col("nw_in").alias("nw_in_kbs"),
-        pl.col("nw_out").alias("nw_out_kbs"),
-        pl.lit("upstream").alias("source"),
-    )
     into, out = pl.col("nw_in"), pl.col("nw_out")
-    share = (
-        pl.when((into == 0) & (out == 0)).then(0.0).otherwise(weights.c * into / (weights.a * into + weights.b * out))
+    ratio = weights.c * into / (weights.a * into + weights.b * out)
+    share = pl.when((into == 0) & (out == 0)).then(0.0).otherwise(ratio)
+    last = records.unique(["topic", "partition"], keep="last", maintain_order=True)
+    leaders = last.with_columns(
+        pl.col("leader").alias("broker"), pl.lit(True).alias("leader"), pl.lit("upstream").alias("source")
     )
-    followers = (
-        last.with_columns((pl.col("cpu") * share).alias("_cpu"))
-        .explode("followers", empty_as_null=False)
-        .select(
-            "topic",
-            "partition",
-            pl.col("followers").alias("broker"),
-            pl.lit(False).alias("leader"),
-            pl.col("_cpu").alias("cpu_pct_cores"),
-            pl.col("disk").alias("disk_mb"),
-            pl.col("nw_in").alias("nw_in_kbs"),
-            pl.lit(0.0).alias("nw_out_kbs"),
-            pl.lit("derived").alias("source"),
-        )
+    followers = last.explode("followers", empty_as_null=False).with_columns(
+        pl.col("followers").alias("broker"),
+        pl.lit(False).alias("leader"),
+        pl.col("cpu") * share,
+        pl.lit(0.0).alias("nw_out"),
+        pl.lit("derived").alias("source"),
     )
-    both = pl.concat([leaders, followers]).sort(
-        "topic", "partition", "source", "broker", descending=[False, False, True, False]
-    )
-    return REPLICAS.frame(both)
+    ours = {"cpu": "cpu_pct_cores", "disk": "disk_mb", "nw_in": "nw_in_kbs", "nw_out": "nw_out_kbs"}
+    columns = ["topic", "partition", "broker", "leader", *ours, "source"]
+    both = pl.concat([leaders.select(columns), followers.select(columns)]).rename(ours)
+    order = ["topic", "partition", "source", "broker"]
+    return REPLICAS.frame(both.sort(order, descending=[False, False, True, False]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -10,7 +12,7 @@ from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESO
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model.measured import cpu_trend
 from engine.broker_load.model.topology import Flags, Floats, across, any_of, tally
-from engine.broker_load.parameters import Thresholds
+from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.tables import loads as tables
 
 
@@ -51,7 +53,7 @@ def load_columns(cluster: Cluster, sums: BrokerSums) -> dict[str, pl.Series]:
     }
 
 
-def who(cluster: Cluster) -> dict[str, object]:
+def who(cluster: Cluster) -> dict[str, Any]:
     """Return the columns that name each broker: id, host, rack, state."""
     topology = cluster.topology
     return {
@@ -62,7 +64,7 @@ def who(cluster: Cluster) -> dict[str, object]:
     }
 
 
-def brokers(model: Model, cluster: Cluster, thresholds: Thresholds) -> pl.DataFrame:
+def brokers(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
     """Return result table ``brokers``."""
     total = model.aggregate
     inside = [model.rounds[place] for place in model.used]
@@ -76,7 +78,7 @@ def brokers(model: Model, cluster: Cluster, thresholds: Thresholds) -> pl.DataFr
     residual = np.where(np.isfinite(modelled - measured), modelled - measured, np.nan)
     columns = who(cluster) | load_columns(cluster, cluster.sums)
     columns |= {
-        "flags": flags(model, cluster, thresholds),
+        "flags": flags(model, cluster, parameters),
         "measured_cpu_pct": known("m", measured),
         "residual_cpu_pct": known("r", residual),
         "residual_reason": residual_reasons(model, cluster, residual),
@@ -87,7 +89,7 @@ def brokers(model: Model, cluster: Cluster, thresholds: Thresholds) -> pl.DataFr
         "source": ["model"] * cluster.topology.brokers,
         "cpu_trend": pl.Series("cpu_trend", trend, dtype=pl.List(pl.Float64)),
     }
-    return tables.BROKERS.frame(pl.DataFrame(columns))
+    return tables.BROKERS.frame(columns)
 
 
 def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[str]:
@@ -127,12 +129,12 @@ def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[s
     return out
 
 
-def flags(model: Model, cluster: Cluster, thresholds: Thresholds) -> list[str]:
+def flags(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> list[str]:
     """Return what to look at, per broker."""
     topology = cluster.topology
     words: list[list[str]] = [[] for _ in range(topology.brokers)]
     for resource in RESOURCES:
-        for index in np.flatnonzero(over_capacity(cluster, resource, thresholds)).tolist():
+        for index in np.flatnonzero(over_capacity(cluster, resource, parameters)).tolist():
             words[index].append(f"over {resource}")
     heard = np.ones(topology.brokers, np.bool_)
     if model.rounds:
@@ -225,7 +227,9 @@ def topics(cluster: Cluster) -> pl.DataFrame:
     return tables.TOPICS.frame(frame)
 
 
-def breaches(cluster: Cluster, sums: BrokerSums, counted: Flags, judged: Flags, thresholds: Thresholds) -> list[str]:
+def breaches(
+    cluster: Cluster, sums: BrokerSums, counted: Flags, judged: Flags, parameters: BrokerLoadParameters
+) -> list[str]:
     """Return per broker the capacity thresholds that ``sums`` break, in words.
 
     ``counted`` [B]: whose loads and capacities count on their hosts; ``judged`` [B]: who can break a threshold.
@@ -237,7 +241,7 @@ def breaches(cluster: Cluster, sums: BrokerSums, counted: Flags, judged: Flags, 
         if resource in HOST_RESOURCES:
             room, load = cluster.by_host(room), cluster.by_host(load)
         with np.errstate(invalid="ignore", divide="ignore"):
-            over = judged & (load > thresholds.capacity(resource) * room)
+            over = judged & (load > parameters.capacity_threshold(resource) * room)
             share = 100.0 * load / room
         for index in np.flatnonzero(over).tolist():
             words[index].append(f"{resource} {share[index]:.1f}%")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -12,12 +12,12 @@ from engine.broker_load.insight import fitted_weights
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import ticks
 from engine.broker_load.model.observations import Observations
-from engine.broker_load.parameters import ModelSettings
+from engine.broker_load.parameters import BrokerLoadParameters
 from engine.inputs import Inputs
 from engine.view import Context
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Detail:
     """Observed and predicted CPU [N] in %, whether each was used for the fit, the ends (epoch ms) of all windows that could
     be looked at, and the model for Cruise Control's answers."""
@@ -26,21 +26,9 @@ class Detail:
     predicted: tuple[float, ...]
     used: tuple[bool, ...]
     window_ends: tuple[int, ...]
-    model: Model | None
-    cluster: Cluster | None
-    log_dirs: pl.DataFrame
-
-    def __eq__(self, other: object) -> bool:
-        """Equal values are equal details; the model behind them shows in the result's tables."""
-        return isinstance(other, Detail) and all(
-            getattr(self, name) == getattr(other, name)
-            for name in self.__dataclass_fields__
-            if name not in {"model", "cluster", "log_dirs"}
-        )
-
-    def __hash__(self) -> int:
-        """By the parts that change most."""
-        return hash((self.window_ends, len(self.observed)))
+    model: Model | None = field(compare=False)
+    cluster: Cluster | None = field(compare=False)
+    log_dirs: pl.DataFrame = field(compare=False)
 
 
 def detail_of(
@@ -50,26 +38,26 @@ def detail_of(
     cluster: Cluster | None,
     observations: Observations,
     fit: Fit,
-    settings: ModelSettings,
+    parameters: BrokerLoadParameters,
 ) -> Detail:
     """Return the detail of a result; ``model`` and ``cluster`` are None without topology and samples."""
     return Detail(
         tuple(observations.cpu.tolist()),
         tuple(fitted_weights.predict(observations, fit.coefficients).tolist()),
         tuple(bool(used) for used in fit.chosen.tolist()),
-        _window_ends(inputs, context, settings) if model is not None else (),
+        _window_ends(inputs, context, parameters) if model is not None else (),
         model,
         cluster,
         inputs.table("log_dirs"),
     )
 
 
-def _window_ends(inputs: Inputs, context: Context, settings: ModelSettings) -> tuple[int, ...]:
+def _window_ends(inputs: Inputs, context: Context, parameters: BrokerLoadParameters) -> tuple[int, ...]:
     """Ends (epoch ms) of all windows that hold samples, also of those after the moment that is looked at."""
-    window = settings.window_ms
+    window = parameters.window_ms
     # A round is as old as its newest tick; the first tick of running totals alone gives no round.
     every = ticks.of(inputs, context)
     rated = every.filter(~pl.col("counter") | (pl.col("time_ms") > pl.col("time_ms").min()))
-    newest = rated.group_by(pl.col("time_ms") // settings.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
+    newest = rated.group_by(pl.col("time_ms") // parameters.interval_ms).agg(pl.col("time_ms").max().alias("newest"))
     times = [newest["newest"], inputs.table("finished_samples")["time_ms"]]
     return tuple(sorted({(moment // window + 1) * window for part in times for moment in part.unique().to_list()}))

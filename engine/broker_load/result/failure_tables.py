@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,12 +12,12 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.insight import failover
 from engine.broker_load.insight.failover import Aftermath
 from engine.broker_load.model.topology import Ints, Topology
-from engine.broker_load.parameters import BrokerLoadParameters, ElectionRules, Thresholds
+from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result.broker_tables import breaches, load_columns, who
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import whatif
 from engine.problems import Problem
-from engine.result import Finding, Headline
+from engine.result import Finding, Headline, Level
 
 MATRIX_LIMIT = 250
 """Most brokers for which the rolling-restart matrix is made: it has their square in rows."""
@@ -24,22 +25,23 @@ MATRIX_LIMIT = 250
 
 def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
     """Add tables ``failures`` (worst first) and ``rolling_restart``, and whether one failure cannot be survived."""
-    topology, rules, thresholds = cluster.topology, parameters.rules(), parameters.thresholds()
-    failures = failover.singles(cluster, rules)
-    room = failover.single_headroom(cluster, failures, thresholds)
+    topology = cluster.topology
+    failures = failover.singles(cluster, parameters)
+    room = failover.single_headroom(cluster, failures, parameters)
     rows = _single(cluster, failures, room)
     names, index = topology.racks_index
     sizes = np.bincount(index[topology.alive], minlength=len(names)) if topology.brokers else np.empty(0, np.int64)
     if len(names) < topology.brokers and len(names) <= 64:
         for place, name in enumerate(names):
             if 1 < sizes[place] < topology.alive.sum():
-                rows.append(_rack(cluster, (index == place) & topology.alive, name, rules, thresholds))
+                aftermath = failover.after(cluster, (index == place) & topology.alive, parameters)
+                rows.append(_outcome(cluster, aftermath, f"rack {name}", parameters))
     rows.sort(key=_badness)
     builder.frames["failures"] = whatif.FAILURES.frame(
-        {c.name: [r[c.name] for r in rows] for c in whatif.FAILURES.columns}
+        {name: [r[name] for r in rows] for name in whatif.FAILURES.schema}
     )
     if topology.brokers <= MATRIX_LIMIT:
-        builder.frames["rolling_restart"] = _rolling(cluster, failures, thresholds)
+        builder.frames["rolling_restart"] = _rolling(cluster, failures, parameters)
     single = [row for row in rows if str(row["failure"]).startswith("broker ")]
     lost = [row for row in single if row["leaderless"] or row["breaches"]]
     for row in lost:
@@ -49,7 +51,7 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
         if row["breaches"]:
             what.append(plural(row["breaches"], "capacity threshold") + f" newly broken, {row['worst']}")
         builder.findings.append(Finding("severe", f"loss of {row['failure']}", "not survivable: " + "; ".join(what)))
-    percents = [float(row["headroom_pct"]) for row in single if row["headroom_pct"] is not None]  # type: ignore[arg-type]
+    percents = [row["headroom_pct"] for row in single if row["headroom_pct"] is not None]
     builder.summary["unsurvivable_single_failures"] = len(lost)
     builder.summary["n_plus_1_headroom_pct"] = min(percents) if percents else None
     if single:
@@ -60,29 +62,20 @@ def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, buil
         )
 
 
-def _badness(row: dict[str, object]) -> tuple[float, ...]:
-    percent = row["headroom_pct"]
-    return (
-        -float(row["leaderless"]),  # type: ignore[arg-type]
-        -float(row["breaches"]),  # type: ignore[arg-type]
-        -float(row["under_min_isr"]),  # type: ignore[arg-type]
-        math.inf if percent is None else float(percent),  # type: ignore[arg-type]
-        -float(row["moved"]),  # type: ignore[arg-type]
-    )
+def _badness(row: dict[str, Any]) -> tuple[float, ...]:
+    room = math.inf if row["headroom_pct"] is None else row["headroom_pct"]
+    return -row["leaderless"], -row["breaches"], -row["under_min_isr"], room, -row["moved"]
 
 
-def _rack(
-    cluster: Cluster, failed: np.ndarray, name: str, rules: ElectionRules, thresholds: Thresholds
-) -> dict[str, object]:
-    aftermath = failover.after(cluster, failed, rules)
-    election = aftermath.election
-    led = election.moved
-    room = failover.headroom(cluster, failed, {r: aftermath.sums.of(r) for r in RESOURCES}, thresholds)
+def _outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: BrokerLoadParameters) -> dict[str, Any]:
+    """Return the row of result table ``failures`` for the failure called ``name``."""
+    election, sums = aftermath.election, aftermath.sums
+    room = failover.headroom(cluster, aftermath.failed, {r: sums.of(r) for r in RESOURCES}, parameters)
     return {
-        "failure": f"rack {name}",
-        "moved": int((led & (election.new >= 0)).sum()),
-        "leaderless": int((led & (election.new < 0)).sum()),
-        "unclean": int((led & election.unclean).sum()),
+        "failure": name,
+        "moved": int((election.moved & (election.new >= 0)).sum()),
+        "leaderless": int((election.moved & (election.new < 0)).sum()),
+        "unclean": int((election.moved & election.unclean).sum()),
         "under_min_isr": int((election.under & ~election.under_before).sum()),
         "breaches": room.breaches,
         "worst": room.worst,
@@ -90,7 +83,7 @@ def _rack(
     }
 
 
-def _rolling(cluster: Cluster, failures: failover.SingleFailures, thresholds: Thresholds) -> pl.DataFrame:
+def _rolling(cluster: Cluster, failures: failover.SingleFailures, parameters: BrokerLoadParameters) -> pl.DataFrame:
     topology = cluster.topology
     live = np.flatnonzero(topology.alive)
     down, other = np.meshgrid(live, live, indexing="ij")
@@ -98,22 +91,20 @@ def _rolling(cluster: Cluster, failures: failover.SingleFailures, thresholds: Th
     down, other = down[keep], other[keep]
     room = cluster.capacity("CPU")
     cpu = np.maximum(cluster.sums.of("CPU")[other] + failures.cpu[down, other], 0.0)
-    over = {name: failover.over_while_down(cluster, name, change, thresholds)[down, other] for name, change in (
+    over = {name: failover.over_while_down(cluster, name, change, parameters)[down, other] for name, change in (
         ("CPU", failures.cpu), ("NW_OUT", failures.out))}  # fmt: skip
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(room[other] > 0, 100.0 * cpu / room[other], np.nan)
     return whatif.ROLLING.frame(
-        pl.DataFrame(
-            {
-                "down": topology.ids[down],
-                "broker": topology.ids[other],
-                "cpu_pct": pl.Series("c", share).fill_nan(None),
-                "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
-                "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
-                "cpu_over": over["CPU"],
-                "nw_out_over": over["NW_OUT"],
-            }
-        )
+        {
+            "down": topology.ids[down],
+            "broker": topology.ids[other],
+            "cpu_pct": pl.Series("c", share).fill_nan(None),
+            "nw_out_kbs": cluster.sums.of("NW_OUT")[other] + failures.out[down, other],
+            "leaders": cluster.sums.leaders[other] + failures.gained[down, other],
+            "cpu_over": over["CPU"],
+            "nw_out_over": over["NW_OUT"],
+        }
     )
 
 
@@ -124,33 +115,26 @@ def add_failure(cluster: Cluster, parameters: BrokerLoadParameters, builder: Res
         builder.notes.append(f"fail: no broker, rack or host is called {word!r}")
         builder.problems.append(Problem.at("-o fail", "bad-option", f"{word!r} is no broker, rack:NAME or host:NAME"))
         builder.findings.append(Finding("moderate", f"fail={word}", "no broker, rack or host is called so"))
-    rules, thresholds = parameters.rules(), parameters.thresholds()
-    aftermath = failover.after(cluster, failed, rules)
+    aftermath = failover.after(cluster, failed, parameters)
     builder.frames["failover_leaders"] = _leaders(cluster.topology, aftermath)
-    builder.frames["failover_brokers"] = _brokers(cluster, aftermath, thresholds)
+    builder.frames["failover_brokers"] = _brokers(cluster, aftermath, parameters)
     builder.frames["failover_min_isr"] = _min_isr(
-        cluster.topology, aftermath, cluster.topology.min_in_sync(rules.min_isr)
+        cluster.topology, aftermath, cluster.topology.min_in_sync(parameters.min_insync_replicas)
     )
-    election = aftermath.election
-    leaderless = int((election.moved & (election.new < 0)).sum())
-    moved = int((election.moved & (election.new >= 0)).sum())
-    under = int((election.under & ~election.under_before).sum())
-    room = failover.headroom(cluster, failed, {r: aftermath.sums.of(r) for r in RESOURCES}, thresholds)
-    builder.summary |= {
-        "failed_brokers": [int(i) for i in cluster.topology.ids[failed].tolist()],
-        "failover_moved": moved,
-        "failover_leaderless": leaderless,
-        "failover_under_min_isr": under,
-        "failover_breaches": room.breaches,
-    }
-    names = ", ".join(str(i) for i in cluster.topology.ids[failed].tolist()) or "none"
-    level = "severe" if leaderless or room.breaches else "ok"
-    text = f"{moved} leaders move, {leaderless} leaderless, {under} under min ISR"
+    ids = [int(i) for i in cluster.topology.ids[failed].tolist()]
+    names = ", ".join(map(str, ids)) or "none"
+    outcome = _outcome(cluster, aftermath, names, parameters)
+    builder.summary |= {"failed_brokers": ids}
+    builder.summary |= {f"failover_{n}": outcome[n] for n in ("moved", "leaderless", "under_min_isr", "breaches")}
+    leaderless, broken = outcome["leaderless"], outcome["breaches"]
+    level: Level = "severe" if leaderless or broken else "ok"
+    text = f"{outcome['moved']} leaders move, {leaderless} leaderless, {outcome['under_min_isr']} under min ISR"
     # First, as what was just asked: a narrow screen shows the first entries only.
-    builder.headline.insert(0, Headline(f"if {names} fail", text, f"{room.breaches} breaches", level))  # type: ignore[arg-type]
-    if leaderless or room.breaches:
-        broken = plural(room.breaches, "capacity threshold")
-        detail = f"{plural(leaderless, 'partition')} without a leader, {broken} newly broken"
+    builder.headline.insert(0, Headline(f"if {names} fail", text, f"{broken} breaches", level))
+    if leaderless or broken:
+        detail = (
+            f"{plural(leaderless, 'partition')} without a leader, {plural(broken, 'capacity threshold')} newly broken"
+        )
         builder.findings.append(Finding("severe", f"failure of {names}", detail))
 
 
@@ -161,16 +145,14 @@ def _leaders(topology: Topology, aftermath: Aftermath) -> pl.DataFrame:
     rows = election.rows[led]
     new = topology.ids_of(election.new[led])
     return whatif.FAILOVER_LEADERS.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names.gather(rows),
-                "partition": topology.partition[rows],
-                "old_leader": topology.ids_of(election.old[led]),
-                "new_leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
-                "unclean": election.unclean[led],
-                "under_min_isr": election.under[led],
-            }
-        )
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "old_leader": topology.ids_of(election.old[led]),
+            "new_leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
+            "unclean": election.unclean[led],
+            "under_min_isr": election.under[led],
+        }
     )
 
 
@@ -180,20 +162,18 @@ def _min_isr(topology: Topology, aftermath: Aftermath, need: Ints) -> pl.DataFra
     rows = election.rows[election.under]
     new = topology.ids_of(election.new[election.under])
     return whatif.FAILOVER_MIN_ISR.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names.gather(rows),
-                "partition": topology.partition[rows],
-                "leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
-                "in_sync": election.in_sync[election.under],
-                "min_isr": need[rows],
-                "before": election.under_before[election.under],
-            }
-        )
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "leader": pl.Series("n", new, dtype=pl.Int32).set(pl.Series(new < 0), None),
+            "in_sync": election.in_sync[election.under],
+            "min_isr": need[rows],
+            "before": election.under_before[election.under],
+        }
     )
 
 
-def _brokers(cluster: Cluster, aftermath: Aftermath, thresholds: Thresholds) -> pl.DataFrame:
+def _brokers(cluster: Cluster, aftermath: Aftermath, parameters: BrokerLoadParameters) -> pl.DataFrame:
     """Return result table ``failover_brokers``: every broker, the failed ones too, after and before."""
     after, before = load_columns(cluster, aftermath.sums), load_columns(cluster, cluster.sums)
     columns = who(cluster) | after
@@ -208,13 +188,11 @@ def _brokers(cluster: Cluster, aftermath: Aftermath, thresholds: Thresholds) -> 
         if name + "_before" in whatif.FAILOVER_BROKERS.schema
     }
     survivors = cluster.topology.alive & ~aftermath.failed
-    columns["breaches"] = breaches(cluster, aftermath.sums, survivors, survivors, thresholds)
-    return whatif.FAILOVER_BROKERS.frame(pl.DataFrame(columns))
+    columns["breaches"] = breaches(cluster, aftermath.sums, survivors, survivors, parameters)
+    return whatif.FAILOVER_BROKERS.frame(columns)
 
 
-def _single(
-    cluster: Cluster, failures: failover.SingleFailures, room: list[failover.Headroom]
-) -> list[dict[str, object]]:
+def _single(cluster: Cluster, failures: failover.SingleFailures, room: list[failover.Headroom]) -> list[dict[str, Any]]:
     """Return the rows of result table ``failures`` for single brokers."""
     topology = cluster.topology
     return [

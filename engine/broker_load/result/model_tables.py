@@ -30,8 +30,7 @@ def add(
     context: Context,
 ) -> list[Verdict]:
     """Add to ``frames`` what the model tells of ``cluster``; returns the verdicts of the goals."""
-    thresholds = parameters.thresholds()
-    frames["brokers"] = broker_tables.brokers(model, cluster, thresholds)
+    frames["brokers"] = broker_tables.brokers(model, cluster, parameters)
     removed = None
     if parameters.mode == "regression":
         removed = corrected_loads.removed(model.topology, cluster.loads, model.measured.cpu)
@@ -43,11 +42,11 @@ def add(
     if windows is not None:
         frames["windows"] = windows
     context.check()
-    decided = goals.verdicts(cluster, thresholds, parameters.min_leaders())
+    decided = goals.verdicts(cluster, parameters)
     frames["goals"] = verdicts.GOALS.frame(
         {name: [getattr(verdict, name) for verdict in decided] for name in verdicts.GOALS.schema}
     )
-    frames["balance"] = verdicts.BALANCE.frame(balance.table(cluster, thresholds))
+    frames["balance"] = balance.table(cluster, parameters)
     statistics = cluster_model.statistics(cluster)
     frames["cluster_stats"] = verdicts.STATS.frame(
         {"statistic": list(statistics)}
@@ -59,7 +58,7 @@ def add(
     frames["topics"] = broker_tables.topics(cluster)
     frames["broker_samples"] = _broker_samples(model)
     frames["skipped"] = data_quality.skipped(model)
-    frames["ledger"] = data_quality.ledger(inputs, model, round(parameters.sampling_interval_s * 1000))
+    frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms)
     context.check()
     return decided
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -83,23 +85,21 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
         bounds[name.format("_low")] = np.where(many > 1, 0.0, value)
         bounds[name.format("_high")] = value * many
     return tables.PARTITIONS.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names,
-                "partition": topology.partition,
-                "valid": model.aggregate.valid if model.aggregate.windows else np.zeros(topology.size, np.bool_),
-                "leader": topology.ids_of(topology.leader),
-                "replicas": topology.replica_lists,
-                "isr": topology.in_sync_lists,
-                "cpu_pct_cores": cpu,
-                "disk_mb": of_leader(loads.disk, values.disk),
-                "nw_in_kbs": nw_in,
-                "nw_out_kbs": nw_out,
-                "msg_in": messages,
-                "split": many,
-                **bounds,
-            }
-        )
+        {
+            "topic": topology.topic_names,
+            "partition": topology.partition,
+            "valid": model.aggregate.valid if model.aggregate.windows else np.zeros(topology.size, np.bool_),
+            "leader": topology.ids_of(topology.leader),
+            "replicas": topology.replica_lists,
+            "isr": topology.in_sync_lists,
+            "cpu_pct_cores": cpu,
+            "disk_mb": of_leader(loads.disk, values.disk),
+            "nw_in_kbs": nw_in,
+            "nw_out_kbs": nw_out,
+            "msg_in": messages,
+            "split": many,
+            **bounds,
+        }
     )
 
 
@@ -115,14 +115,14 @@ def samples(model: Model, limit: int) -> pl.DataFrame:
     parts.reverse()
     if model.finished is not None and len(model.finished.partition) <= left:
         topology, finished = model.topology, model.finished
-        columns: dict[str, object] = {
+        columns: dict[str, Any] = {
             "topic": topology.topic_names.gather(finished.partition),
             "partition": topology.partition[finished.partition],
             "leader": topology.ids_of(topology.leader[finished.partition]),
             "time_ms": finished.time_ms,
         }
         columns |= {name: finished.values[place] for place, name in enumerate(SAMPLE)}
-        parts.append(tables.SAMPLES.frame(pl.DataFrame(columns)))
+        parts.append(tables.SAMPLES.frame(columns))
         return pl.concat(parts).sort("time_ms", "topic", "partition", maintain_order=True)
     # Rounds come in order of time and partitions in order of topic and number: nothing has to be sorted.
     return pl.concat(parts) if parts else tables.SAMPLES.empty()
@@ -141,7 +141,7 @@ def windows(model: Model, limit: int) -> pl.DataFrame | None:
     for place, end in enumerate(total.ends_ms()):
         states = total.states[place]
         codes = np.zeros(topology.size, np.int8) if states is None else states
-        columns: dict[str, object] = {
+        columns: dict[str, Any] = {
             "topic": topology.topic_names,
             "partition": topology.partition,
             "window_end_ms": np.full(topology.size, end, np.int64),

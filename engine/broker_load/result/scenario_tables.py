@@ -11,7 +11,7 @@ from engine.broker_load.cruise_control.cluster_model import BrokerSums, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
 from engine.broker_load.model.topology import Floats, Longs, Topology
-from engine.broker_load.parameters import BrokerLoadParameters, Thresholds
+from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.fields import text_of
 from engine.broker_load.reading.kafka_json import read_plan
 from engine.broker_load.result import failure_tables
@@ -51,7 +51,7 @@ def _demote(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultB
         for gone, state in zip(marked.tolist(), cluster.states, strict=True)
     ]
     after, changed = scenarios.demoted(topology, marked, rows, new)
-    builder.frames["scenario_brokers"] = _brokers(cluster, sums, parameters.thresholds(), states)
+    builder.frames["scenario_brokers"] = _brokers(cluster, sums, parameters, states)
     builder.frames["scenario_moves"] = _moves(topology, changed, after, np.zeros(len(changed)))
     stay = int(np.append(marked, False)[topology.leader].sum()) - len(rows)
     builder.notes.append(
@@ -78,14 +78,14 @@ def _reassign(
         builder.notes.append("reassignment: nothing to apply")
         return
     planned = dict(zip(known["p"].to_list(), known["replicas"].to_list(), strict=True))
-    estimate, weights = parameters.allow_capacity_estimation, parameters.settings().weights
+    estimate, weights = parameters.allow_capacity_estimation, parameters.cpu_weights
     done = scenarios.reassign(model, cluster, planned, inputs.table("capacity"), estimate, weights)
     builder.notes.extend(
         f"reassignment: broker {number} is not known; its capacity is the default entry's, if any"
         for number in done.new_brokers
     )
     moved = done.cluster
-    builder.frames["scenario_brokers"] = _brokers(moved, moved.sums, parameters.thresholds(), moved.states)
+    builder.frames["scenario_brokers"] = _brokers(moved, moved.sums, parameters, moved.states)
     builder.frames["scenario_moves"] = _moves(topology, done.rows, moved.topology, done.moved_mb)
     moved_mb = sum(done.moved_mb.tolist())
     builder.notes.append(
@@ -93,25 +93,25 @@ def _reassign(
     )
 
 
-def _brokers(cluster: Cluster, sums: BrokerSums, thresholds: Thresholds, states: Sequence[str]) -> pl.DataFrame:
+def _brokers(
+    cluster: Cluster, sums: BrokerSums, parameters: BrokerLoadParameters, states: Sequence[str]
+) -> pl.DataFrame:
     everyone = np.ones(cluster.topology.brokers, np.bool_)
     columns = who(cluster) | load_columns(cluster, sums)
     columns["state"] = list(states)
-    columns["breaches"] = breaches(cluster, sums, everyone, cluster.topology.alive, thresholds)
-    return whatif.SCENARIO_BROKERS.frame(pl.DataFrame(columns))
+    columns["breaches"] = breaches(cluster, sums, everyone, cluster.topology.alive, parameters)
+    return whatif.SCENARIO_BROKERS.frame(columns)
 
 
 def _moves(topology: Topology, rows: Longs, after: Topology, moved_mb: Floats) -> pl.DataFrame:
     return whatif.SCENARIO_MOVES.frame(
-        pl.DataFrame(
-            {
-                "topic": topology.topic_names.gather(rows),
-                "partition": topology.partition[rows],
-                "old_leader": topology.ids_of(topology.leader[rows]),
-                "new_leader": after.ids_of(after.leader[rows]),
-                "replicas": topology.replica_lists.gather(rows),
-                "new_replicas": after.replica_lists.gather(rows),
-                "moved_mb": moved_mb,
-            }
-        )
+        {
+            "topic": topology.topic_names.gather(rows),
+            "partition": topology.partition[rows],
+            "old_leader": topology.ids_of(topology.leader[rows]),
+            "new_leader": after.ids_of(after.leader[rows]),
+            "replicas": topology.replica_lists.gather(rows),
+            "new_replicas": after.replica_lists.gather(rows),
+            "moved_mb": moved_mb,
+        }
     )

@@ -9,7 +9,7 @@ from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.parameters import BrokerLoadParameters
-from engine.broker_load.result.result_builder import ResultBuilder
+from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.result import Finding, Headline
 
 
@@ -18,9 +18,8 @@ def add(
 ) -> None:
     """Add summary, headline, findings and notes of ``cluster``; ``decided`` are the verdicts of its goals."""
     topology, total = model.topology, model.aggregate
-    thresholds = parameters.thresholds()
     score = -1.0 if cluster.has_offline else goals.balancedness(decided)
-    provision, why = balance.provision(cluster, thresholds)
+    provision, why = balance.provision(cluster, parameters)
     if not model.rounds and model.finished is None:
         provision, why = "UNDECIDED", "no loads are known"
     valid = int(total.valid.sum()) if total.windows else 0
@@ -58,7 +57,7 @@ def add(
 
 def _headline(model: Model, builder: ResultBuilder) -> None:
     summary, topology, total = builder.summary, model.topology, model.aggregate
-    span = f"{len(total.windows)} window{'s' if len(total.windows) != 1 else ''} of {total.window_ms / 60000:g} min"
+    span = f"{plural(len(total.windows), 'window')} of {total.window_ms / 60000:g} min"
     cpu, skipped = summary["cpu_utilization_pct"], summary["skipped_partitions"]
     violated, hard = summary["violated_goals"], summary["violated_hard_goals"]
     builder.headline += [

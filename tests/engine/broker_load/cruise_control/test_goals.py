@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from engine.broker_load.cruise_control import goals
 from engine.broker_load.cruise_control.cluster_model import Cluster
-from engine.broker_load.parameters import MinTopicLeaders, Thresholds
+from engine.broker_load.parameters import BrokerLoadParameters
 from tests.engine.broker_load.clusters import MB, simple
 from tests.engine.broker_load.inputs import compute, read
 from tests.engine.broker_load.random_clusters import clusters
@@ -66,7 +66,7 @@ def test_a_wide_balance_band_ends_at_zero(tmp_path: Path) -> None:
 @settings(max_examples=40, deadline=None)
 @given(clusters())
 def test_goals_are_decided_for_any_cluster(cluster: Cluster) -> None:
-    found = goals.verdicts(cluster, Thresholds(), MinTopicLeaders("t0", 1))
+    found = goals.verdicts(cluster, BrokerLoadParameters(topics_with_min_leaders_per_broker="t0"))
     assert len(found) == 17
     assert all(isinstance(v.violated, bool) or v.violated is None for v in found)
     assert 0 <= goals.balancedness(found) <= 100

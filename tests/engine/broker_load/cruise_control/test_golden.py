@@ -241,11 +241,11 @@ def test_windows() -> None:
 def test_windows_averages() -> None:
     """Mean, maximum and latest per resource over the windows, Cruise Control's smallest float included."""
     from engine.broker_load.cruise_control import load_model
-    from engine.broker_load.parameters import ModelSettings
+    from engine.broker_load.parameters import BrokerLoadParameters
     from engine.view import Context
 
     root = reference("broker-load") / "windows"
-    built = load_model.build(read(root / "samples.csv"), ModelSettings(), Context(now_ms=0), None)
+    built = load_model.build(read(root / "samples.csv"), BrokerLoadParameters(), Context(now_ms=0), None)
     assert built is not None
     total = built.aggregate
     theirs = pl.read_csv(root / "min3_expected_utilization.csv").sort("topic", "partition")

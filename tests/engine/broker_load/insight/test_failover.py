@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.insight import failover
-from engine.broker_load.parameters import ElectionRules
+from engine.broker_load.parameters import BrokerLoadParameters
 from tests.engine.broker_load.random_clusters import clusters
 
 
 @settings(max_examples=60, deadline=None)
 @given(clusters(), st.booleans())
 def test_all_single_failures_at_once_agree_with_each_alone(cluster: Cluster, unclean: bool) -> None:
-    rules = ElectionRules(unclean, 2)
+    rules = BrokerLoadParameters(unclean_leader_election=unclean, min_insync_replicas=2)
     every = failover.singles(cluster, rules)
     for down in range(cluster.topology.brokers):
         if not cluster.topology.alive[down]:
@@ -40,7 +40,7 @@ def test_elections_follow_the_rule(cluster: Cluster, data: st.DataObject) -> Non
     """A clean new leader is alive and in sync (or eligible), and stands before every other such replica."""
     made = cluster.topology
     failed = np.array(data.draw(st.lists(st.booleans(), min_size=made.brokers, max_size=made.brokers)), np.bool_)
-    found = failover.elect(made, failed, ElectionRules())
+    found = failover.elect(made, failed, BrokerLoadParameters())
     for place, row in enumerate(found.rows.tolist()):
         new = int(found.new[place])
         living = [
@@ -63,7 +63,7 @@ def test_loads_after_a_failure_add_up(cluster: Cluster) -> None:
     """Leadership moves keep the cluster's CPU and network out; physically, network out never grows."""
     failed = np.zeros(cluster.topology.brokers, np.bool_)
     failed[0] = True
-    found = failover.after(cluster, failed, ElectionRules())
+    found = failover.after(cluster, failed, BrokerLoadParameters())
     assert found.sums.cpu.sum() == pytest.approx(cluster.sums.cpu.sum())
     assert found.sums.nw_out.sum() == pytest.approx(cluster.sums.nw_out.sum())
     assert found.physical.sum() <= found.physical_before.sum() + 1e-6

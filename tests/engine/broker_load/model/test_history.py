@@ -73,9 +73,7 @@ class Growing:
         """A snapshot."""
         self.version += 1
         assert not self.store.flush()
-        return Inputs(
-            self.version, self.infos.copy(), (), self.store.snapshot()
-        )  # fmt: skip
+        return Inputs(self.version, self.infos.copy(), (), self.store.snapshot())
 
 
 @pytest.mark.parametrize("counters", [False, True])
