@@ -41,6 +41,8 @@ _KEY = (
     Column("unit", pl.String, "unit of the means", priority=2),
 )
 
+_METRIC_ORDER = ("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric")
+
 METRICS = Table(
     "metrics",
     "One row per metric: both sides, the chosen mode's answer and why",
@@ -103,8 +105,8 @@ METRICS = Table(
         Column("evidence", pl.Float64, "size times evidence: |ln ratio| times -log10 q", kind="number", priority=5),
         Column("row", pl.Int64, "number of the metric in the detail of the result", kind="id", hidden=True, priority=9),
     ),
-    key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
-    order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
+    key=_METRIC_ORDER,
+    order=_METRIC_ORDER,
 )
 
 RUNS = Table(
@@ -144,8 +146,8 @@ MISSING = Table(
         Column("side", pl.String, "the side that lacks it", priority=0),
         Column("n", pl.Int64, "values on the other side", kind="count"),
     ),
-    key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
-    order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "kind", "metric"),
+    key=_METRIC_ORDER,
+    order=_METRIC_ORDER,
 )
 
 CHANGE_POINTS = Table(

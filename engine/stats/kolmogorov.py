@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.stats.ranks import Floats
 
@@ -12,29 +13,22 @@ EXACT_PAIRS = 10_000
 """Largest n1 * n2 for which lattice paths are counted; above, Kolmogorov's limit is used."""
 
 
-_P_VALUES: dict[tuple[int, int], dict[int, float]] = {}
-"""Exact p-values by sample sizes and gap."""
-
-_MOST_SIZES = 256
-"""Pairs of sample sizes in ``_P_VALUES``."""
-
-
-def _exact(n1: int, n2: int, gaps: list[int]) -> dict[int, float]:
+def _exact(n1: int, n2: int, gaps: NDArray[np.int64]) -> list[float]:
     """Return P(D >= gap / (n1 n2)) for some gaps: one minus the share of lattice paths strictly inside the band.
 
     Hodges (1958). All gaps at once: rows of counts of paths to (i, j).
     """
-    limit = np.array(gaps, dtype=np.int64)[:, None]
+    limit = gaps[:, None]
     j = np.arange(n2 + 1, dtype=np.int64)
     ways = np.where(j * n1 < limit, 1.0, 0.0)
     for i in range(1, n1 + 1):
         inside = np.abs(i * n2 - j * n1) < limit
         ways = np.where(inside, np.cumsum(np.where(inside, ways, 0.0), axis=1), 0.0)
     total = math.comb(n1 + n2, n1)
-    p_values = {}
-    for gap, stay in zip(gaps, ways[:, n2].tolist(), strict=True):
+    p_values = []
+    for gap, stay in zip(gaps.tolist(), ways[:, n2].tolist(), strict=True):
         least = 0.0 if gap > n1 * n2 else min(1.0, 2.0 / total)
-        p_values[gap] = 1.0 if gap <= 0 else min(1.0, max(1.0 - stay / total, least))
+        p_values.append(1.0 if gap <= 0 else min(1.0, max(1.0 - stay / total, least)))
     return p_values
 
 
@@ -47,13 +41,7 @@ def ks_p_values(distance: Floats, n1: int, n2: int) -> Floats:
         return np.full(len(distance), np.nan)
     if n1 * n2 <= EXACT_PAIRS:
         gaps, back = np.unique(np.rint(distance * n1 * n2).astype(np.int64), return_inverse=True)
-        by_gap = _P_VALUES.setdefault((n1, n2), {})
-        fresh = [gap for gap in gaps.tolist() if gap not in by_gap]
-        if fresh:
-            by_gap.update(_exact(n1, n2, fresh))
-        if len(_P_VALUES) > _MOST_SIZES:
-            del _P_VALUES[next(iter(_P_VALUES))]
-        return np.array([by_gap[gap] for gap in gaps.tolist()])[back]
+        return np.array(_exact(n1, n2, gaps))[back]
     from scipy.special import kolmogorov
 
     return np.asarray(kolmogorov(distance * math.sqrt(n1 * n2 / (n1 + n2))), dtype=np.float64)

@@ -18,31 +18,25 @@ _ALL_PAIRS = 4_000
 _BLOCK = 2_000_000
 """Differences formed at a time."""
 
-_COARSE = 32
+_COARSE = 24
 """Quantiles of each sample from which the coarse grid of differences is made."""
-
-_MARGIN = 4
-"""Places in the coarse grid by which a bracket reaches beyond its ranks at first."""
 
 _SLOPE = 24
 """Places to both sides in the coarse grid between which the differences are taken as evenly spread."""
 
-_REACH = 96
-"""Ranks by which a predicted bracket reaches beyond its target, beside a share of the step to it."""
+_REACH, _REACH_SHARE = 48.0, 0.3
+"""Ranks by which a predicted bracket reaches beyond its target, plus a share of the root of all pairs."""
 
 _SOME = 5
 """Every fifth left value is counted to estimate the rank of a guess."""
 
-_NEIGHBOURS = 16
-"""Most right values beside one left value inside a predicted bracket; rows with more (ties) are selected one by one."""
+_MARGIN = 16
+"""Places in the coarse grid by which the bracket of a failed prediction reaches beyond its ranks at first."""
 
 _FEW_DISTINCT = 2_000
 """Pairs of different values up to which they are counted; a metric in whole steps has few, however many values."""
 
-_SOME_DISTINCT = 10_000
-"""The same for rows that would otherwise be selected one by one."""
-
-_ROWS = 32
+_ROWS = 48
 """Rows handled at a time, so that they fit the second-level cache."""
 
 
@@ -63,8 +57,8 @@ def hodges_lehmann(
 ) -> Shift:
     """Estimate the shift of ``right`` [k, n2] against ``left`` [k, n1] (finite values), interval by Mann-Whitney critical ranks.
 
-    O(k n log n): no matrix of all differences is formed for large samples. ``check`` is called between pieces. ``ordered``: rows
-    are sorted already.
+    O(k n log n): of large samples only the differences near those ranks are formed. ``check`` is called between pieces.
+    ``ordered``: rows are sorted already.
     """
     k, n1 = left.shape
     n2 = right.shape[1]
@@ -98,22 +92,16 @@ def _select_all(left: Floats, right: Floats, ranks: tuple[int, ...]) -> Floats:
 
 
 def _select_large(x: Floats, y: Floats, ranks: tuple[int, ...], check: Callable[[], None]) -> Floats:
-    """Return the differences of the given ranks of sorted samples.
-
-    A coarse grid of quantiles guesses each; counting tells by
-    how many ranks the guess is off; the grid's spacing predicts a narrow bracket; counting proves it, and only the
-    pairs inside are formed. What a prediction misses is selected by widening brackets, row by row.
-    """
+    """Return the differences of the given ranks of sorted samples: pairs of different values counted, or selected by rank."""
     selected = np.empty((len(x), len(ranks)))
-    groups = [(0, 1), *((i, i) for i in range(2, len(ranks)))]
-    distinct = _distinct(x) * _distinct(y)
-    for row in np.flatnonzero(distinct <= _FEW_DISTINCT).tolist():
+    few = _distinct(x) * _distinct(y) <= _FEW_DISTINCT
+    for row in np.flatnonzero(few).tolist():
         selected[row] = _select_counted(x[row], y[row], ranks)
-    rest = np.flatnonzero(distinct > _FEW_DISTINCT)
+    rest = np.flatnonzero(~few)
     for start in range(0, rest.size, _ROWS):
         check()
         rows = rest[start : start + _ROWS]
-        selected[rows] = _select_rows(x[rows], y[rows], ranks, groups, distinct[rows])
+        selected[rows] = _select_rows(x[rows], y[rows], np.array(ranks))
     return selected
 
 
@@ -135,41 +123,34 @@ def _select_counted(x: Floats, y: Floats, ranks: tuple[int, ...]) -> Floats:
     return differences[order[np.searchsorted(upto, np.array(ranks), side="right")]]
 
 
-def _select_rows(x: Floats, y: Floats, ranks: tuple[int, ...], groups: list[tuple[int, int]], distinct: Ints) -> Floats:
-    """Return the differences of one block of rows; both samples sorted.
+def _select_rows(x: Floats, y: Floats, ranks: Ints) -> Floats:
+    """Return the differences of the given ``ranks`` of sorted samples; the first two ranks are neighbours.
 
-    ``groups``: first and last of the neighbouring ranks found together; ``distinct``: pairs of different values.
+    A coarse grid of quantiles guesses each; a fraction of the left sample tells by how many ranks the guess is off; the
+    grid's spacing predicts a narrow bracket. What a prediction misses is selected from widening brackets of the grid.
     """
     grid = _grid(x, y)
     size, pairs = grid.shape[1], x.shape[1] * y.shape[1]
-    first = np.array([ranks[a] for a, _ in groups])
-    last = np.array([ranks[b] for _, b in groups])
-    at = np.clip(((first + 0.5) / pairs * size).astype(np.int64), 0, size - 1)
-    below, above = np.maximum(at - _SLOPE, 0), np.minimum(at + _SLOPE, size - 1)
-    guess = grid[:, at]
+    first, last = np.delete(ranks, 1), np.delete(ranks, 0)
+    place = np.minimum(((first + 0.5) / pairs * size).astype(np.int64), size - 1)
+    below, above = np.maximum(place - _SLOPE, 0), np.minimum(place + _SLOPE, size - 1)
+    guess = grid[:, place]
     per_rank = (grid[:, above] - grid[:, below]) / ((above - below) * (pairs / size))
-    # By how many ranks the guess is off, as a fraction of the left sample tells it.
     few = max(x.shape[1] // _SOME, 1)
     some = x[:, ((np.arange(few) + 0.5) / few * x.shape[1]).astype(np.int64)]
-    off = first - _upto(some, y, guess).sum(axis=2) * (x.shape[1] / few)
-    reach = _REACH + np.abs(off) / 8.0
-    low = guess + (off - reach) * per_rank
-    high = guess + (off + (last - first) + reach) * per_rank
-    start = _upto(x, y, low)
-    skipped = start.sum(axis=2)
-    ordered, counts = _inside(x, y, start, high)
-    proven = (skipped <= first) & (skipped + counts > last)
-    selected = np.empty((len(x), len(ranks)))
-    counted = ~proven.all(axis=1) & (distinct <= _SOME_DISTINCT)
-    for row in np.flatnonzero(counted).tolist():
-        selected[row] = _select_counted(x[row], y[row], ranks)
-    proven |= counted[:, None]
-    for group, (a, b) in enumerate(groups):
-        good = np.flatnonzero(proven[:, group] & ~counted)
-        for rank in (a, b):
-            selected[good, rank] = ordered[good, group, ranks[rank] - skipped[good, group]]
-        for row in np.flatnonzero(~proven[:, group]).tolist():
-            selected[row, a], selected[row, b] = _select_between(x[row], y[row], grid[row], ranks[a], ranks[b])
+    needles = some[:, None, :] + guess[:, :, None]
+    smaller = np.array([right.searchsorted(row).sum(axis=1) for right, row in zip(y, needles, strict=True)])
+    off = first - smaller * (x.shape[1] / few)
+    reach = _REACH + _REACH_SHARE * pairs**0.5 + np.abs(off) / 8.0
+    low, high = guess + (off - reach) * per_rank, guess + (off + (last - first) + reach) * per_rank
+    selected, proven = _select_between(x, y, low, high, first, last)
+    rest, margin = np.flatnonzero(~proven), _MARGIN
+    edges = np.concatenate([np.full((len(x), 1), -np.inf), grid, np.full((len(x), 1), np.inf)], axis=1)
+    while rest.size:
+        low = edges[rest][:, np.maximum(place + 1 - margin, 0)]
+        high = edges[rest][:, np.minimum(place + 1 + margin, size + 1)]
+        selected[rest], proven = _select_between(x[rest], y[rest], low, high, first, last)
+        rest, margin = rest[~proven], 4 * margin
     return selected
 
 
@@ -183,75 +164,37 @@ def _grid(x: Floats, y: Floats) -> Floats:
     return grid
 
 
-def _upto(x: Floats, y: Floats, limits: Floats) -> Ints:
-    """Return for each row, limit [rows, limits] and x how many y lie below x + limit."""
-    needles = x[:, None, :] + limits[:, :, None]
-    counts = np.empty(needles.shape, dtype=np.int64)
-    for row in range(len(x)):
-        counts[row] = y[row].searchsorted(needles[row])
-    return counts
+def _select_between(
+    x: Floats, y: Floats, low: Floats, high: Floats, first: Ints, last: Ints
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Select from the differences within brackets ``low`` to ``high`` [rows, brackets].
 
-
-def _inside(x: Floats, y: Floats, start: Ints, high: Floats) -> tuple[Floats, Ints]:
-    """Return for each row and limit the differences from the y at ``start`` up to ``high``, and how many there are.
-
-    Differences are sorted and infinite behind the last; their number is -1 where one x has too many neighbours.
+    Returns per row the difference of rank ``first`` of each bracket, that of rank ``last`` of the first behind its
+    ``first``, and whether all are proven right: what lies outside a bracket is then at most or at least as large.
     """
-    rows, groups, n1 = start.shape
-    n2 = y.shape[1]
-    padded = np.concatenate([y, np.full((rows, 1), np.inf)], axis=1)
-    place = (start + (np.arange(rows) * (n2 + 1))[:, None, None]).ravel()
-    cell = np.arange(rows * groups * n1)
-    left = np.broadcast_to(x[:, None, :], start.shape).ravel()
-    limit = np.repeat(np.where(high < np.inf, high, -np.inf).ravel(), n1)  # the padding must lie beyond every limit
-    flat = padded.ravel()
-    values, owners = [], []
-    for _ in range(_NEIGHBOURS):
-        difference = flat[place] - left
-        held = np.flatnonzero(difference <= limit)
-        if not held.size:
-            break
-        values.append(difference[held])
-        cell, left, limit, place = cell[held], left[held], limit[held], place[held] + 1
-        owners.append(cell // n1)
-    else:
-        held = np.flatnonzero(flat[place] - left <= limit)
-    value = np.concatenate([*values, np.zeros(0)])
-    owner = np.concatenate([*owners, np.zeros(0, dtype=np.int64)])
-    counts = np.bincount(owner, minlength=rows * groups)
-    order = np.argsort(owner.astype(np.uint16), kind="stable")
-    ordered = np.full((rows * groups, int(counts.max(initial=1))), np.inf)
-    column = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    ordered[owner[order], column] = value[order]
-    ordered.sort(axis=1)
-    if held.size:
-        counts[cell[held] // n1] = -1
-    return ordered.reshape(rows, groups, -1), counts.reshape(rows, groups)
-
-
-def _bracket(first: int, last: int, pairs: int, size: int, margin: int) -> tuple[int, int]:
-    """Return the places in a grid of ``size`` differences between which ranks ``first`` to ``last`` of ``pairs`` lie."""
-    return int(first / pairs * size) - margin, int(last / pairs * size) + margin
-
-
-def _select_between(x: Floats, y: Floats, grid: Floats, first: int, last: int) -> tuple[float, float]:
-    if x[0] == x[-1] and y[0] == y[-1]:
-        return float(y[0] - x[0]), float(y[0] - x[0])
-    pairs = x.size * y.size
-    margin = _MARGIN
-    size = grid.size
-    while True:
-        a, b = _bracket(first, last, pairs, size, margin)
-        below = np.zeros(x.size, dtype=np.int64) if a < 0 else np.searchsorted(y, x + grid[a], side="left")
-        upto = np.full(x.size, y.size) if b >= size else np.searchsorted(y, x + grid[b], side="right")
-        skipped = int(below.sum())
-        if skipped <= first and int(upto.sum()) > last:
-            break
-        margin *= 4
-    counts = np.maximum(upto - below, 0)
-    total = int(counts.sum())
-    ends = np.cumsum(counts)
-    index = np.arange(total) + np.repeat(below - (ends - counts), counts)
-    inside = y[index] - np.repeat(x, counts)
-    inside.partition(sorted({first - skipped, last - skipped}))
-    return float(inside[first - skipped]), float(inside[last - skipped])
+    shape = (*low.shape, x.shape[1])
+    # Rounding of x + low must not leave out a difference above low, nor x + high one below high.
+    extent = np.maximum(np.abs(x[:, 0]), np.abs(x[:, -1]))[:, None]
+    limits = np.stack([low, high], axis=1)
+    slack = np.spacing(extent[:, :, None] + np.where(np.isfinite(limits), np.abs(limits), 0.0))
+    slack[:, 0] *= -1.0
+    needles = x[:, None, None, :] + (limits + slack)[:, :, :, None]
+    positions = np.array([right.searchsorted(row) for right, row in zip(y, needles, strict=True)])
+    start, counts = positions[:, 0], positions[:, 1] - positions[:, 0]
+    skipped = start.sum(axis=2)
+    ends = np.cumsum(counts).reshape(shape)
+    offset = start + (np.arange(len(x)) * y.shape[1])[:, None, None] - (ends - counts)
+    place = np.repeat(offset, counts.ravel())
+    place += np.arange(place.size)
+    inside = y.ravel()[place]
+    inside -= np.repeat(np.broadcast_to(x[:, None, :], shape), counts.ravel())
+    stop = ends[:, :, -1]
+    begin = np.concatenate([[0], stop.ravel()[:-1]]).reshape(stop.shape)
+    for a, b in zip(begin.ravel().tolist(), stop.ravel().tolist(), strict=True):
+        inside[a:b].sort()
+    at, until = begin + first - skipped, begin + last - skipped
+    found = (at >= begin) & (until < stop)
+    inside = np.append(inside, np.nan)
+    least, greatest = inside[np.where(found, at, -1)], inside[np.where(found, until, -1)]
+    proven = np.all((least >= low) & (greatest <= high), axis=1)
+    return np.concatenate([least[:, :1], greatest[:, :1], least[:, 1:]], axis=1), np.asarray(proven)

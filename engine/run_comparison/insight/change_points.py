@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,13 +63,18 @@ def drifts(series: Floats) -> Floats:
     """Return the drift of each series [metrics, runs] (NaN where a run has none); 0 where it does not vary.
 
     The drift is the largest cumulated deviation from the mean over sd * sqrt(n), a CUSUM, measured after every run of
-    the first 64, then after every second, fourth and so on.
+    up to 63, after every second of up to 127, every fourth of more and so on.
     """
     metrics, n = series.shape
     if not n:
         return np.zeros(metrics)
     every = 1 << max(n.bit_length() - _CHECKS.bit_length(), 0)
-    positions = np.arange(every, n + 1, every) - 1
+    blocks = n // every
+
+    def cumulated(rows: NDArray[Any]) -> Floats:
+        block_sums = rows[:, : blocks * every].reshape(len(rows), blocks, every).sum(axis=2, dtype=np.float64)
+        return np.asarray(block_sums.cumsum(axis=1))
+
     drift = np.empty(metrics)
     step = max(1, _CELLS // n)
     for start in range(0, metrics, step):
@@ -77,11 +83,10 @@ def drifts(series: Floats) -> Floats:
         first = rows[np.arange(len(rows)), present.argmax(axis=1)]
         # Distances from the first value keep the sums small.
         apart = np.where(present, rows - first[:, None], 0.0)
-        sums, counts = np.cumsum(apart, axis=1), np.cumsum(present, axis=1)
-        total, count, squares = sums[:, -1:], counts[:, -1:], np.cumsum(apart * apart, axis=1)[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            cumulated = np.abs(sums[:, positions] - counts[:, positions] / count * total).max(axis=1)
-            drift[start : start + step] = cumulated / np.sqrt(squares - total**2 / count)[:, 0]
+            total, count = apart.sum(axis=1), present.sum(axis=1)
+            largest = np.abs(cumulated(apart) - cumulated(present) * (total / count)[:, None]).max(axis=1)
+            drift[start : start + step] = largest / np.sqrt(np.vecdot(apart, apart) - total**2 / count)
     return np.nan_to_num(drift, nan=0.0, posinf=0.0)
 
 

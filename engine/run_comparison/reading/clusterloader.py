@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,6 @@ from engine.run_comparison.reading.json_document import BadShape, load_document
 from engine.run_comparison.reading.metric_kinds import (
     BY_NAME,
     Measured,
-    MetricKind,
     join_labels,
     kind_of_content,
     kind_of_name,
@@ -71,8 +70,8 @@ class ClusterLoaderReport:
         out = Collected(source)
         report, out.report_ms = report_of(source.name)
         kind = kind_of_name(source.name) or kind_of_content(data[:65536]) or BY_NAME["PerfData"]
-        if not kind.perf_data and b'"dataItems"' not in data[:4096]:
-            return _read_shape(out, kind, report, data)
+        if kind.read is not None and not kind.mixed and b'"dataItems"' not in data[:4096]:
+            return _read_shape(out, kind.name, kind.read, report, data)
         common = go_json.decode_api(data)
         if common is not None:
             _take_common(out, kind.name, report, common)
@@ -88,15 +87,8 @@ class ClusterLoaderReport:
             out.refused = True
             skipped = "the comparison tool skips the whole file" if by_tool else "the good values are kept"
             out.problem("refused-file", f"{document.refused}; {skipped}")
-        if not document.items and not document.refused and b'"dataItems"' not in data and not kind.perf_data:
-            return _read_shape(out, kind, report, data)
-        if (
-            not document.items
-            and not document.refused
-            and not by_tool
-            and type(kind).measured is not MetricKind.measured
-        ):
-            return _read_shape(out, kind, report, data)
+        if not document.items and not document.refused and kind.read is not None:
+            return _read_shape(out, kind.name, kind.read, report, data)
         take_items(out, kind.name, report, document, exact=by_tool)
         return out.reading(len(data))
 
@@ -189,24 +181,26 @@ def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDo
         out.problem("bad-count", "the Count label is not an integer; the item is dropped", count=bad)
 
 
-def _read_shape(out: Collected, kind: MetricKind, report: str, data: bytes) -> Reading:
-    """Read a document that is not PerfData by the class of its kind."""
+def _read_shape(
+    out: Collected, kind: str, read: Callable[[Any], Iterable[Measured]], report: str, data: bytes
+) -> Reading:
+    """Read a document that is not PerfData as ``read`` of its kind does."""
     document, parsed = load_document(out, data, skipped="; the whole file is skipped")
     if not parsed:
         return out.reading(len(data), complete=False)
     measured: list[Measured] = []
     try:
-        measured.extend(kind.measured(document))
+        measured.extend(read(document))
     except BadShape as error:
-        out.problem("bad-shape", f"{kind.name}: {error}")
+        out.problem("bad-shape", f"{kind}: {error}")
     except (TypeError, AttributeError, RecursionError, OverflowError, ZeroDivisionError) as error:
-        out.problem("bad-shape", f"{kind.name}: {error}")
+        out.problem("bad-shape", f"{kind}: {error}")
     nulls = 0
     for item in measured:
         for bucket, value in item.values.items():
             nulls += value is None
             labels = (item.verb, item.resource, item.subresource, item.scope, item.metric)
-            out.series.append(Series(kind.name, report, *labels, bucket, item.unit).pack())
+            out.series.append(Series(kind, report, *labels, bucket, item.unit).pack())
             out.value.append(value)
     if nulls:
         out.problem("null-value", "null where a number belongs", count=nulls)

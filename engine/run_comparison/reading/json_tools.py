@@ -10,7 +10,7 @@ from engine.run_comparison.reading.json_document import BadShape, as_list, as_ob
 from engine.run_comparison.reading.rows import Collected, epoch_ms, time_ms
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
-from engine.tables import Rows, Table
+from engine.tables import Table
 
 
 class _JsonTool:
@@ -29,24 +29,14 @@ class _JsonTool:
         document, parsed = load_document(out, data)
         if not parsed:
             return out.reading(len(data), complete=False)
-        better: dict[str, str] = {}
         try:
-            self.take(out, document, better)
+            self.take(out, document)
         except BadShape as error:
             out.problem("bad-shape", f"{self.id}: {error}")
-        reading = out.reading(len(data))
-        if better:
-            facts: Rows = {
-                "fact": ["direction"] * len(better) + (["report"] if out.report_ms is not None else []),
-                "time_ms": [None] * len(better) + ([out.report_ms] if out.report_ms is not None else []),
-                "result": [f"{name}={word}" for name, word in better.items()]
-                + ([None] if out.report_ms is not None else []),
-            }
-            reading.rows["run_facts"] = facts
-        return reading
+        return out.reading(len(data))
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
-        """Take rows of a parsed document, and the directions that it has into ``better``. Raises BadShape."""
+    def take(self, out: Collected, document: Any) -> None:
+        """Take rows of a parsed document, and the directions that it states. Raises BadShape."""
         raise NotImplementedError
 
 
@@ -80,7 +70,7 @@ class K6Summary(_JsonTool):
             return True
         return b'"metrics"' in head and (b'"p(9' in head or b'"contains"' in head)
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+    def take(self, out: Collected, document: Any) -> None:
         """Take every number of every metric; also the flat form of ``--summary-export``."""
         metrics = as_object(as_object(document, "the document").get("metrics"), "metrics")
         for name, metric in metrics.items():
@@ -93,7 +83,7 @@ class K6Summary(_JsonTool):
                 contains = contains or ("time" if "avg" in values and "duration" in name else "")
             if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
                 # How much was done in a run: its count and its rate say the same.
-                better[name] = "lower" if _TROUBLE.search(name) else "higher"
+                out.better[name] = "lower" if _TROUBLE.search(name) else "higher"
             for bucket, value in values.items():
                 unit = self._units.get(contains, "")
                 if kind == "counter" and bucket == "rate":
@@ -117,7 +107,7 @@ class PytestBenchmark(_JsonTool):
             return True
         return b'"benchmarks"' in head and b'"fullname"' in head
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+    def take(self, out: Collected, document: Any) -> None:
         """Take statistics in seconds, and rounds where they are few."""
         fields = as_object(document, "the document")
         out.report_ms = time_ms(fields.get("datetime"))
@@ -145,7 +135,7 @@ class Hyperfine(_JsonTool):
         """Recognise a list of results with commands."""
         return b'"results"' in head and b'"command"' in head
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+    def take(self, out: Collected, document: Any) -> None:
         """Take timings in seconds; commands that failed are kept, with a problem."""
         for entry in as_list(as_object(document, "the document").get("results"), "results"):
             result = as_object(entry, "a result")
@@ -180,7 +170,7 @@ class Jmh(_JsonTool):
             return False
         return b'"jmhVersion"' in head or (b'"benchmark"' in head and b'"primaryMetric"' in head)
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+    def take(self, out: Collected, document: Any) -> None:
         """Take raw data if stored, else the score. "NaN", "+INF" and "-INF" are texts there and become problems."""
         for entry in as_list(document, "the document"):
             benchmark = as_object(entry, "a benchmark")
@@ -192,7 +182,7 @@ class Jmh(_JsonTool):
                 fields = as_object(metric, "primaryMetric")
                 full = f"{name}:{secondary}" if secondary else name
                 if mode == "thrpt" and not secondary:
-                    better[full] = "higher"
+                    out.better[full] = "higher"
                 series = Series("jmh", mode, full, metric=labels, bucket="score", unit=_text(fields.get("scoreUnit")))
                 raw = fields.get("rawData")
                 values = [v for fork in raw for v in fork] if isinstance(raw, list) and _nested(raw) else []
@@ -221,7 +211,7 @@ class Fio(_JsonTool):
         """Recognise the version field."""
         return b'"fio version"' in head
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+    def take(self, out: Collected, document: Any) -> None:
         """Take rates, latencies and CPU; directions of transfer without any operation are left out."""
         fields = as_object(document, "the document")
         out.report_ms = epoch_ms(fields.get("timestamp_ms"), 1.0) or epoch_ms(fields.get("timestamp"))
@@ -270,7 +260,7 @@ class Pyperf(_JsonTool):
         dense = head.replace(b" ", b"").replace(b"\n", b"")
         return b'"benchmarks":[{' in dense and (b'"runs":[' in dense or b'"perf_version"' in dense)
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+    def take(self, out: Collected, document: Any) -> None:
         """Take every value; the name stands in the metadata of the benchmark or of the file."""
         fields = as_object(document, "the document")
         common = fields.get("metadata")
@@ -297,7 +287,7 @@ class KubeBurner(_JsonTool):
         """Recognise documents with a metric name and a uuid."""
         return b'"metricName"' in head and b'"uuid"' in head
 
-    def take(self, out: Collected, document: Any, better: dict[str, str]) -> None:
+    def take(self, out: Collected, document: Any) -> None:
         """Take values by metric, job and labels; of quantile documents one value per quantile (ms)."""
         entries = document if isinstance(document, list) else [document]
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Declare the kinds of report that ClusterLoader2 and its relatives write. A new kind is one small class in ``KINDS``.
+"""Declare the kinds of report that ClusterLoader2 and its relatives write. A new kind is one entry in ``KINDS``.
 
 A kind names its reports, its cutoff in published mode, whether published mode compares it by default, which direction is
 better and, where its file is not PerfData, how the document becomes measured values.
@@ -7,11 +7,11 @@ better and, where its file is not PerfData, how the document becomes measured va
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine.run_comparison.reading.json_document import (
-    BadShape,
     as_list,
     as_number,
     as_numbers,
@@ -34,397 +34,172 @@ class Measured(NamedTuple):
     metric: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class MetricKind:
-    """Base of all kinds; a plain one only sets attributes.
+    """One kind of report.
 
     ``prefixes``: how names of its reports begin. ``marks``: bytes that identify its shape under any name. ``cutoff``: in
     published mode smaller values count as this one (in the canonical unit). ``published``: part of the metric set of
-    published mode. ``better``: direction, where unit and name do not tell it. ``perf_data``: its documents are PerfData.
+    published mode. ``better``: direction, where unit and name do not tell it.
+    ``read``: makes the values of a document that is not PerfData; raises BadShape if it has another shape.
+    ``mixed``: with ``read``, its documents may be PerfData as well.
     """
 
-    name = ""
+    name: str
     prefixes: tuple[str, ...] = ()
     marks: tuple[bytes, ...] = ()
     cutoff: float | None = None
-    published = False
-    better = ""
-    perf_data = True
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Return the values of a document that is not PerfData. Raises BadShape if it has another shape."""
-        raise BadShape("it holds no dataItems")
-
-
-class ApiResponsiveness(MetricKind):
-    """API call latency until 2019: one of the two kinds that perf-tests' benchmark tool reads."""
-
-    name = "APIResponsiveness"
-    prefixes = ("APIResponsiveness_",)
-    cutoff = 50.0
-    published = True
-    better = "lower"
-
-
-class ApiResponsivenessPrometheus(MetricKind):
-    """API call latency as today's ClusterLoader2 measures it."""
-
-    name = "APIResponsivenessPrometheus"
-    prefixes = ("APIResponsivenessPrometheus",)
-    cutoff = 50.0
-    published = True
-    better = "lower"
-
-
-class PodStartupLatency(MetricKind):
-    """Pod startup phases, all pods: the other kind that perf-tests' benchmark tool reads."""
-
-    name = "PodStartupLatency"
-    prefixes = ("PodStartupLatency_",)
-    cutoff = 1000.0
-    published = True
-    better = "lower"
-
-
-class StatelessPodStartupLatency(PodStartupLatency):
-    """Pod startup phases of stateless pods."""
-
-    name = "StatelessPodStartupLatency"
-    prefixes = ("StatelessPodStartupLatency",)
-
-
-class StatefulPodStartupLatency(PodStartupLatency):
-    """Pod startup phases of stateful pods."""
-
-    name = "StatefulPodStartupLatency"
-    prefixes = ("StatefulPodStartupLatency",)
-
-
-class PhaseLatency(MetricKind):
-    """Latencies of other objects' phases; PerfData or a small object of latencies."""
-
-    name = "PhaseLatency"
-    prefixes = (
-        "JobLifecycleLatency", "ResourceClaimAllocationLatency", "ServiceCreationLatency", "LoadBalancerNodeSyncLatency",
-        "NegLatency", "KubeStateMetricsLatency",
-    )  # fmt: skip
-    better = "lower"
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Read ``{name: {Perc50: …}}`` or ``{Perc50: …}``; numbers in ms, texts as Go durations."""
-        yield from _latencies(as_object(document), "ms")
-
-
-class NetworkLatency(MetricKind):
-    """Network programming, in-cluster network, DNS and in-cluster API latency."""
-
-    name = "NetworkLatency"
-    prefixes = (
-        "NetworkProgrammingLatency", "InClusterNetworkLatency", "DnsLookupLatency", "InClusterAPIServerRequestLatency",
-        "DnsPropagation",
-    )  # fmt: skip
-    better = "lower"
-
-
-class GenericPrometheusQuery(MetricKind):
-    """Prometheus queries of a test's author, with their own units and names."""
-
-    name = "GenericPrometheusQuery"
-    prefixes = ("GenericPrometheusQuery",)
-
-
-class Timer(MetricKind):
-    """Durations of test phases."""
-
-    name = "Timer"
-    prefixes = ("Timer",)
-    better = "lower"
-
-
-class NetworkPerformance(MetricKind):
-    """Throughput, latency, jitter and loss between pods."""
-
-    name = "NetworkPerformanceMetrics"
-    prefixes = ("NetworkPerformanceMetrics",)
-
-
-class Windows(MetricKind):
-    """Windows node and container usage."""
-
-    name = "Windows"
-    prefixes = ("Windows",)
-
-
-class BenchmarkPerfScheduling(MetricKind):
-    """scheduler_perf results."""
-
-    name = "BenchmarkPerfScheduling"
-    prefixes = ("BenchmarkPerfScheduling", "BenchmarkResults")
-
-
-class ResourceUsage(MetricKind):
-    """CPU and memory of system containers, by percentile; pods of one owner are folded as perfdash folds them."""
-
-    name = "ResourceUsageSummary"
-    prefixes = ("ResourceUsageSummary", "NetworkPolicySoakMeasurement")
-    marks = (b'"CPU"', b'"Mem"')
-    better = "lower"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Return the maximum per folded pod name, and the mean over all entries as ``all-nodes``, as perfdash has it."""
-        cpu: dict[str, dict[str, float | None]] = {}
-        memory: dict[str, dict[str, float | None]] = {}
-        for percentile, entries in as_object(document).items():
-            total_cpu, total_memory, n = 0.0, 0.0, 0
-            for entry in as_list(entries or []):
-                fields = as_object(entry)
-                owner = fold_pod_name(str(fields.get("Name", "")))
-                for target, key in ((cpu, "CPU"), (memory, "Mem")):
-                    value = as_number(fields.get(key), key)
-                    highest = target.setdefault(owner, {}).get(percentile)
-                    if value is None:
-                        target[owner].setdefault(percentile, None)
-                    elif highest is None or value > highest:
-                        target[owner][percentile] = value
-                total_cpu += as_number(fields.get("CPU"), "CPU") or 0.0
-                total_memory += as_number(fields.get("Mem"), "Mem") or 0.0
-                n += 1
-            if n:
-                cpu.setdefault("all-nodes", {})[percentile] = total_cpu / n
-                memory.setdefault("all-nodes", {})[percentile] = total_memory / n
-        for owner, values in cpu.items():
-            yield Measured(values, "cores", resource=owner, metric="CPU")
-        for owner, values in memory.items():
-            mib = {name: None if value is None else value / 1048576.0 for name, value in values.items()}
-            yield Measured(mib, "MiB", resource=owner, metric="Memory")
-
-
-class SchedulingThroughput(MetricKind):
-    """Pods scheduled per second."""
-
-    name = "SchedulingThroughput"
-    prefixes = ("SchedulingThroughput",)
-    better = "higher"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Read ``{perc50, perc90, perc99, max}`` or any part of it (older: ``average``)."""
-        yield Measured(as_numbers(as_object(document)), "pods/s")
-
-
-class SchedulingMetrics(MetricKind):
-    """Scheduler latencies; integers in nanoseconds."""
-
-    name = "SchedulingMetrics"
-    prefixes = ("SchedulingMetrics",)
-    marks = (b'"frameworkExtensionPointDuration"', b'"e2eSchedulingLatency"')
-    better = "lower"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Read a latency per name, the extension points one level deeper; also ``throughput…`` numbers of older files."""
-        yield from _latencies(as_object(document), "ns")
-
-
-class EtcdMetrics(MetricKind):
-    """etcd histograms as the share of operations within a bound, and the database size."""
-
-    name = "EtcdMetrics"
-    prefixes = ("EtcdMetrics",)
-    marks = (b'"backendCommitDuration"', b'"walFsyncDuration"')
-    better = "higher"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Return per cent of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
-        for name, value in as_object(document).items():
-            if isinstance(value, list):
-                for histogram in value:
-                    fields = as_object(histogram)
-                    buckets = as_numbers(as_object(fields.get("buckets") or {}))
-                    total = buckets.pop("+Inf", None) or 0.0
-                    shares: dict[str, float | None] = {
-                        f"<= {bound}s": None if n is None else (n / total * 100.0 if total else 0.0)
-                        for bound, n in sorted(buckets.items(), key=lambda pair: bucket_bound(pair[0]))
-                    }
-                    labels = {k: str(v) for k, v in as_object(fields.get("labels") or {}).items() if k != "__name__"}
-                    yield Measured(shares, "%", resource=name, metric=join_labels(labels))
-            elif isinstance(value, (int, float)):
-                yield Measured({"value": as_number(value, name)}, "bytes", resource=name)
-
-
-class MetricsForE2E(MetricKind):
-    """Component metrics as Prometheus samples; requests by client as perfdash counts them."""
-
-    name = "MetricsForE2E"
-    prefixes = ("MetricsForE2E",)
-    marks = (b'"APIServerMetrics"',)
-    perf_data = False
-
-    _client = re.compile(r"^([^/]*)/(\S+)(.*?)(/[0-9a-f]{7,})?$")
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Add the samples of one name and label set; a client's version and commit are left out of the labels."""
-        for component, metrics in as_object(document).items():
-            if not isinstance(metrics, dict):
-                continue
-            for name, samples in metrics.items():
-                sums: dict[str, float] = {}
-                for sample in as_list(samples or []):
-                    fields = as_object(sample)
-                    labels = {k: str(v) for k, v in as_object(fields.get("metric") or {}).items()}
-                    labels.pop("__name__", None)
-                    labels.pop("contentType", None)
-                    if "client" in labels and (client := self._client.match(labels["client"])):
-                        labels["client"] = (client[1] + client[3]).strip()
-                    pair = fields.get("value")
-                    number = float_or_none(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
-                    if number is not None:
-                        key = join_labels(labels)
-                        sums[key] = sums.get(key, 0.0) + number
-                unit = "count"
-                for labels_text, total in sums.items():
-                    yield Measured({"value": total}, unit, resource=name, scope=component, metric=labels_text)
-
-
-class SystemPodMetrics(MetricKind):
-    """Restarts of system pods: the maximum per container name."""
-
-    name = "SystemPodMetrics"
-    prefixes = ("SystemPodMetrics",)
-    marks = (b'"restartCount"',)
-    better = "lower"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Read ``{pods: [{containers: [{name, restartCount}]}]}``."""
-        most: dict[str, float] = {}
-        for pod in as_list(as_object(document).get("pods") or []):
-            for container in as_list(as_object(pod).get("containers") or []):
-                fields = as_object(container)
-                name = str(fields.get("name", ""))
-                most[name] = max(most.get(name, 0.0), as_number(fields.get("restartCount", 0), "restartCount") or 0.0)
-        for name, restarts in most.items():
-            yield Measured({"RestartCount": restarts}, "count", resource=name)
-
-
-class ContainerRestarts(MetricKind):
-    """Restarts: the sum per container name."""
-
-    name = "ContainerRestarts"
-    prefixes = ("ContainerRestarts",)
-    marks = (b'"RestartCount"',)
-    better = "lower"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Read ``[{Container, RestartCount}]``."""
-        sums: dict[str, float] = {}
-        for entry in as_list(document or []):
+    published: bool = False
+    better: str = ""
+    read: Callable[[Any], Iterable[Measured]] | None = None
+    mixed: bool = False
+
+
+def _read_phase_latency(document: Any) -> Iterable[Measured]:
+    """Read ``{name: {Perc50: …}}`` or ``{Perc50: …}``; numbers in ms, texts as Go durations."""
+    yield from _latencies(as_object(document), "ms")
+
+
+def _read_resource_usage(document: Any) -> Iterable[Measured]:
+    """Return the maximum per folded pod name, and the mean over all entries as ``all-nodes``, as perfdash has it."""
+    cpu: dict[str, dict[str, float | None]] = {}
+    memory: dict[str, dict[str, float | None]] = {}
+    for percentile, entries in as_object(document).items():
+        total_cpu, total_memory, n = 0.0, 0.0, 0
+        for entry in as_list(entries or []):
             fields = as_object(entry)
-            name = str(fields.get("Container", ""))
-            sums[name] = sums.get(name, 0.0) + (as_number(fields.get("RestartCount", 0), "RestartCount") or 0.0)
-        for name, restarts in sums.items():
-            yield Measured({"RestartCount": restarts}, "count", resource=name)
+            owner = fold_pod_name(str(fields.get("Name", "")))
+            for target, key in ((cpu, "CPU"), (memory, "Mem")):
+                value = as_number(fields.get(key), key)
+                highest = target.setdefault(owner, {}).get(percentile)
+                if value is None:
+                    target[owner].setdefault(percentile, None)
+                elif highest is None or value > highest:
+                    target[owner][percentile] = value
+            total_cpu += as_number(fields.get("CPU"), "CPU") or 0.0
+            total_memory += as_number(fields.get("Mem"), "Mem") or 0.0
+            n += 1
+        if n:
+            cpu.setdefault("all-nodes", {})[percentile] = total_cpu / n
+            memory.setdefault("all-nodes", {})[percentile] = total_memory / n
+    for owner, values in cpu.items():
+        yield Measured(values, "cores", resource=owner, metric="CPU")
+    for owner, values in memory.items():
+        mib = {name: None if value is None else value / 1048576.0 for name, value in values.items()}
+        yield Measured(mib, "MiB", resource=owner, metric="Memory")
 
 
-class ApiAvailability(MetricKind):
-    """Availability of the API server, of the cluster and of each host."""
-
-    name = "APIAvailability"
-    prefixes = ("APIAvailability",)
-    marks = (b'"availabilityPercentage"',)
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Read ``availabilityPercentage`` in per cent and ``longestUnavailablePeriod`` as a Go duration."""
-        fields = as_object(document)
-        hosts = [("cluster", fields.get("clusterMetrics"))]
-        for host in as_list(fields.get("hostMetrics") or []):
-            entry = as_object(host)
-            hosts.append((str(entry.get("IP") or entry.get("ip") or entry.get("host") or "host"), entry))
-        for name, metrics in hosts:
-            if not isinstance(metrics, dict):
-                continue
-            share = as_number(metrics.get("availabilityPercentage"), "availabilityPercentage")
-            yield Measured({"value": share}, "%", resource=name, metric="availability")
-            if metrics.get("longestUnavailablePeriod") is not None:
-                longest = duration_ms(metrics["longestUnavailablePeriod"])
-                yield Measured({"value": longest}, "ms", resource=name, metric="longest unavailable")
+def _read_scheduling_throughput(document: Any) -> Iterable[Measured]:
+    """Read ``{perc50, perc90, perc99, max}`` or any part of it (older: ``average``)."""
+    yield Measured(as_numbers(as_object(document)), "pods/s")
 
 
-class CiliumDelay(MetricKind):
-    """Propagation delay of Cilium endpoints: counts per bucket at each time."""
-
-    name = "CiliumEndpointPropagationDelay"
-    prefixes = ("CiliumEndpointPropagationDelay",)
-    better = "higher"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Return per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
-        times = {t: b for t, b in as_object(document).items() if isinstance(b, dict)}
-        if times:
-            buckets = as_numbers(times[max(times)])
-            total = buckets.pop("+Inf", None) or max((n for n in buckets.values() if n is not None), default=0.0)
-            yield Measured({f"<= {b}": (n or 0.0) / total * 100.0 if total else 0.0 for b, n in buckets.items()}, "%")
+def _read_scheduling_metrics(document: Any) -> Iterable[Measured]:
+    """Read a latency per name, the extension points one level deeper; also ``throughput…`` numbers of older files."""
+    yield from _latencies(as_object(document), "ns")
 
 
-class Tracked(MetricKind):
-    """Counts of out-of-memory kills and unhealthy nodes."""
-
-    name = "Tracked"
-    prefixes = ("ClusterOOMsTracker", "NodeHealthTracker")
-    better = "lower"
-    perf_data = False
-
-    def measured(self, document: Any) -> Iterable[Measured]:
-        """Return the length of each list, and each number unchanged."""
-        for name, value in as_object(document).items():
-            if value is None or isinstance(value, (list, dict)):
-                yield Measured({"count": float(len(value or ()))}, "count", resource=name)
-            elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                yield Measured({"count": as_number(value, name)}, "count", resource=name)
-
-
-class OtherPerfData(MetricKind):
-    """Any other PerfData report."""
-
-    name = "PerfData"
-    marks = (b'"dataItems"',)
+def _read_etcd_metrics(document: Any) -> Iterable[Measured]:
+    """Return per cent of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
+    for name, value in as_object(document).items():
+        if isinstance(value, list):
+            for histogram in value:
+                fields = as_object(histogram)
+                buckets = as_numbers(as_object(fields.get("buckets") or {}))
+                total = buckets.pop("+Inf", None) or 0.0
+                shares: dict[str, float | None] = {
+                    f"<= {bound}s": None if n is None else (n / total * 100.0 if total else 0.0)
+                    for bound, n in sorted(buckets.items(), key=lambda pair: bucket_bound(pair[0]))
+                }
+                labels = {k: str(v) for k, v in as_object(fields.get("labels") or {}).items() if k != "__name__"}
+                yield Measured(shares, "%", resource=name, metric=join_labels(labels))
+        elif isinstance(value, (int, float)):
+            yield Measured({"value": as_number(value, name)}, "bytes", resource=name)
 
 
-KINDS: tuple[MetricKind, ...] = (
-    ApiResponsiveness(), ApiResponsivenessPrometheus(), PodStartupLatency(), StatelessPodStartupLatency(),
-    StatefulPodStartupLatency(), PhaseLatency(), NetworkLatency(), GenericPrometheusQuery(), Timer(),
-    NetworkPerformance(), Windows(), BenchmarkPerfScheduling(), ResourceUsage(), SchedulingThroughput(),
-    SchedulingMetrics(), EtcdMetrics(), MetricsForE2E(), SystemPodMetrics(), ContainerRestarts(), ApiAvailability(),
-    CiliumDelay(), Tracked(), OtherPerfData(),
-)  # fmt: skip
-"""All kinds: the longest fitting prefix wins, then the first kind whose marks all occur."""
-
-_PREFIXES = sorted(((prefix, kind) for kind in KINDS for prefix in kind.prefixes), key=lambda pair: -len(pair[0]))
-BY_NAME = {kind.name: kind for kind in KINDS}
+_CLIENT = re.compile(r"^([^/]*)/(\S+)(.*?)(/[0-9a-f]{7,})?$")
 
 
-def kind_of_name(name: str) -> MetricKind | None:
-    """Return the kind by a report's name, also ``<id>_PrometheusSchedulingMetrics``; None if no kind fits."""
-    for prefix, kind in _PREFIXES:
-        if name.startswith(prefix):
-            return kind
-    if "PrometheusSchedulingMetrics" in name:
-        return BY_NAME["SchedulingMetrics"]
-    return None
+def _read_metrics_for_e2e(document: Any) -> Iterable[Measured]:
+    """Add the samples of one name and label set; a client's version and commit are left out of the labels."""
+    for component, metrics in as_object(document).items():
+        if not isinstance(metrics, dict):
+            continue
+        for name, samples in metrics.items():
+            sums: dict[str, float] = {}
+            for sample in as_list(samples or []):
+                fields = as_object(sample)
+                labels = {k: str(v) for k, v in as_object(fields.get("metric") or {}).items()}
+                labels.pop("__name__", None)
+                labels.pop("contentType", None)
+                if "client" in labels and (client := _CLIENT.match(labels["client"])):
+                    labels["client"] = (client[1] + client[3]).strip()
+                pair = fields.get("value")
+                number = float_or_none(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
+                if number is not None:
+                    key = join_labels(labels)
+                    sums[key] = sums.get(key, 0.0) + number
+            unit = "count"
+            for labels_text, total in sums.items():
+                yield Measured({"value": total}, unit, resource=name, scope=component, metric=labels_text)
 
 
-def kind_of_content(head: bytes) -> MetricKind | None:
-    """Return the kind whose marks all occur in ``head``, PerfData first; None if no kind fits."""
-    if b'"dataitems"' in head.lower():
-        return BY_NAME["PerfData"]
-    for kind in KINDS:
-        if kind.marks and all(mark in head for mark in kind.marks):
-            return kind
-    return None
+def _read_system_pod_metrics(document: Any) -> Iterable[Measured]:
+    """Read ``{pods: [{containers: [{name, restartCount}]}]}``."""
+    most: dict[str, float] = {}
+    for pod in as_list(as_object(document).get("pods") or []):
+        for container in as_list(as_object(pod).get("containers") or []):
+            fields = as_object(container)
+            name = str(fields.get("name", ""))
+            most[name] = max(most.get(name, 0.0), as_number(fields.get("restartCount", 0), "restartCount") or 0.0)
+    for name, restarts in most.items():
+        yield Measured({"RestartCount": restarts}, "count", resource=name)
+
+
+def _read_container_restarts(document: Any) -> Iterable[Measured]:
+    """Read ``[{Container, RestartCount}]``."""
+    sums: dict[str, float] = {}
+    for entry in as_list(document or []):
+        fields = as_object(entry)
+        name = str(fields.get("Container", ""))
+        sums[name] = sums.get(name, 0.0) + (as_number(fields.get("RestartCount", 0), "RestartCount") or 0.0)
+    for name, restarts in sums.items():
+        yield Measured({"RestartCount": restarts}, "count", resource=name)
+
+
+def _read_api_availability(document: Any) -> Iterable[Measured]:
+    """Read ``availabilityPercentage`` in per cent and ``longestUnavailablePeriod`` as a Go duration."""
+    fields = as_object(document)
+    hosts = [("cluster", fields.get("clusterMetrics"))]
+    for host in as_list(fields.get("hostMetrics") or []):
+        entry = as_object(host)
+        hosts.append((str(entry.get("IP") or entry.get("ip") or entry.get("host") or "host"), entry))
+    for name, metrics in hosts:
+        if not isinstance(metrics, dict):
+            continue
+        share = as_number(metrics.get("availabilityPercentage"), "availabilityPercentage")
+        yield Measured({"value": share}, "%", resource=name, metric="availability")
+        if metrics.get("longestUnavailablePeriod") is not None:
+            longest = duration_ms(metrics["longestUnavailablePeriod"])
+            yield Measured({"value": longest}, "ms", resource=name, metric="longest unavailable")
+
+
+def _read_cilium_delay(document: Any) -> Iterable[Measured]:
+    """Return per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
+    times = {t: b for t, b in as_object(document).items() if isinstance(b, dict)}
+    if times:
+        buckets = as_numbers(times[max(times)])
+        total = buckets.pop("+Inf", None) or max((n for n in buckets.values() if n is not None), default=0.0)
+        yield Measured({f"<= {b}": (n or 0.0) / total * 100.0 if total else 0.0 for b, n in buckets.items()}, "%")
+
+
+def _read_tracked(document: Any) -> Iterable[Measured]:
+    """Return the length of each list, and each number unchanged."""
+    for name, value in as_object(document).items():
+        if value is None or isinstance(value, (list, dict)):
+            yield Measured({"count": float(len(value or ()))}, "count", resource=name)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield Measured({"count": as_number(value, name)}, "count", resource=name)
 
 
 def fold_pod_name(name: str) -> str:
@@ -475,3 +250,110 @@ def _time(value: Any, name: str, unit: str) -> float | None:
         ms = duration_ms(value)
         return ms * 1e6 if unit == "ns" else ms
     return as_number(value, name)
+
+
+KINDS = (
+    # API call latency until 2019: one of the two kinds that perf-tests' benchmark tool reads.
+    MetricKind("APIResponsiveness", ("APIResponsiveness_",), cutoff=50.0, published=True, better="lower"),
+    # API call latency as today's ClusterLoader2 measures it.
+    MetricKind(
+        "APIResponsivenessPrometheus", ("APIResponsivenessPrometheus",), cutoff=50.0, published=True, better="lower",
+    ),
+    # Pod startup phases, all pods: the other kind that perf-tests' benchmark tool reads.
+    MetricKind("PodStartupLatency", ("PodStartupLatency_",), cutoff=1000.0, published=True, better="lower"),
+    # Pod startup phases of stateless pods.
+    MetricKind(
+        "StatelessPodStartupLatency", ("StatelessPodStartupLatency",), cutoff=1000.0, published=True, better="lower",
+    ),
+    # Pod startup phases of stateful pods.
+    MetricKind(
+        "StatefulPodStartupLatency", ("StatefulPodStartupLatency",), cutoff=1000.0, published=True, better="lower",
+    ),
+    # Latencies of other objects' phases; PerfData or a small object of latencies.
+    MetricKind(
+        "PhaseLatency", ("JobLifecycleLatency", "ResourceClaimAllocationLatency", "ServiceCreationLatency",
+        "LoadBalancerNodeSyncLatency", "NegLatency", "KubeStateMetricsLatency"), better="lower",
+        read=_read_phase_latency, mixed=True,
+    ),
+    # Network programming, in-cluster network, DNS and in-cluster API latency.
+    MetricKind(
+        "NetworkLatency", ("NetworkProgrammingLatency", "InClusterNetworkLatency", "DnsLookupLatency",
+        "InClusterAPIServerRequestLatency", "DnsPropagation"), better="lower",
+    ),
+    # Prometheus queries of a test's author, with their own units and names.
+    MetricKind("GenericPrometheusQuery", ("GenericPrometheusQuery",)),
+    # Durations of test phases.
+    MetricKind("Timer", ("Timer",), better="lower"),
+    # Throughput, latency, jitter and loss between pods.
+    MetricKind("NetworkPerformanceMetrics", ("NetworkPerformanceMetrics",)),
+    # Windows node and container usage.
+    MetricKind("Windows", ("Windows",)),
+    # scheduler_perf results.
+    MetricKind("BenchmarkPerfScheduling", ("BenchmarkPerfScheduling", "BenchmarkResults")),
+    # CPU and memory of system containers, by percentile; pods of one owner are folded as perfdash folds them.
+    MetricKind(
+        "ResourceUsageSummary", ("ResourceUsageSummary", "NetworkPolicySoakMeasurement"), marks=(b'"CPU"', b'"Mem"'),
+        better="lower", read=_read_resource_usage,
+    ),
+    # Pods scheduled per second.
+    MetricKind("SchedulingThroughput", ("SchedulingThroughput",), better="higher", read=_read_scheduling_throughput),
+    # Scheduler latencies; integers in nanoseconds.
+    MetricKind(
+        "SchedulingMetrics", ("SchedulingMetrics",), marks=(b'"frameworkExtensionPointDuration"',
+        b'"e2eSchedulingLatency"'), better="lower", read=_read_scheduling_metrics,
+    ),
+    # etcd histograms as the share of operations within a bound, and the database size.
+    MetricKind(
+        "EtcdMetrics", ("EtcdMetrics",), marks=(b'"backendCommitDuration"', b'"walFsyncDuration"'), better="higher",
+        read=_read_etcd_metrics,
+    ),
+    # Component metrics as Prometheus samples; requests by client as perfdash counts them.
+    MetricKind("MetricsForE2E", ("MetricsForE2E",), marks=(b'"APIServerMetrics"',), read=_read_metrics_for_e2e),
+    # Restarts of system pods: the maximum per container name.
+    MetricKind(
+        "SystemPodMetrics", ("SystemPodMetrics",), marks=(b'"restartCount"',), better="lower",
+        read=_read_system_pod_metrics,
+    ),
+    # Restarts: the sum per container name.
+    MetricKind(
+        "ContainerRestarts", ("ContainerRestarts",), marks=(b'"RestartCount"',), better="lower",
+        read=_read_container_restarts,
+    ),
+    # Availability of the API server, of the cluster and of each host.
+    MetricKind(
+        "APIAvailability", ("APIAvailability",), marks=(b'"availabilityPercentage"',), read=_read_api_availability,
+    ),
+    # Propagation delay of Cilium endpoints: counts per bucket at each time.
+    MetricKind(
+        "CiliumEndpointPropagationDelay", ("CiliumEndpointPropagationDelay",), better="higher", read=_read_cilium_delay
+       ,
+    ),
+    # Counts of out-of-memory kills and unhealthy nodes.
+    MetricKind("Tracked", ("ClusterOOMsTracker", "NodeHealthTracker"), better="lower", read=_read_tracked),
+    # Any other PerfData report.
+    MetricKind("PerfData", marks=(b'"dataItems"',)),
+)  # fmt: skip
+"""All kinds: the longest fitting prefix wins, then the first kind whose marks all occur."""
+
+_PREFIXES = sorted(((prefix, kind) for kind in KINDS for prefix in kind.prefixes), key=lambda pair: -len(pair[0]))
+BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+def kind_of_name(name: str) -> MetricKind | None:
+    """Return the kind by a report's name, also ``<id>_PrometheusSchedulingMetrics``; None if no kind fits."""
+    for prefix, kind in _PREFIXES:
+        if name.startswith(prefix):
+            return kind
+    if "PrometheusSchedulingMetrics" in name:
+        return BY_NAME["SchedulingMetrics"]
+    return None
+
+
+def kind_of_content(head: bytes) -> MetricKind | None:
+    """Return the kind whose marks all occur in ``head``, PerfData first; None if no kind fits."""
+    if b'"dataitems"' in head.lower():
+        return BY_NAME["PerfData"]
+    for kind in KINDS:
+        if kind.marks and all(mark in head for mark in kind.marks):
+            return kind
+    return None

@@ -26,6 +26,8 @@ class Collected:
         self.time_ms: list[int | None] | None = None
         self.refused = False
         self.report_ms: int | None = None
+        self.better: dict[str, str] = {}
+        """Directions that the file states, ``lower`` or ``higher`` by unit or metric."""
         self.problems: list[Problem] = []
 
     def add(self, series: Series, value: Any, *, run: str | None = None, time_ms: int | None = None) -> None:
@@ -75,8 +77,14 @@ class Collected:
                 columns["run"] = self.run
                 columns["time_ms"] = self.time_ms
             rows["measurements"] = columns
+        facts: list[tuple[str, int | None, str | None]]
+        facts = [("direction", None, f"{name}={word}") for name, word in self.better.items()]
         if self.report_ms is not None:
-            rows["run_facts"] = {"fact": ["report"], "time_ms": [self.report_ms], "result": [None]}
+            facts.append(("report", self.report_ms, None))
+        if facts:
+            rows["run_facts"] = dict(
+                zip(("fact", "time_ms", "result"), map(list, zip(*facts, strict=True)), strict=True)
+            )
         return Reading(rows=rows, problems=self.problems, consumed=consumed, complete=complete)
 
 

@@ -9,7 +9,7 @@ from engine.reading import Reading, Source, whole_lines
 from engine.run_comparison.reading.rows import Collected
 from engine.run_comparison.reading.series import Series
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
-from engine.tables import Rows, Table
+from engine.tables import Table
 from engine.text import decode
 
 _LINE = re.compile(rb"^Benchmark\S*[ \t]+\d+[ \t]+\S+[ \t]+\S", re.MULTILINE)
@@ -37,7 +37,6 @@ class GoBenchmark:
         """Read every result line; other lines are ignored, half a line waits for its end."""
         out = Collected(source)
         config: dict[str, str] = {}
-        better: dict[str, str] = {}
         for number, line in enumerate(decode(whole_lines(data, final)).split("\n"), start=1):
             if line.startswith("Benchmark"):
                 self._result(out, line.split(), config, number)
@@ -46,21 +45,13 @@ class GoBenchmark:
                 for part in fields[2:]:
                     key, _, value = part.partition("=")
                     if key == "better" and value in ("higher", "lower"):
-                        better[fields[1]] = value
+                        out.better[fields[1]] = value
             elif setting := _CONFIG.match(line):
                 if setting[2]:
                     config[setting[1]] = setting[2].strip()
                 else:
                     config.pop(setting[1], None)
-        reading = out.reading(len(data))
-        if better:
-            rows: Rows = {
-                "fact": ["direction"] * len(better),
-                "time_ms": [None] * len(better),
-                "result": [f"{unit}={word}" for unit, word in better.items()],
-            }
-            reading.rows["run_facts"] = rows
-        return reading
+        return out.reading(len(data))
 
     def _result(self, out: Collected, fields: list[str], config: dict[str, str], number: int) -> None:
         if len(fields) < 2:

@@ -80,8 +80,7 @@ class Side:
     def run_means(self, metrics: Ints) -> Floats:
         """Return the mean of each of ``metrics`` in each run, the newest first: [metrics, runs]; NaN where it has none."""
         if self.single:
-            means: Floats = self.rows(np.arange(self.count), self.n_runs)[metrics]
-            return means
+            return self.rows(metrics, self.n_runs)
         at = np.concatenate(
             [np.arange(self.offsets[m], self.offsets[m + 1]) for m in metrics] or [np.zeros(0, np.int64)]
         )
