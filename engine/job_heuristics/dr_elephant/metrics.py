@@ -11,15 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.side_stats import (
-    Array,
-    Measure,
-    Sides,
-    SideTasks,
-    TaskStats,
-    divided,
-    truncated,
-)
+from engine.job_heuristics.dr_elephant.side_stats import Measure, Sides, SideTasks, TaskStats, divided, truncated
+from engine.job_heuristics.model.arrays import Array
 
 HEADROOM = 1.5
 """Factor on the peak memory that Dr. Elephant does not call wasted."""

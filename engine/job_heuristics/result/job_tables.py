@@ -103,10 +103,7 @@ def _phases(job_detail: detail.JobDetail) -> pl.DataFrame:
 
 def _runs(model: Model, jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
     """Return HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
-    one = jobs.filter(pl.col("job_id") == job_id)
-    stem = history.stem(one["name"][0] or "") if one.height else ""
-    alike = [name for name in jobs["name"].drop_nulls().unique().to_list() if history.stem(name) == stem]
-    runs = jobs.filter(pl.col("name").is_in(pl.Series(alike, dtype=pl.String).implode())) if stem else one
+    runs = history.runs_like(jobs, job_id)
     sizes = (
         model.only(runs["job_id"].to_list())
         .tasks.filter(pl.col("side") == "map")

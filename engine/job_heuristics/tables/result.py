@@ -9,6 +9,8 @@ from engine.tables import Table
 
 SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
 """Severity words by value 0-4."""
+LETTERS = dict(zip(SEVERITIES, ".LMSC", strict=True))
+"""Letter of each severity in a job's strip."""
 
 JOBS = Table(
     "jobs",

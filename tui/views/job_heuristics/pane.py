@@ -21,7 +21,7 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.result.view_detail import Detail
+    from engine.job_heuristics.result.insights import Detail
     from engine.result import Result
     from engine.tables import Table
     from tui.widgets.table.window import Cell
