@@ -203,15 +203,7 @@ def _thinned(side: Side, rng: np.random.Generator) -> Side:
     n = len(side.total)
     if n <= MOST:
         return side
-    at = np.sort(rng.choice(n, MOST, replace=False))
-    arrays = {
-        name: getattr(side, name)[at]
-        for name in (
-            "total", "shuffle", "sort", "start", "finish", "size", "cpu", "gc", "pmem", "vmem", "peak", "spilled",
-            "out_records", "out_bytes",
-        )
-    }  # fmt: skip
-    return replace(side, hosts=(), racks=(), **arrays)
+    return side.at(np.sort(rng.choice(n, MOST, replace=False)))
 
 
 def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Sample:

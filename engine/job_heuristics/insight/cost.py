@@ -12,15 +12,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.side_stats import Segments
-from engine.job_heuristics.model.arrays import (
-    KILLED,
-    RUNNING,
-    SUCCEEDED,
-    Array,
-    AttemptArrays,
-    TaskArrays,
-    filled,
-)
+from engine.job_heuristics.model.arrays import KILLED, RUNNING, SUCCEEDED, Array, AttemptArrays, TaskArrays, filled
 from engine.job_heuristics.model.job_arrays import MB
 from engine.job_heuristics.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.model.model import Model

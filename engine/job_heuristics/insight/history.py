@@ -124,8 +124,7 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
     )
     words, changes = flags(runs["used_per_gb"].fill_null(float("nan")).to_numpy())
     runs = runs.with_columns(
-        flag=pl.Series(words, dtype=pl.String),
-        change=pl.Series(changes, dtype=pl.Float64).fill_nan(None),
+        flag=pl.Series(words, dtype=pl.String), change=pl.Series(changes, dtype=pl.Float64).fill_nan(None)
     )
     return HISTORY.frame(runs.select([c for c in HISTORY.schema if c in runs.columns])).reverse()
 

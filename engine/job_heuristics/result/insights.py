@@ -55,12 +55,7 @@ class Extension:
 
 
 def extend(
-    model: Model,
-    verdicts: JudgedFleet,
-    rules: Rules,
-    job_id: str | None,
-    parameters: JobParameters,
-    context: Context,
+    model: Model, verdicts: JudgedFleet, rules: Rules, job_id: str | None, parameters: JobParameters, context: Context
 ) -> Extension:
     """Make tables and detail from the model, its verdicts and the rules in force; ``job_id`` is the chosen job.
 

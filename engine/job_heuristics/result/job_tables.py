@@ -137,10 +137,7 @@ def _what_if(job_detail: detail.JobDetail) -> pl.DataFrame:
     assert job_detail.prediction is not None
     before, after = job_detail.before, job_detail.prediction.metrics
     rows: list[tuple[str, str, str, float | None, str]] = []
-    for what, a, b in (
-        ("used", before.used_mb_s, after.used_mb_s),
-        ("wasted", before.wasted_mb_s, after.wasted_mb_s),
-    ):
+    for what, a, b in (("used", before.used_mb_s, after.used_mb_s), ("wasted", before.wasted_mb_s, after.wasted_mb_s)):
         rows.append((what, units.mb_seconds(a), units.mb_seconds(b), *_change(a, b)))
     for what, x, y in (("wait", before.wait_ms, after.wait_ms), ("run time", before.runtime_ms, after.runtime_ms)):
         if x is not None and y is not None:

@@ -73,10 +73,7 @@ DIFFERENCES = Table(
 TASKS = Table(
     "tasks",
     "The tasks of one job (option job), as Dr. Elephant sees them",
-    (
-        *(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS),
-        *COUNTERS,
-    ),
+    (*(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS), *COUNTERS),
     key=("job_id", "task_id"),
     order=("job_id", "side", "task_id"),
 )
