@@ -56,6 +56,8 @@ def judge_all(model: Model, chosen: Rules, parameters: JobParameters, context: C
         f"all verdicts {times}",
         frames.version,
         lambda: JudgedFleet(
-            *map(frames.frame, _FRAMES), findings=tuple(chain.from_iterable(findings.values())), version=frames.version
+            **{name: frames.frame(name) for name in _FRAMES},
+            findings=tuple(chain.from_iterable(findings.values())),
+            version=frames.version,
         ),
     )

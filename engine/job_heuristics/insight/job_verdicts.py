@@ -18,7 +18,7 @@ from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.dr_elephant.side_stats import Groups, Measure, SideTasks, TaskStats
 from engine.job_heuristics.model.arrays import Array
-from engine.job_heuristics.model.job_arrays import Job, Side
+from engine.job_heuristics.model.job_arrays import SIDE_COLUMNS, Job, Side
 
 Floats = NDArray[np.float64]
 
@@ -28,22 +28,11 @@ def columns_of(side: Side) -> dict[str, Array]:
     is_map = side.name == "map"
     none = np.zeros(len(side.total), dtype=np.int64)
     return {
-        "total_ms": side.total,
-        "shuffle_ms": side.shuffle,
-        "sort_ms": side.sort,
-        "start_ms": side.start,
-        "finish_ms": side.finish,
+        **{column: getattr(side, name) for name, column in SIDE_COLUMNS.items()},
         "data": side.size,
         "input_bytes": side.size if is_map else none,
         "reduce_shuffle_bytes": none if is_map else side.size,
-        "cpu_ms": side.cpu,
-        "gc_ms": side.gc,
-        "physical_bytes": side.pmem,
-        "virtual_bytes": side.vmem,
         "peak": side.peak,
-        "spilled_records": side.spilled,
-        "map_output_records": side.out_records,
-        "map_output_bytes": side.out_bytes,
     }
 
 

@@ -113,8 +113,8 @@ class Side:
 
     def at(self, places: Ints) -> Side:
         """Return the side with the tasks at ``places`` alone, which may repeat; ``n`` and ``planned`` stay."""
-        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
-        taken = {name: values[places] for name, values in arrays.items() if isinstance(values, np.ndarray)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        taken: dict[str, Any] = {name: v[places] for name, v in values.items() if isinstance(v, np.ndarray)}
         hosts, racks = (tuple(names[i] for i in places.tolist()) for names in (self.hosts, self.racks))
         return replace(self, **taken, hosts=hosts, racks=racks)
 
@@ -175,6 +175,23 @@ def job(model: Model) -> Job | None:
     )
 
 
+SIDE_COLUMNS = {
+    "total": "total_ms",
+    "shuffle": "shuffle_ms",
+    "sort": "sort_ms",
+    "start": "start_ms",
+    "finish": "finish_ms",
+    "cpu": "cpu_ms",
+    "gc": "gc_ms",
+    "pmem": "physical_bytes",
+    "vmem": "virtual_bytes",
+    "spilled": "spilled_records",
+    "out_records": "map_output_records",
+    "out_bytes": "map_output_bytes",
+}
+"""Arrays of ``Side`` that are columns of TASK_MODEL as they are."""
+
+
 def _ints(frame: pl.DataFrame, column: str) -> Ints:
     return frame[column].fill_null(0).to_numpy()
 
@@ -194,22 +211,11 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
         planned=max(planned, mine.height),
         container_mb=container,
         memory_container_mb=int(stated) if 0 < stated < 2**40 else container,
-        total=_ints(timed, "total_ms"),
-        shuffle=_ints(timed, "shuffle_ms"),
-        sort=_ints(timed, "sort_ms"),
-        start=_ints(timed, "start_ms"),
-        finish=_ints(timed, "finish_ms"),
         size=_ints(timed, "input_bytes" if name == "map" else "reduce_shuffle_bytes"),
-        cpu=_ints(timed, "cpu_ms"),
-        gc=_ints(timed, "gc_ms"),
-        pmem=_ints(timed, "physical_bytes"),
-        vmem=_ints(timed, "virtual_bytes"),
         peak=peak,
-        spilled=_ints(timed, "spilled_records"),
-        out_records=_ints(timed, "map_output_records"),
-        out_bytes=_ints(timed, "map_output_bytes"),
         hosts=tuple(timed["host"].fill_null("").to_list()),
         racks=tuple(timed["rack"].fill_null("").to_list()),
+        **{name: _ints(timed, column) for name, column in SIDE_COLUMNS.items()},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.formats.hadoop_xml import MAX_BYTES, BadXml, properties
+from engine.formats.hadoop_xml import BadXml, properties
 from engine.job_heuristics.reading.event_collector import Collector, job_of
 from engine.job_heuristics.tables.input import CONF
 from engine.reading import Reading, Source
@@ -37,8 +37,6 @@ class JobConf:
         """Read the whole file; while it is not well-formed its last good version stays."""
         to = Collector(source.path)
         try:
-            if len(data) > MAX_BYTES:
-                raise BadXml(f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
             rows = properties(data)
         except BadXml as error:
             to.problem("bad-xml", str(error))

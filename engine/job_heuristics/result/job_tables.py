@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -136,12 +137,15 @@ def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
 def _what_if(job_detail: detail.JobDetail) -> pl.DataFrame:
     assert job_detail.prediction is not None
     before, after = job_detail.before, job_detail.prediction.metrics
-    rows: list[tuple[str, str, str, float | None, str]] = []
-    for what, a, b in (("used", before.used_mb_s, after.used_mb_s), ("wasted", before.wasted_mb_s, after.wasted_mb_s)):
-        rows.append((what, units.mb_seconds(a), units.mb_seconds(b), *_change(a, b)))
-    for what, x, y in (("wait", before.wait_ms, after.wait_ms), ("run time", before.runtime_ms, after.runtime_ms)):
-        if x is not None and y is not None:
-            rows.append((what, units.duration(x), units.duration(y), *_change(x, y)))
+    metrics: tuple[tuple[str, int | None, int | None, Callable[[float], str]], ...] = (
+        ("used", before.used_mb_s, after.used_mb_s, units.mb_seconds),
+        ("wasted", before.wasted_mb_s, after.wasted_mb_s, units.mb_seconds),
+        ("wait", before.wait_ms, after.wait_ms, units.duration),
+        ("run time", before.runtime_ms, after.runtime_ms, units.duration),
+    )
+    rows: list[tuple[str, str, str, float | None, str]] = [
+        (what, write(a), write(b), *_change(a, b)) for what, a, b, write in metrics if a is not None and b is not None
+    ]
     for v in job_detail.verdicts:
         if v.predicted is not None and v.severity in SEVERITIES:
             now = SEVERITIES.index(v.severity)

@@ -196,7 +196,8 @@ def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs
         sizes = _distribution("input" if side.name == "map" else "shuffled", side.sizes, side.size_points,
                               side.size_split, side.size_natural, "bytes", half, rows, glyphs)  # fmt: skip
         if pair:
-            for left, right in zip_longest(times, sizes, fillvalue=[]):
+            empty: Line = []
+            for left, right in zip_longest(times, sizes, fillvalue=empty):
                 out.append([*_padded(left, half), ("  ", ""), *right])
         else:
             out += [*times, [], *sizes]
