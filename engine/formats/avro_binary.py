@@ -87,23 +87,6 @@ def skip_blocks(data: bytes, at: int, item: Callable[[bytes, int], int]) -> int:
             at = item(data, at)
 
 
-def read_blocks(data: bytes, at: int, item: Callable[[bytes, int], tuple[Any, int]]) -> tuple[list[Any], int]:
-    """Read an array whose items ``item`` reads."""
-    found: list[Any] = []
-    while True:
-        count, at = varint(data, at)
-        if count == 0:
-            return found, at
-        if count < 0:
-            count = -count
-            _, at = length(data, at)
-        if count > LONGEST:
-            raise BadRecord(f"an array of {count} items")
-        for _ in range(count):
-            value, at = item(data, at)
-            found.append(value)
-
-
 _NUMBERS = {"int", "long"}
 _FIXED = {"float": 4, "double": 8}
 
@@ -127,11 +110,9 @@ class Compiler:
         self.hooks = dict(hooks or {})
         self.skips = dict(skips or {})
         self._globals: dict[str, Any] = {
-            "varint": varint, "length": length, "skip_blocks": skip_blocks, "read_blocks": read_blocks,
-            "BadRecord": BadRecord,
+            "varint": varint, "length": length, "skip_blocks": skip_blocks, "BadRecord": BadRecord,
         }  # fmt: skip
-        self._made: dict[tuple[str, bool], str] = {}
-        self._count = 0
+        self._made: dict[str, str] = {}
         self._register(schema, "", 0)
 
     def _register(self, schema: Schema, namespace: str, depth: int) -> None:
@@ -208,24 +189,21 @@ class Compiler:
             return lines
         kind = found["type"]
         if kind in ("record", "error"):
-            name = self._function(found, into is not None)
-            return [f"{into}, p = {name}(b, p)" if into else f"p = {name}(b, p)"]
+            return [f"{into}, p = {self._hook(found)}(b, p)" if into else f"p = {self._step(found)}(b, p)"]
         if kind == "enum":
             if into is None:
                 return self._primitive("int", None)
-            table = f"symbols{self._count}"
-            self._count += 1
-            self._globals[table] = dict(enumerate(map(str, found.get("symbols", ()))))
+            table = self._global(dict(enumerate(map(str, found.get("symbols", ())))))
             return ["u, p = varint(b, p)", f"{into} = {table}.get(u)"]
         if kind == "fixed":
             size = int(found.get("size", 0))
             take = [f"{into} = b[p:p + {size}]"] if into else []
             return [*take, f"p += {size}"]
-        items = found.get("items") if kind == "array" else found.get("values")
-        name = self._item(items, into is not None, kind == "map")
-        if into is None:
-            return [f"p = skip_blocks(b, p, {name})"]
-        return [f"{into}, p = read_blocks(b, p, {name})"]
+        if into is not None:
+            raise BadSchema(f"a field of kind {kind} where one value is expected")
+        body = self._primitive("string", None) if kind == "map" else []
+        body += self._code(found.get("items" if kind == "array" else "values"), None, 1)
+        return [f"p = skip_blocks(b, p, {self._global(self._compiled([*body, 'return p']))})"]
 
     @staticmethod
     def _primitive(kind: str, into: str | None) -> list[str]:
@@ -280,68 +258,51 @@ class Compiler:
             return [*lines, "p += u"]
         raise BadSchema(f"unknown type {kind!r}")
 
-    def _item(self, schema: Schema, read: bool, mapped: bool) -> str:
-        name = f"item{self._count}"
-        self._count += 1
-        body = self._primitive("string", "k" if read else None) if mapped else []
-        body += self._code(schema, "v" if read else None, 1)
-        if read:
-            body.append("return (k, v), p" if mapped else "return v, p")
-        else:
-            body.append("return p")
-        self._define(name, body)
-        return name
-
-    def _function(self, record: Schema, read: bool) -> str:
+    def _hook(self, record: Schema) -> str:
+        """Name of the function that reads ``record``. Raises BadSchema for one without a hook."""
         full = self.space[id(record)]
-        key = (full, read)
-        if key in self._made:
-            return self._made[key]
-        name = f"record{self._count}"
-        self._count += 1
-        self._made[key] = name
-        if read and full in self.hooks:
-            self._globals[name] = self.hooks[full]
-            return name
-        if not read and full in self.skips:
-            self._globals[name] = self.skips[full]
-            return name
-        body: list[str] = []
-        names = []
-        for index, field in enumerate(record["fields"]):
-            body += self._code(field["type"], f"f{index}" if read else None, 1)
-            names.append(str(field.get("name")))
-        if read:
-            pairs = ", ".join(f"{n!r}: f{i}" for i, n in enumerate(names))
-            body.append(f"return {{{pairs}}}, p")
-        else:
-            body.append("return p")
-        self._define(name, body)
+        if full not in self.hooks:
+            raise BadSchema(f"record {full} where one value is expected")
+        return self._global(self.hooks[full])
+
+    def _step(self, record: Schema) -> str:
+        """Name of the function that steps over ``record``."""
+        full = self.space[id(record)]
+        if full not in self._made:
+            # A record may hold itself: its name is known before its function is made.
+            name = self._made[full] = self._global(self.skips.get(full))
+            if full not in self.skips:
+                body = [line for field in record["fields"] for line in self._code(field["type"], None, 1)]
+                self._globals[name] = self._compiled([*body, "return p"])
+        return self._made[full]
+
+    def _global(self, value: Any) -> str:
+        """Give ``value`` a name that compiled code can use."""
+        name = f"global{len(self._globals)}"
+        self._globals[name] = value
         return name
 
-    def _define(self, name: str, body: list[str]) -> None:
-        source = f"def {name}(b, p):\n" + "\n".join("    " + line for line in body)
-        exec(compile(source, f"<avro {name}>", "exec"), self._globals)
+    def _compiled(self, body: list[str]) -> Callable[..., Any]:
+        """Compile a function of the bytes ``b`` and the position ``p``."""
+        source = "def made(b, p):\n" + "\n".join("    " + line for line in body)
+        scope: dict[str, Any] = {}
+        exec(compile(source, "<avro>", "exec"), self._globals, scope)
+        made: Callable[..., Any] = scope["made"]
+        return made
 
     # -- what callers want --
 
     def skipper(self, schema: Schema) -> Callable[[bytes, int], int]:
         """A function that steps over one value."""
-        body = [*self._code(schema, None), "return p"]
-        return self._finish(body)
-
-    def reader(self, schema: Schema) -> Callable[[bytes, int], tuple[Any, int]]:
-        """A function that reads one value: records as dicts, arrays as lists, maps as lists of pairs."""
-        body = [*self._code(schema, "v"), "return v, p"]
-        return self._finish(body)
+        return self._compiled([*self._code(schema, None), "return p"])
 
     def picker(
         self,
         record: Schema,
         build: Callable[..., Any],
         wanted: Mapping[str, str],
-        together: tuple[str, ...] = (),
-        step: Callable[[bytes, int], int] | None = None,
+        together: tuple[str, ...],
+        step: Callable[[bytes, int], int],
     ) -> Callable[[bytes, int], tuple[Any, int]]:
         """A function that reads only some fields of ``record`` and returns ``build(**fields)`` and the position.
 
@@ -352,46 +313,23 @@ class Compiler:
         body: list[str] = []
         arguments: list[str] = []
         fields = record["fields"]
+        names = [str(field.get("name")) for field in fields]
         index = 0
         while index < len(fields):
-            field = fields[index]
-            name = str(field.get("name"))
-            if (
-                together
-                and name == together[0]
-                and tuple(str(f.get("name")) for f in fields[index : index + len(together)]) == together
-            ):
-                body.append("q = p")
-                if step is not None:
-                    key = f"step{self._count}"
-                    self._count += 1
-                    self._globals[key] = step
-                    body += [f"p = {key}(b, q)", "if p < 0:", "    p = q"]
-                    for part in fields[index : index + len(together)]:
-                        body += ["    " + line for line in self._code(part["type"], None, 1)]
-                else:
-                    for part in fields[index : index + len(together)]:
-                        body += self._code(part["type"], None, 1)
+            name, after = names[index], index + len(together)
+            if together and tuple(names[index:after]) == together:
+                body += ["q = p", f"p = {self._global(step)}(b, q)", "if p < 0:", "    p = q"]
+                for field in fields[index:after]:
+                    body += ["    " + line for line in self._code(field["type"], None, 1)]
                 body.append("raw = b[q:p]")
                 arguments.append("together=raw")
-                index += len(together)
+                index = after
                 continue
             into = wanted.get(name)
             if into is not None and (not into.isidentifier() or keyword.iskeyword(into)):
                 raise BadSchema(f"{into!r} is no argument name")
-            body += self._code(field["type"], f"f{index}" if into else None, 1)
+            body += self._code(fields[index]["type"], f"f{index}" if into else None, 1)
             if into:
                 arguments.append(f"{into}=f{index}")
             index += 1
-        key = f"build{self._count}"
-        self._count += 1
-        self._globals[key] = build
-        body.append(f"return {key}({', '.join(arguments)}), p")
-        return self._finish(body)
-
-    def _finish(self, body: list[str]) -> Callable[..., Any]:
-        name = f"entry{self._count}"
-        self._count += 1
-        self._define(name, body)
-        made: Callable[..., Any] = self._globals[name]
-        return made
+        return self._compiled([*body, f"return {self._global(build)}({', '.join(arguments)}), p"])

@@ -1,12 +1,10 @@
-"""Hadoop's configuration XML: properties as written, and the substitution of ``${variables}``.
+"""Hadoop's configuration XML: properties as written.
 
 Source: ``org.apache.hadoop.conf.Configuration``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException
@@ -16,10 +14,6 @@ MAX_BYTES = 64 * 2**20
 """Bytes of the largest XML file that is parsed. Real job configurations have 20 to 300 kB."""
 MAX_PROPERTIES = 200_000
 """Most properties read of one file."""
-MAX_SUBSTITUTIONS = 20
-"""Most variables that Hadoop's ``Configuration`` replaces in one value."""
-MAX_VALUE = 2**20
-"""Characters of the longest value that a substitution may give."""
 
 
 class BadXml(ValueError):
@@ -68,26 +62,3 @@ def properties(data: bytes) -> list[tuple[str, str, str | None]]:
         if fixed and name:
             final.add(name)
     return [(name, value, source) for name, (value, source) in values.items()]
-
-
-_VARIABLE = re.compile(r"\$\{([^}$\s]+)\}")
-
-
-def resolve(value: str, lookup: Callable[[str], str | None]) -> str:
-    """Replace the ``${variables}`` in ``value`` as Hadoop's ``Configuration`` does: the first one each time, at most 20
-    times, until one is unknown (``lookup`` returns None).
-
-    Returns ``value`` unchanged if it names itself or would become too long.
-    """
-    result = value
-    for _ in range(MAX_SUBSTITUTIONS):
-        match = _VARIABLE.search(result)
-        if match is None:
-            return result
-        replacement = lookup(match.group(1))
-        if replacement is None:
-            return result
-        result = result[: match.start()] + replacement + result[match.end() :]
-        if len(result) > MAX_VALUE:
-            return value
-    return value

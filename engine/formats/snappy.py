@@ -83,17 +83,3 @@ def _copy(data: bytes, at: int) -> tuple[int, int, int]:
         return (tag >> 2 & 7) + 4, (tag >> 5) << 8 | int.from_bytes(data[at + 1 : at + 2], "little"), at + 2
     width = 2 if tag & 3 == 2 else 4
     return (tag >> 2) + 1, int.from_bytes(data[at + 1 : at + 1 + width], "little"), at + 1 + width
-
-
-def pack(data: bytes) -> bytes:
-    """Pack ``data`` as a valid block of literals only."""
-    out = bytearray()
-    size = len(data)
-    while size > 0x7F:
-        out.append(size & 0x7F | 0x80)
-        size >>= 7
-    out.append(size)
-    for start in range(0, len(data), 65536):
-        piece = data[start : start + 65536]
-        out += bytes([61 << 2]) + (len(piece) - 1).to_bytes(2, "little") + piece
-    return bytes(out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -33,8 +32,7 @@ class _Running:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"{job.id}_1_conf.xml").write_bytes(writer.conf_xml(job))
         self.file = self.folder / f"{job.id}_1.jhist"
-        head = b"Avro-Binary\n" + json.dumps(writer.schema(), separators=(",", ":")).encode() + b"\n"
-        self.file.write_bytes(head if binary else writer.text_head())
+        self.file.write_bytes(writer.head(binary=binary))
 
     def until(self, now_ms: int) -> bool:
         """Append what has happened by now; whether the job has ended."""

@@ -43,7 +43,7 @@ def main(root: Path = FILES) -> None:
     staging.mkdir(parents=True)
     (staging / f"{job.id}_1_conf.xml").write_bytes(writer.conf_xml(job))
     lines = [writer.text_line(event) for event in writer.events(job) if event[0] <= job.submit_ms + 28_000]
-    (staging / f"{job.id}_1.jhist").write_bytes(writer.text_head() + b"".join(lines))
+    (staging / f"{job.id}_1.jhist").write_bytes(writer.head(binary=False) + b"".join(lines))
 
 
 if __name__ == "__main__":

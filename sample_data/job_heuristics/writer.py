@@ -345,14 +345,16 @@ def text_line(event: Event) -> bytes:
     return body.encode() + b"\n\n"
 
 
-def text_head() -> bytes:
-    """Header and schema of a text history."""
-    return b"Avro-Json\n" + json.dumps(schema(), separators=(",", ":")).encode() + b"\n"
+def head(*, binary: bool) -> bytes:
+    """Header and schema of a history."""
+    return (
+        (b"Avro-Binary\n" if binary else b"Avro-Json\n") + json.dumps(schema(), separators=(",", ":")).encode() + b"\n"
+    )
 
 
 def text(job: Job) -> bytes:
     """The whole history as Avro-Json."""
-    return text_head() + b"".join(map(text_line, events(job)))
+    return head(binary=False) + b"".join(map(text_line, events(job)))
 
 
 def _long(value: int) -> bytes:
@@ -406,8 +408,7 @@ def binary_record(event: Event) -> bytes:
 
 def binary(job: Job) -> bytes:
     """The whole history as Avro-Binary."""
-    head = b"Avro-Binary\n" + json.dumps(schema(), separators=(",", ":")).encode() + b"\n"
-    return head + b"".join(map(binary_record, events(job)))
+    return head(binary=True) + b"".join(map(binary_record, events(job)))
 
 
 def conf_xml(job: Job) -> bytes:

@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place.mkdir(parents=True)
     (place / f"{running.id}_1_conf.xml").write_bytes(writer.conf_xml(running))
     (place / f"{running.id}_1.jhist").write_bytes(
-        writer.text_head() + b"".join(writer.text_line(e) for e in writer.events(running) if e[0] <= cut)
+        writer.head(binary=False) + b"".join(writer.text_line(e) for e in writer.events(running) if e[0] <= cut)
     )
     (root / "job_1760000000000_0099-1-x-y-2-1-1-SUCCEEDED-q-1.jhist").write_bytes(
         b"Avro-Json\nnothing of the kind\n{}\n"
@@ -327,7 +327,7 @@ def test_a_job_that_grows_and_ends_while_open(tmp_path: Path) -> None:
     (place / f"{job.id}_1_conf.xml").write_bytes(writer.conf_xml(job))
     lines = [writer.text_line(e) for e in writer.events(job)]
     path = place / f"{job.id}_1.jhist"
-    path.write_bytes(writer.text_head() + b"".join(lines[: len(lines) // 2]))
+    path.write_bytes(writer.head(binary=False) + b"".join(lines[: len(lines) // 2]))
 
     async def story() -> None:
         async with screen(root, tmp_path) as s:

@@ -48,14 +48,13 @@ def factor(value: int, base: int) -> str:
     """Write a factor as ``(0.14x)``: value / base with two decimals, half up; 0/0 is empty, x/0 ``(Infinityx)``."""
     if base == 0:
         return "" if value == 0 else ("(Infinityx)" if value > 0 else "(-Infinityx)")
-    return f"({rounded(value / base, 2, ROUND_HALF_UP)}x)"
+    return f"({_two_decimals(Decimal(repr(value / base)), ROUND_HALF_UP)}x)"
 
 
-def rounded(value: float, digits: int, how: str) -> str:
-    """Write ``value`` with ``digits`` decimals, rounded from its shortest decimal form."""
+def _two_decimals(value: Decimal, how: str) -> str:
     with localcontext() as context:
         context.prec = 400
-        return str(Decimal(repr(value)).quantize(Decimal(1).scaleb(-digits), rounding=how))
+        return str(value.quantize(Decimal("0.01"), rounding=how))
 
 
 def java_double(value: float) -> str:
@@ -80,13 +79,7 @@ def percent(part: int, whole: int) -> str:
     if whole == 0:
         return "NaN"
     value = part / whole * 100
-    return "0 %" if int(value) == 0 else f"{_decimal_format(value, 2)} %"
-
-
-def _decimal_format(value: float, digits: int) -> str:
-    with localcontext() as context:
-        context.prec = 400
-        return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_EVEN))
+    return "0 %" if int(value) == 0 else f"{_two_decimals(Decimal(value), ROUND_HALF_EVEN)} %"
 
 
 def duration(ms: int) -> str:

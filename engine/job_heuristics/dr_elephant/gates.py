@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -39,25 +40,8 @@ class Subject:
 
     def rows(self, at: Array) -> Subject:
         """Return the subject's values at the places ``at`` only."""
-        return Subject(_Rows(self.measures, at), self.limits, self.numbers, self.published)
-
-
-class _Rows(Mapping[str, Array]):
-    """Measures at some places; each is picked when it is asked for."""
-
-    def __init__(self, measures: Mapping[str, Array], at: Array) -> None:
-        self._measures = measures
-        self._at = at
-
-    def __getitem__(self, name: str) -> Array:
-        picked: Array = self._measures[name][self._at]
-        return picked
-
-    def __iter__(self) -> Any:
-        return iter(self._measures)
-
-    def __len__(self) -> int:
-        return len(self._measures)
+        measures = {name: values[at] for name, values in self.measures.items()}
+        return Subject(measures, self.limits, self.numbers, self.published)
 
 
 class Final(Enum):
@@ -148,26 +132,8 @@ class Tree:
 
     def levels(self) -> Array:
         """Return severities 0-4."""
-        return worst(self.branches)
-
-
-def read(branches: tuple[Branch, ...], subject: Subject) -> Tree:
-    """Return the readings of all gates of ``branches``."""
-    return Tree(tuple(tuple(gate.read(subject) for gate in branch.gates) for branch in branches))
-
-
-def worst(branches: tuple[tuple[Reading, ...], ...]) -> Array:
-    """Return the severities 0-4 of the worst of some branches."""
-    levels = []
-    for branch in branches:
-        level = branch[0].levels()
-        for reading in branch[1:]:
-            level = np.minimum(level, reading.levels())
-        levels.append(level)
-    result = levels[0]
-    for level in levels[1:]:
-        result = np.maximum(result, level)
-    return result
+        mildest = [reduce(np.minimum, [reading.levels() for reading in branch]) for branch in self.branches]
+        return reduce(np.maximum, mildest)
 
 
 def ratio(part: Array, whole: Array) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from engine.job_heuristics.dr_elephant.gates import Branch, Limits, Subject, Tree, read, worst
+from engine.job_heuristics.dr_elephant.gates import Branch, Limits, Subject, Tree
 from engine.job_heuristics.dr_elephant.jobs import Jobs, PerLabel, Verdict
 from engine.job_heuristics.dr_elephant.side_stats import Measure
 from engine.job_heuristics.model.arrays import Array
@@ -65,6 +65,10 @@ class Heuristic:
         """Whether Dr. Elephant's code and the published description give the same verdicts."""
         return self.in_published and self.published is None
 
+    def branches_of(self, *, published: bool) -> tuple[Branch, ...]:
+        """Return the gates of the published description, or of Dr. Elephant's code."""
+        return self.published if published and self.published is not None else self.branches
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -87,9 +91,8 @@ class Rule:
 
     def tree(self, subject: Subject) -> Tree:
         """Return the readings of the heuristic's gates."""
-        heuristic = self.heuristic
-        branches = heuristic.published if subject.published and heuristic.published is not None else heuristic.branches
-        return read(branches, subject)
+        branches = self.heuristic.branches_of(published=subject.published)
+        return Tree(tuple(tuple(gate.read(subject) for gate in branch.gates) for branch in branches))
 
     def levels(self, measures: Mapping[str, Array]) -> Array:
         """Return the severities 0-4 that values of the measures give."""
@@ -111,11 +114,11 @@ def verdict(rule: Rule, jobs: Jobs, *, published: bool = False) -> Verdict:
         **{name: np.array([setting(p) for p in jobs.properties]) for name, setting in heuristic.settings.items()},
     }
     subject = rule.subject(measures, published=published)
-    branches = heuristic.published if published and heuristic.published is not None else heuristic.branches
     tree = rule.tree(subject)
     severity = tree.levels()
-    scoring = tuple(readings for branch, readings in zip(branches, tree.branches, strict=True) if branch.scores)
-    scored = severity if len(scoring) == len(branches) else worst(scoring)
+    branches = heuristic.branches_of(published=published)
+    scoring = Tree(tuple(readings for branch, readings in zip(branches, tree.branches, strict=True) if branch.scores))
+    scored = scoring.levels() if scoring.branches != tree.branches else severity
     score = np.where(scored >= 2, scored * subject["n"], 0)
     given = jobs.judged if heuristic.defined is None else jobs.judged & heuristic.defined(subject)
     details = heuristic.details

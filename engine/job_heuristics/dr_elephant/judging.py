@@ -16,10 +16,12 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.result import Finding
 from engine.view import Context
 
+_FRAMES = ("jobs", "heuristics", "differences", "strips")
+
 
 @dataclass(frozen=True)
 class JudgedFleet:
-    """Result frames of all jobs (JOBS, HEURISTICS, DIFFERENCES), jobs in model order, and a finding per bad verdict.
+    """Result frames of all jobs (JOBS, HEURISTICS, DIFFERENCES, strips), jobs in model order, and a finding per bad verdict.
 
     ``version`` differs whenever any of them does.
     """
@@ -27,6 +29,7 @@ class JudgedFleet:
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     differences: pl.DataFrame
+    strips: pl.DataFrame
     findings: tuple[Finding, ...]
     version: int
 
@@ -43,7 +46,7 @@ def judge_all(model: Model, chosen: Rules, parameters: JobParameters, context: C
         sides = sides_of(part.jobs, part.arrays[0], part.properties)
         judged = judge(part.jobs, sides, part.properties, chosen, published=parameters.mode == "published")
         fresh.update(judged.findings)
-        return {"jobs": judged.jobs, "heuristics": judged.heuristics, "differences": judged.differences}
+        return {name: getattr(judged, name) for name in _FRAMES}
 
     key = (parameters.mode, chosen.key)
     stamps = {job: model.revisions[job] for job in model.names}
@@ -53,7 +56,8 @@ def judge_all(model: Model, chosen: Rules, parameters: JobParameters, context: C
         f"all verdicts {times}",
         frames.version,
         lambda: JudgedFleet(
-            frames.frame("jobs"), frames.frame("heuristics"), frames.frame("differences"),
-            tuple(chain.from_iterable(findings.values())), frames.version,
+            **{name: frames.frame(name) for name in _FRAMES},
+            findings=tuple(chain.from_iterable(findings.values())),
+            version=frames.version,
         ),
-    )  # fmt: skip
+    )

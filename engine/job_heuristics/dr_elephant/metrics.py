@@ -11,21 +11,15 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.side_stats import (
-    Array,
-    Measure,
-    Sides,
-    SideTasks,
-    TaskStats,
-    divided,
-    truncated,
-)
+from engine.job_heuristics.dr_elephant.side_stats import Measure, Sides, SideTasks, TaskStats, divided, truncated
+from engine.job_heuristics.model.arrays import Array
 
 HEADROOM = 1.5
 """Factor on the peak memory that Dr. Elephant does not call wasted."""
 VIRTUAL_PER_PHYSICAL = 2.1
 """Dr. Elephant's constant for yarn.nodemanager.vmem-pmem-ratio."""
 _LARGEST = 2**63 - 1
+_CONTAINERS = ("map_memory_mb", "reduce_memory_mb")
 
 
 def _seconds(tasks: TaskStats) -> Array:
@@ -93,31 +87,23 @@ def _side(sides: Mapping[str, Array], name: str) -> tuple[Array, Array]:
 
 def _memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
     """Return MB s used and wasted by the code: whole seconds, and one peak for all tasks of a side."""
-    used: list[int | None] = [0] * jobs.height
-    wasted: list[int | None] = [0] * jobs.height
-    for name, seconds, peak in zip(
-        ("map_memory_mb", "reduce_memory_mb"), _side(sides, "seconds"), _side(sides, "peak_mb"), strict=True
-    ):
+    used, wasted = [], []
+    for name, seconds, peak in zip(_CONTAINERS, _side(sides, "seconds"), _side(sides, "peak_mb"), strict=True):
         container = jobs[name].to_numpy()
-        spare = container - np.trunc(peak * HEADROOM).astype(np.int64)
+        spare = np.maximum(container - np.trunc(peak * HEADROOM).astype(np.int64), 0)
         # Whole numbers of Python: a product beyond 64 bit must be seen, not wrapped.
-        for j, (mb, free, s) in enumerate(zip(container.tolist(), spare.tolist(), seconds.tolist(), strict=True)):
-            _add(used, j, mb * s)
-            _add(wasted, j, free * s if free > 0 else 0)
-    return used, wasted
+        used.append([mb * s for mb, s in zip(container.tolist(), seconds.tolist(), strict=True)])
+        wasted.append([mb * s for mb, s in zip(spare.tolist(), seconds.tolist(), strict=True)])
+    return _summed(*used), _summed(*wasted)
 
 
 def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
     """Return MB s used and wasted by the published description: exact times, and each task's own peak."""
-    used: list[int | None] = [0] * jobs.height
-    wasted: list[int | None] = [0] * jobs.height
-    for name, ms, unused in zip(
-        ("map_memory_mb", "reduce_memory_mb"), _side(sides, "exact_ms"), _side(sides, "wasted_per_task"), strict=True
-    ):
-        for j, (mb, t, more) in enumerate(zip(jobs[name].to_list(), ms.tolist(), unused.tolist(), strict=True)):
-            _add(used, j, mb * t // 1000)
-            _add(wasted, j, more)
-    return used, wasted
+    used = [
+        [mb * ms // 1000 for mb, ms in zip(jobs[name].to_list(), spent.tolist(), strict=True)]
+        for name, spent in zip(_CONTAINERS, _side(sides, "exact_ms"), strict=True)
+    ]
+    return _summed(*used), _summed(*(unused.tolist() for unused in _side(sides, "wasted_per_task")))
 
 
 def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
@@ -133,6 +119,7 @@ def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
     return waits
 
 
-def _add(totals: list[int | None], j: int, value: int) -> None:
-    total = totals[j]
-    totals[j] = None if total is None or abs(total + value) > _LARGEST else total + value
+def _summed(maps: list[int], reduces: list[int]) -> list[int | None]:
+    """Return the sum per job; None where it, or one of both, is beyond 64 bit."""
+    sums = [(abs(a), abs(a + b), a + b) for a, b in zip(maps, reduces, strict=True)]
+    return [total if first <= _LARGEST and both <= _LARGEST else None for first, both, total in sums]

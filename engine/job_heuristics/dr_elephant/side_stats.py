@@ -14,8 +14,6 @@ import numpy as np
 
 from engine.job_heuristics.model.arrays import RUNNING, Array, TaskArrays
 
-__all__ = ["Array", "Measure", "Segments", "SideTasks", "Sides", "TaskStats", "divided", "measure", "truncated"]
-
 Sides = Mapping[str, Array]
 """Measures by name: one value per job and side, map then reduce."""
 
@@ -39,43 +37,33 @@ class TaskStats(Protocol):
     def __getitem__(self, column: str) -> Array:
         """Return a number of each task: a column of ``TASK_NUMBERS``, ``peak``, or ``data`` (bytes read by a map or
         fetched by a reduce)."""
-        ...
 
     def where(self, mask: Array) -> TaskStats:
         """Return the tasks where ``mask`` is set."""
-        ...
 
     def average(self, values: Array) -> Array:
         """Return the average of a number of each task."""
-        ...
 
     def whole(self, values: Array) -> Array:
         """Return the exact sum of whole numbers."""
-        ...
 
     def count(self, mask: Array) -> Array:
         """Return the number of tasks where ``mask`` is set."""
-        ...
 
     def median(self, values: Array) -> Array:
         """Return the median of whole numbers."""
-        ...
 
     def largest(self, values: Array, empty: int) -> Array:
         """Return the largest value; ``empty`` without tasks."""
-        ...
 
     def smallest(self, values: Array, empty: int) -> Array:
         """Return the smallest value; ``empty`` without tasks."""
-        ...
 
     def two_groups(self, values: Array) -> Groups:
         """Return two groups as Dr. Elephant's code divides values."""
-        ...
 
     def two_means(self, values: Array) -> Groups:
         """Return two groups as the published description divides values."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +97,6 @@ def largest(column: str) -> Measure:
 def smallest(column: str) -> Measure:
     """Declare ``min_COLUMN``, 0 without tasks."""
     return Measure((f"min_{column}",), lambda tasks: (tasks.smallest(tasks[column], 0),))
-
-
-_LEAST, _MOST = -(2**63), 2**63 - 1
-"""Smallest and largest 64-bit whole number."""
 
 
 def truncated(values: Array) -> Array:
@@ -173,13 +157,13 @@ class Segments:
 
     def largest(self, values: Array, empty: int) -> Array:
         """Return the largest value; ``empty`` without rows."""
-        out = np.full(self.groups, _LEAST)
+        out = np.full(self.groups, np.iinfo(np.int64).min)
         np.maximum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
     def smallest(self, values: Array, empty: int) -> Array:
         """Return the smallest value; ``empty`` without rows."""
-        out = np.full(self.groups, _MOST)
+        out = np.full(self.groups, np.iinfo(np.int64).max)
         np.minimum.at(out, self.segment, values)
         return np.where(self.size > 0, out, empty)
 
@@ -206,45 +190,36 @@ class Segments:
         place = np.ceil(self.size * np.clip(share, 0.0, 1.0)).astype(np.int64)
         return np.where(place > 0, self._picked(values, place - 1)[0], 0)
 
+    def _halves(self, values: Array, middle: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the sizes and sums of the values below ``middle`` and of the others: n, sum, n, sum."""
+        below = values < middle[self.segment]
+        low, high = (Segments(self.segment[half], self.groups) for half in (below, ~below))
+        return low.size, low.sum(values[below]), high.size, high.sum(values[~below])
+
     def two_groups(self, values: Array) -> Groups:
         """Divide values as Dr. Elephant does (``Statistics.findTwoGroups``), three times: by the mean, then twice by the
         *difference* of the two groups' averages. Averages are truncated; 0 for an empty group."""
-        total = self.sum(values)
-        middle = self._mean(total, self.size)
+        middle = self.average(values)
         for step in range(3):
-            below = values < middle[self.segment]
-            segment = self.segment[below]
-            na = np.bincount(segment, minlength=self.groups).astype(np.int64)
-            sum_a = np.bincount(segment, weights=values[below].astype(np.float64), minlength=self.groups)
-            above = ~below
-            sum_b = np.bincount(self.segment[above], weights=values[above].astype(np.float64), minlength=self.groups)
-            nb = self.size - na
-            a, b = self._mean(sum_a, na), self._mean(sum_b, nb)
+            low_n, low_sum, high_n, high_sum = self._halves(values, middle)
+            low, high = self._mean(low_sum, low_n), self._mean(high_sum, high_n)
             if step < 2:
-                middle = b - a
-        return Groups(na, a, nb, b, middle)
+                middle = high - low
+        return Groups(low_n, low, high_n, high, middle)
 
-    def two_means(self, values: Array, rounds: int = 32) -> Groups:
+    def two_means(self, values: Array) -> Groups:
         """Divide values as the published description says, by recursive averages: the middle is the mean of the two
         groups' means, until it stays. Averages are truncated; 0 for an empty group."""
-        size = self.size
         with np.errstate(divide="ignore", invalid="ignore"):
-            middle = np.nan_to_num(self.sum(values) / size)
-        na = a = nb = b = np.zeros(self.groups)
-        for _ in range(rounds):
-            below = values < middle[self.segment]
-            low, high = self.segment[below], self.segment[~below]
-            na = np.bincount(low, minlength=self.groups).astype(np.int64)
-            sum_a = np.bincount(low, weights=values[below].astype(np.float64), minlength=self.groups)
-            sum_b = np.bincount(high, weights=values[~below].astype(np.float64), minlength=self.groups)
-            nb = size - na
-            with np.errstate(divide="ignore", invalid="ignore"):
-                a, b = np.nan_to_num(sum_a / na), np.nan_to_num(sum_b / nb)
-            step = np.where((na > 0) & (nb > 0), (a + b) / 2, middle)
-            if np.array_equal(step, middle):
-                break
-            middle = step
-        return Groups(na, truncated(a), nb, truncated(b), middle)
+            middle = np.nan_to_num(self.sum(values) / self.size)
+            for _ in range(32):
+                low_n, low_sum, high_n, high_sum = self._halves(values, middle)
+                low, high = np.nan_to_num(low_sum / low_n), np.nan_to_num(high_sum / high_n)
+                step = np.where((low_n > 0) & (high_n > 0), (low + high) / 2, middle)
+                if np.array_equal(step, middle):
+                    break
+                middle = step
+        return Groups(low_n, truncated(low), high_n, truncated(high), middle)
 
 
 def _count(segment: Array, count: int) -> Array:

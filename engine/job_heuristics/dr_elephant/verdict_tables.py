@@ -14,12 +14,12 @@ from engine.job_heuristics.dr_elephant import metrics, registry
 from engine.job_heuristics.dr_elephant.errors import assumptions, errors
 from engine.job_heuristics.dr_elephant.jobs import Jobs
 from engine.job_heuristics.dr_elephant.rules import BLOCK_SIZE, Rules
-from engine.job_heuristics.dr_elephant.side_stats import Array, Sides, measure
+from engine.job_heuristics.dr_elephant.side_stats import Sides, measure
 from engine.job_heuristics.dr_elephant.verdicts import Verdicts, idle, rows, verdicts
 from engine.job_heuristics.model import job_conf
-from engine.job_heuristics.model.arrays import TaskArrays
+from engine.job_heuristics.model.arrays import Array, TaskArrays
 from engine.job_heuristics.tables.model import JOB_MODEL
-from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, SEVERITIES
+from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, LETTERS, SEVERITIES
 from engine.result import Finding, Level
 
 Properties = Mapping[str, Mapping[str, str]]
@@ -27,11 +27,12 @@ Properties = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Judged:
-    """Result frames of some jobs, in the order of those jobs."""
+    """Result frames of some jobs, in the order of those jobs; ``strips``: per job a letter for each heuristic in force."""
 
     jobs: pl.DataFrame
     heuristics: pl.DataFrame
     differences: pl.DataFrame
+    strips: pl.DataFrame
     findings: Mapping[str, tuple[Finding, ...]]
     """Of each job, in the same order."""
 
@@ -123,7 +124,19 @@ def judge(jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: Rules
             columns[name] = [None if u else value for u, value in zip(unknown, columns[name], strict=True)]
     shown = JOBS.frame(columns)
     differences = _differences(jobs, by_code, by_description, counted)
-    return Judged(shown, heuristics, differences, findings_of(shown, heuristics))
+    strips = pl.DataFrame({"job_id": judged.names, "strip": strips_of(judged.names, heuristics, rules.names)})
+    return Judged(shown, heuristics, differences, strips, findings_of(shown, heuristics))
+
+
+def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...]) -> list[str]:
+    """Return per job a letter for each heuristic of ``names``, blank without a result; of two results the first counts."""
+    places = {name: k for k, name in enumerate(names)}
+    strips = {job: [" "] * len(names) for job in jobs}
+    cells = heuristics.select("job_id", "heuristic", "severity").reverse()
+    for job, name, severity in zip(*(column.to_list() for column in cells), strict=True):
+        if name in places:
+            strips[job][places[name]] = LETTERS.get(severity, "?")
+    return ["".join(strip) for strip in strips.values()]
 
 
 def _without_tasks(jobs: pl.DataFrame) -> list[bool]:

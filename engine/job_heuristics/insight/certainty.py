@@ -76,11 +76,8 @@ def outlooks(job: Job, rules: Rules, seed: int = 1, copies: int = COPIES) -> tup
     """Return the outlook of each verdict with gates. A job that has ended: all are certain. ``seed``: of the random numbers."""
     now = job_verdicts(job, rules)
     if not job.running:
-        return tuple(
-            Outlook(verdict.name, level, level, level, _chances(np.array([level])))
-            for verdict in now
-            for level in [verdict.level]
-        )
+        levels = [(verdict.name, verdict.level) for verdict in now]
+        return tuple(Outlook(name, level, level, level, _chances(np.array([level]))) for name, level in levels)
     later = _drawn(job, rules, np.random.default_rng(seed), copies)
     outlook = []
     for verdict in now:
@@ -102,10 +99,17 @@ def _chances(levels: Array) -> Chances:
 
 def running_ages(job: Job, side: Side) -> Ints:
     """Return the age in ms of the attempts of one side that run now."""
-    a = job.attempts
-    mine = (a.is_map == (side.name == "map")) & (a.outcome == RUNNING) & (a.start > 0)
+    a, mine = job.attempts, _started(job, side)
+    mine &= a.outcome == RUNNING
     result: Ints = np.maximum(0, a.finish[mine] - a.start[mine])
     return result
+
+
+def _started(job: Job, side: Side) -> NDArray[np.bool_]:
+    """Return which attempts of the job are of ``side`` and have started."""
+    a = job.attempts
+    started: NDArray[np.bool_] = (a.is_map == (side.name == "map")) & (a.start > 0)
+    return started
 
 
 def bounds(job: Job, side: Side, tree: Tree) -> tuple[int, int]:
@@ -203,15 +207,7 @@ def _thinned(side: Side, rng: np.random.Generator) -> Side:
     n = len(side.total)
     if n <= MOST:
         return side
-    at = np.sort(rng.choice(n, MOST, replace=False))
-    arrays = {
-        name: getattr(side, name)[at]
-        for name in (
-            "total", "shuffle", "sort", "start", "finish", "size", "cpu", "gc", "pmem", "vmem", "peak", "spilled",
-            "out_records", "out_bytes",
-        )
-    }  # fmt: skip
-    return replace(side, hosts=(), racks=(), **arrays)
+    return side.at(np.sort(rng.choice(n, MOST, replace=False)))
 
 
 def _sample(job: Job, side: Side, rng: np.random.Generator, copies: int) -> Sample:
@@ -251,13 +247,8 @@ def arrival(job: Job, seed: int = 1, copies: int = COPIES) -> Arrival:
     after = np.minimum(job.reduces.total, np.maximum(0, job.reduces.finish - np.maximum(last_map, job.reduces.start)))
     reduces, why_reduces = _side_left(job, job.reduces, after, rng, copies)
     if reduces is None:
-        map_end = _arrival(now, maps, why_maps)
-        return Arrival(
-            map_end.low,
-            None,
-            None,
-            f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown",
-        )
+        words = f"maps end about then ({why_maps}); no reducer has finished, so the rest is unknown"
+        return Arrival(_arrival(now, maps, why_maps).low, None, None, words)
     return _arrival(now, maps + reduces, f"{why_maps}; {why_reduces}")
 
 
@@ -315,8 +306,5 @@ def _finish(rest: Floats, ordered: Floats, tail: Floats, waiting: int, slots: in
 
 
 def _recent_slots(job: Job, side: Side) -> int:
-    a = job.attempts
-    mine = (a.is_map == (side.name == "map")) & (a.start > 0)
-    if not mine.any():
-        return 1
-    return max(1, peak_slots(a.start[mine], a.finish[mine]))
+    started = _started(job, side)
+    return max(1, peak_slots(job.attempts.start[started], job.attempts.finish[started]))

@@ -6,21 +6,13 @@ cause; a successful attempt is divided into waiting, over-sizing and useful part
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.side_stats import Segments
-from engine.job_heuristics.model.arrays import (
-    KILLED,
-    RUNNING,
-    SUCCEEDED,
-    Array,
-    AttemptArrays,
-    TaskArrays,
-    filled,
-)
+from engine.job_heuristics.model.arrays import KILLED, RUNNING, SUCCEEDED, Array, AttemptArrays, TaskArrays, filled
 from engine.job_heuristics.model.job_arrays import MB
 from engine.job_heuristics.model.job_conf import COST_KEYS, DEFAULT_MB
 from engine.job_heuristics.model.model import Model
@@ -43,41 +35,24 @@ NAMES = tuple(name for name, _ in CAUSES)
 def costs(
     model: Model, headroom: float = 1.5, price_gb_h: float | None = None, price_vcore_h: float | None = None
 ) -> pl.DataFrame:
-    """Return the rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something."""
-    conf = {job: settings.cost for job, settings in model.settings.items()}
-    return charged(model.jobs, *model.arrays, conf, headroom, (price_gb_h, price_vcore_h))
-
-
-def charged(
-    jobs: pl.DataFrame,
-    tasks: TaskArrays,
-    attempts: AttemptArrays,
-    conf: Mapping[str, Mapping[str, int]],
-    headroom: float = 1.5,
-    prices: tuple[float | None, float | None] = (None, None),
-) -> pl.DataFrame:
-    """Return ``costs`` of the jobs of ``jobs`` (JOB_MODEL rows); ``conf`` per job its ``Settings.cost``; ``prices`` of
-    a GB and of a virtual core for an hour.
+    """Return the rows of ``COSTS``: jobs in model order, causes in ``CAUSES`` order, only causes that cost something.
 
     ``headroom`` times the side's largest known peak is what a task needed at most; where no memory was measured
     nothing counts as over-sizing. Uber jobs ran inside the application master: their attempts cost nothing more.
     """
+    jobs, (tasks, attempts) = model.jobs, model.arrays
     ids: list[str] = jobs["job_id"].to_list()
     count = len(ids)
-    none: dict[str, int] = {}
 
     def setting(name: str) -> Array:
         default = COST_KEYS[name][1]
-        return np.array([conf.get(job, none).get(name, default) for job in ids], dtype=np.int64)
-
-    def whole(name: str, default: int = 0) -> Array:
-        return np.array([default if value is None else value for value in jobs[name].to_list()], dtype=np.int64)
+        return np.array([model.settings[job].cost.get(name, default) for job in ids], dtype=np.int64)
 
     finish, newest = jobs["finish_ms"].to_list(), jobs["last_event_ms"].to_list()
     ends = [b if a is None else a for a, b in zip(finish, newest, strict=True)]
     until, known_end = np.array([e or 0 for e in ends], np.int64), np.array([e is not None for e in ends], bool)
     uber = np.array([bool(value) for value in jobs["uberized"].to_list()], dtype=bool)
-    side = attempts.job * 2 + ~attempts.is_map
+    side, job = attempts.job * 2 + ~attempts.is_map, attempts.job
 
     def per_side(map_name: str, reduce_name: str, most: int, read: Callable[[str], Array]) -> Array:
         both = np.empty(2 * count, dtype=np.int64)
@@ -85,17 +60,14 @@ def charged(
         clipped: Array = np.clip(np.where(np.repeat(uber, 2), 0, both), 0, most)
         return clipped
 
-    container = per_side(
-        "map_memory_mb", "reduce_memory_mb", 2**20, lambda name: whole(name, DEFAULT_MB)
-    )  # fmt: skip
+    container = per_side("map_memory_mb", "reduce_memory_mb", 2**20, lambda name: filled(jobs[name], DEFAULT_MB))
     mb, cores = container[side], per_side("map_vcores", "reduce_vcores", 2**16, setting)[side]
     needed = np.minimum(_needs(tasks, count, headroom), container)[side]
     good = attempts.chosen & (attempts.state == SUCCEEDED)
     over = np.where(attempts.finished, attempts.finish_ms, until[attempts.job])
     ms = np.clip(over - attempts.start_ms, 0, 2**42)
     ms[~attempts.finished & ~known_end[attempts.job]] = 0
-    idle = _idle(attempts, good, count)
-    idle = np.minimum(idle, ms)
+    idle = np.minimum(_idle(attempts, good, count), ms)
     worked = ms - idle
     lost = ~good
     running, killed = attempts.state == RUNNING, attempts.state == KILLED
@@ -103,7 +75,6 @@ def charged(
     masters, never = filled(jobs["am_start_ms"], _NEVER), until + 1
     am_ms = np.where(known_end, np.clip(until - np.where(masters == _NEVER, never, masters), 0, 2**42), 0)
     am = am_ms > 0
-    job = attempts.job
     rows: dict[str, tuple[Array, Array, Array, Array | None, Array]] = {
         "useful": (good, job, needed, cores, worked),
         "over-sizing": (good & (mb > needed), job, mb - needed, None, worked),
@@ -130,8 +101,8 @@ def charged(
     with np.errstate(divide="ignore", invalid="ignore"):
         share = 100 * mb_ms / total[at]
     price: list[float | None] = [None] * len(at)
-    if prices != (None, None):
-        price = (mb_ms / 1024 / 3.6e6 * (prices[0] or 0) + vcore_ms / 3.6e6 * (prices[1] or 0)).tolist()
+    if price_gb_h is not None or price_vcore_h is not None:
+        price = (mb_ms / 1024 / 3.6e6 * (price_gb_h or 0) + vcore_ms / 3.6e6 * (price_vcore_h or 0)).tolist()
     return COSTS.frame(
         {
             "job_id": [ids[j] for j in at.tolist()],

@@ -16,29 +16,39 @@ ALL_TASKS = "number of tasks"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One gate of a verdict: its value, the four limits, the severity it would give alone, whether it ``decides``
-    (is the one that keeps the verdict where it is), and ready texts."""
+    """One gate of a verdict: its value beside its limits, the ``level`` it would give alone, and whether it ``decides``
+    (is the one that keeps the verdict where it is)."""
 
-    key: str
-    label: str
-    unit: str
-    value: float
-    limits: tuple[float, ...]
-    rising: bool
+    reading: Reading
     level: int
     decides: bool
-    value_text: str
-    limits_text: str
+
+    @property
+    def gate(self) -> Gate:
+        """What is compared."""
+        return self.reading.gate
+
+    @property
+    def value_text(self) -> str:
+        """The value in the words of its unit."""
+        return amount(self.reading.value, self.gate.unit)
+
+    @property
+    def limits_text(self) -> str:
+        """The four limits, LOW to CRITICAL."""
+        sign = ">=" if self.gate.rising else "<="
+        return f"{sign} {', '.join(amount(limit, self.gate.unit) for limit in self.reading.scale)}"
 
     @property
     def phrase(self) -> str:
         """Value and what it is: ``160 tasks``, ``0.3 min average run time``, ``factor ... 3``."""
-        if self.unit == "tasks":
-            where = self.label.removeprefix("tasks ")
-            return self.value_text if self.label == ALL_TASKS else f"{self.value_text} {where}"
-        if self.unit in ("", "10000"):
-            return f"{self.label} {self.value_text}"
-        return f"{self.value_text} {self.label}"
+        label, unit = self.gate.label, self.gate.unit
+        if unit == "tasks":
+            return self.value_text if label == ALL_TASKS else f"{self.value_text} {label.removeprefix('tasks ')}"
+        return f"{label} {self.value_text}" if unit in ("", "10000") else f"{self.value_text} {label}"
+
+
+Branches = tuple[tuple[Limit, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class Why:
     heuristic: str
     side: str
     level: int
-    branches: tuple[tuple[Limit, ...], ...]
+    branches: Branches
     reason: str
     worse: str
     better: str
@@ -85,39 +95,25 @@ def _relative(gap: float, limit: float, value: float) -> float:
     return gap / scale if scale > 0 else 0.0
 
 
-Branches = list[list[tuple[Reading, int]]]
-"""The readings of a verdict by branch, each with the severity it would give alone."""
-
-
 def explain(verdict: JobVerdict) -> Why:
     """Return the explanation of a verdict over the tasks as they are."""
     level, side = verdict.level, verdict.side.name
-    readings: Branches = [
-        [(reading, int(reading.levels()[0])) for reading in branch] for branch in verdict.tree.branches
-    ]
-    strength = [min(alone for _, alone in branch) for branch in readings]
+    levels = [[int(reading.levels()[0]) for reading in branch] for branch in verdict.tree.branches]
+    deciding_level = max(map(min, levels))
     explained = not verdict.unexplained or level > 0
     branches = tuple(
         tuple(
-            _limit(reading, alone, explained and strength[b] == max(strength) and alone == strength[b])
-            for reading, alone in branch
+            Limit(reading, alone, explained and alone == min(beside) == deciding_level)
+            for reading, alone in zip(branch, beside, strict=True)
         )
-        for b, branch in enumerate(readings)
+        for branch, beside in zip(verdict.tree.branches, levels, strict=True)
     )
     if not explained:
         return Why(verdict.name, side, 0, branches, f"No {side} task to judge.", "", "", float("inf"))
     deciding = [limit for branch in branches for limit in branch if limit.decides]
-    up, up_margin = _worse(readings, level)
-    down, down_margin = _better(readings, strength, level)
+    up, up_margin = _worse(branches, level)
+    down, down_margin = _better(branches, level)
     return Why(verdict.name, side, level, branches, _reason(level, deciding), up, down, min(up_margin, down_margin))
-
-
-def _limit(reading: Reading, alone: int, decides: bool) -> Limit:
-    gate, value, scale = reading.gate, reading.value, reading.scale
-    return Limit(
-        gate.key, gate.label, gate.unit, value, scale, gate.rising, alone, decides, amount(value, gate.unit),
-        f"{'>=' if gate.rising else '<='} {', '.join(amount(limit, gate.unit) for limit in scale)}",
-    )  # fmt: skip
 
 
 def _reason(level: int, deciding: list[Limit]) -> str:
@@ -128,17 +124,15 @@ def _reason(level: int, deciding: list[Limit]) -> str:
     return f"{'; '.join(parts)} {verb} {SEVERITIES[level]}."
 
 
-def _worse(readings: Branches, level: int) -> tuple[str, float]:
+def _worse(branches: Branches, level: int) -> tuple[str, float]:
     """Return the easiest way to the next worse level: one branch of which every gate must reach it."""
     if level >= 4:
         return "already at the worst level", float("inf")
     ways = []
-    for branch in readings:
+    for branch in branches:
         moves: list[str] = []
         margin = 0.0
-        for reading, alone in branch:
-            if alone > level:
-                continue
+        for reading in [limit.reading for limit in branch if limit.level <= level]:
             step = _step(reading, level + 1, True)
             if step is None or not np.isfinite(reading.value):
                 moves = []
@@ -154,17 +148,17 @@ def _worse(readings: Branches, level: int) -> tuple[str, float]:
     return text, margin
 
 
-def _better(readings: Branches, strength: list[int], level: int) -> tuple[str, float]:
+def _better(branches: Branches, level: int) -> tuple[str, float]:
     """Return the easiest way to the next better level: in every branch that holds the level, one gate must drop below
     it."""
     if level == 0:
         return "already at the best level", float("inf")
     moves, worst = [], 0.0
-    for branch, held_at in zip(readings, strength, strict=True):
-        if held_at < level:
+    for branch in branches:
+        if min(limit.level for limit in branch) < level:
             continue
         ways = []
-        for reading, _ in branch:
+        for reading in [limit.reading for limit in branch]:
             step = _step(reading, level, False)
             if step is not None:
                 ways.append((_relative(*step, reading.value), _move(reading.gate, step[0], False)))

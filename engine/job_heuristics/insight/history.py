@@ -32,14 +32,6 @@ def stem(name: str) -> str:
     return re.sub(r"\s+", " ", name).strip()
 
 
-def stems(names: pl.Series) -> pl.Series:
-    """Return ``stem`` of each name, each different name once."""
-    stem_by_name = {name: stem(name) for name in names.unique().drop_nulls().to_list()}
-    return (
-        names.replace_strict(stem_by_name, default="", return_dtype=pl.String) if stem_by_name else names.fill_null("")
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Shift:
     """A change of level: from run ``at`` (index in time order) on, the median is ``after`` instead of ``before``;
@@ -100,23 +92,26 @@ def flags(values: NDArray[np.float64]) -> tuple[list[str], list[float]]:
     return words, changes
 
 
+def runs_like(jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
+    """Return the rows of ``jobs`` (JOBS rows) with the stem and user of ``job_id``'s name; only it where it has no name."""
+    one = jobs.filter(pl.col("job_id") == job_id)
+    wanted = stem(one["name"][0] or "") if one.height else ""
+    if not wanted:
+        return one
+    alike = [name for name in jobs["name"].drop_nulls().unique().to_list() if stem(name) == wanted]
+    return jobs.filter(
+        pl.col("name").is_in(pl.Series(alike, dtype=pl.String).implode())
+        & pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String))
+    )
+
+
 def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFrame:
-    """Return the rows of ``HISTORY``: the runs with the stem, user and ending of ``job_id``'s name; only it where no
-    other is.
+    """Return the rows of ``HISTORY`` for ``runs_like`` this job.
 
     ``jobs`` is the jobs result, ``inputs`` has ``job_id`` and ``input_bytes``. Runs without input or that did not
     succeed are listed but not normalised; at most ``MOST`` runs.
     """
-    one = jobs.filter(pl.col("job_id") == job_id)
-    if not one.height:
-        return HISTORY.empty()
-    wanted = stem(one["name"][0] or "")
-    named = jobs.with_columns(stem=stems(jobs["name"].fill_null("")))
-    runs = (
-        named.filter((pl.col("stem") == wanted) & pl.col("user").eq_missing(pl.lit(one["user"][0], pl.String)))
-        if wanted
-        else named.filter(pl.col("job_id") == job_id)
-    )
+    runs = runs_like(jobs, job_id)
     runs = runs.join(inputs, "job_id", "left", maintain_order="left").sort("submit_ms", "job_id", nulls_last=False)
     if runs.height > MOST:
         near = runs["job_id"].to_list().index(job_id)
@@ -129,8 +124,7 @@ def history(jobs: pl.DataFrame, inputs: pl.DataFrame, job_id: str) -> pl.DataFra
     )
     words, changes = flags(runs["used_per_gb"].fill_null(float("nan")).to_numpy())
     runs = runs.with_columns(
-        flag=pl.Series(words, dtype=pl.String),
-        change=pl.Series(changes, dtype=pl.Float64).fill_nan(None),
+        flag=pl.Series(words, dtype=pl.String), change=pl.Series(changes, dtype=pl.Float64).fill_nan(None)
     )
     return HISTORY.frame(runs.select([c for c in HISTORY.schema if c in runs.columns])).reverse()
 

@@ -6,7 +6,7 @@ docs/models/job-heuristics.md, "Explanations".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from engine.job_heuristics.dr_elephant.heuristic import Rule
 from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.dr_elephant.side_stats import Groups, Measure, SideTasks, TaskStats
 from engine.job_heuristics.model.arrays import Array
-from engine.job_heuristics.model.job_arrays import Job, Side
+from engine.job_heuristics.model.job_arrays import SIDE_COLUMNS, Job, Side
 
 Floats = NDArray[np.float64]
 
@@ -28,22 +28,11 @@ def columns_of(side: Side) -> dict[str, Array]:
     is_map = side.name == "map"
     none = np.zeros(len(side.total), dtype=np.int64)
     return {
-        "total_ms": side.total,
-        "shuffle_ms": side.shuffle,
-        "sort_ms": side.sort,
-        "start_ms": side.start,
-        "finish_ms": side.finish,
+        **{column: getattr(side, name) for name, column in SIDE_COLUMNS.items()},
         "data": side.size,
         "input_bytes": side.size if is_map else none,
         "reduce_shuffle_bytes": none if is_map else side.size,
-        "cpu_ms": side.cpu,
-        "gc_ms": side.gc,
-        "physical_bytes": side.pmem,
-        "virtual_bytes": side.vmem,
         "peak": side.peak,
-        "spilled_records": side.spilled,
-        "map_output_records": side.out_records,
-        "map_output_bytes": side.out_bytes,
     }
 
 
@@ -133,29 +122,18 @@ def _divide(part: Array, whole: Array) -> Array:
     return np.divide(part, whole, out=np.zeros_like(part), where=np.abs(whole) > 1e-9)
 
 
-class Measures(Mapping[str, Array]):
-    """Measures of some groups of tasks, each computed when it is first asked for; ``values`` are given ones."""
+class Measures(dict[str, Array]):
+    """Measures of some groups of tasks by name: given values, the others computed when they are first asked for."""
 
     def __init__(self, tasks: TaskStats, values: Mapping[str, Array]) -> None:
+        super().__init__(values)
         self._tasks = tasks
-        self._values = dict(values)
         self._declared = _declared()
 
-    def __getitem__(self, name: str) -> Array:
-        if name not in self._values:
-            measure = self._declared[name]
-            self._values.update(zip(measure.names, measure.compute(self._tasks), strict=True))
-        return self._values[name]
-
-    def add(self, name: str, values: Array) -> None:
-        """Add the values of a measure unless they are known already."""
-        self._values.setdefault(name, values)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**self._declared, **self._values})
-
-    def __len__(self) -> int:
-        return len({**self._declared, **self._values})
+    def __missing__(self, name: str) -> Array:
+        measure = self._declared[name]
+        self.update(zip(measure.names, measure.compute(self._tasks), strict=True))
+        return self[name]
 
 
 def _declared() -> dict[str, Measure]:
@@ -229,6 +207,6 @@ def job_verdicts(
     for rule in rules.with_gates:
         side = rule.heuristic.side
         for name, setting in rule.heuristic.settings.items():
-            measures[side].add(name, np.full(1, setting(job.conf)))
+            measures[side].setdefault(name, np.full(1, setting(job.conf)))
         verdicts.append(JobVerdict(rule, samples[side].side, rule.tree(rule.subject(measures[side]))))
     return tuple(verdicts)

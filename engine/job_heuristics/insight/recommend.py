@@ -132,24 +132,12 @@ def _reducers(
 def recommendations(model: Model, rules: Rules, headroom: float = 1.5) -> pl.DataFrame:
     """Return the rows of ``RECOMMENDATIONS`` for every job that has ended or has finished tasks; most saving first
     within a job."""
-    conf = {job: settings.advice for job, settings in model.settings.items()}
-    return advised(model.jobs, model.arrays[0], conf, rules, headroom)
-
-
-def advised(
-    jobs: pl.DataFrame,
-    tasks: TaskArrays,
-    conf: Mapping[str, Mapping[str, str]],
-    rules: Rules,
-    headroom: float = 1.5,
-) -> pl.DataFrame:
-    """Return ``recommendations`` of the jobs of ``jobs``, in their order; ``conf`` per job as
-    ``job_conf.Settings.advice`` gives it."""
+    jobs = model.jobs
     columns: dict[str, list[Any]] = {name: [] for name in RECOMMENDATIONS.schema}
-    numbers = stats(jobs, tasks)
+    numbers = stats(jobs, model.arrays[0])
     for row in numbers.rows(jobs, np.flatnonzero(_worth(jobs, numbers, rules, headroom))):
         used = used_mb_s(row)
-        for rank, one in enumerate(advise(row, conf.get(row["job_id"], {}), rules, headroom), 1):
+        for rank, one in enumerate(advise(row, model.settings[row["job_id"]].advice, rules, headroom), 1):
             cells = (
                 row["job_id"], rank, one.topic, one.key, one.value, one.current, one.saving_mb_s,
                 100 * one.saving_mb_s / used if used else None, one.wait_change_ms, one.heuristic,

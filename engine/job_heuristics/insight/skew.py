@@ -250,13 +250,10 @@ def _node_words(nodes: tuple[Outlier, ...]) -> str:
 def _words(split: Split, counts: list[int], other: int, nodes: tuple[Outlier, ...]) -> str:
     long, data, node, cpu = counts
     head = f"{long} of {split.low_n + split.high_n} tasks form a group {split.factor:.1f} times longer"
-    parts = []
-    if data:
-        parts.append(f"{data} because they got more bytes (data skew)")
-    if node:
-        parts.append(f"{node} because of slow nodes ({_node_words(nodes)})")
-    if cpu:
-        parts.append(f"{cpu} because each byte cost them more CPU (costly keys or records)")
-    if other:
-        parts.append(f"{other} without more bytes, a slow node or more CPU (waiting for disk, network or a service)")
-    return f"{head}: {'; '.join(parts)}."
+    causes_of = (
+        (data, "because they got more bytes (data skew)"),
+        (node, f"because of slow nodes ({_node_words(nodes)})" if node else ""),
+        (cpu, "because each byte cost them more CPU (costly keys or records)"),
+        (other, "without more bytes, a slow node or more CPU (waiting for disk, network or a service)"),
+    )
+    return f"{head}: {'; '.join(f'{count} {words}' for count, words in causes_of if count)}."

@@ -178,25 +178,22 @@ def _pick(n: int, wanted: int) -> Ints:
 def _taken(side: Side, at: Ints, per_task: float) -> Side:
     """Return the side with the tasks ``at`` alone; what grows with the input times ``per_task``, memory as it was."""
 
+    taken = side.at(at)
+
     def scaled(values: Ints) -> Ints:
-        grown: Ints = np.rint(values[at] * per_task).astype(np.int64)
+        grown: Ints = np.rint(values * per_task).astype(np.int64)
         return grown
 
     return replace(
-        side,
+        taken,
         n=len(at),
         planned=len(at),
-        size=scaled(side.size),
-        cpu=scaled(side.cpu),
-        gc=scaled(side.gc),
-        spilled=scaled(side.spilled),
-        out_records=scaled(side.out_records),
-        out_bytes=scaled(side.out_bytes),
-        pmem=side.pmem[at],
-        vmem=side.vmem[at],
-        peak=side.peak[at],
-        hosts=tuple(side.hosts[i] for i in at.tolist()),
-        racks=tuple(side.racks[i] for i in at.tolist()),
+        size=scaled(taken.size),
+        cpu=scaled(taken.cpu),
+        gc=scaled(taken.gc),
+        spilled=scaled(taken.spilled),
+        out_records=scaled(taken.out_records),
+        out_bytes=scaled(taken.out_bytes),
     )
 
 
@@ -217,7 +214,6 @@ def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[s
     assumptions.append(f"{wanted:,} maps instead of {n:,}: bytes are shared out, a start costs {cost / 1000:.1f} s")
     total = np.rint(cost + (side.total[at] - cost) * factor).astype(np.int64)
     changed = _taken(side, at, factor)
-    start = side.start[at]
     sort_mb = number(job.conf, "mapreduce.task.io.sort.mb", 100) * number(
         job.conf, "mapreduce.map.sort.spill.percent", 0.8
     )
@@ -230,8 +226,7 @@ def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[s
         total=total,
         shuffle=np.zeros(wanted, dtype=np.int64),
         sort=np.zeros(wanted, dtype=np.int64),
-        start=start,
-        finish=start + total,
+        finish=changed.start + total,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,23 @@ from engine.job_heuristics.model.job_conf import DEFAULT_MB
 from engine.job_heuristics.model.model import Model
 
 Ints = NDArray[np.int64]
-
-
 MB = 2**20
 
+_MOST_SUBSTITUTIONS = 20
 _VARIABLE = re.compile(r"\$\{([^\}\$\s]{1,200})\}")
 
 
-def resolve(conf: Mapping[str, str], key: str, rounds: int = 20) -> str | None:
+def resolve(conf: Mapping[str, str], key: str) -> str | None:
     """Return the value of ``key`` with ``${other}`` replaced as Hadoop's Configuration does: one variable at a time, at
-    most ``rounds`` times; unknown variables stay. None without the key."""
+    most 20 times; unknown variables stay. None without the key."""
     value = conf.get(key)
     if value is None:
         return None
-    for _ in range(rounds):
-        found = _VARIABLE.search(value)
-        if found is None or found.group(1) not in conf or len(value) > 10_000:
+    for _ in range(_MOST_SUBSTITUTIONS):
+        match = _VARIABLE.search(value)
+        if match is None or match.group(1) not in conf or len(value) > 10_000:
             break
-        value = value[: found.start()] + conf[found.group(1)] + value[found.end() :]
+        value = value[: match.start()] + conf[match.group(1)] + value[match.end() :]
     return value
 
 
@@ -51,8 +50,7 @@ def mean(values: Ints) -> float:
 
 
 SUCCEEDED, FAILED, KILLED, RUNNING = 0, 1, 2, 3
-"""Outcome codes of ``Attempts.outcome``; WORDS names them."""
-WORDS = ("succeeded", "failed", "killed", "running")
+"""Outcome codes of ``Attempts.outcome``."""
 UNKNOWN = -1
 """A time that the history does not hold (yet)."""
 
@@ -113,6 +111,13 @@ class Side:
     hosts: tuple[str, ...]
     racks: tuple[str, ...]
 
+    def at(self, places: Ints) -> Side:
+        """Return the side with the tasks at ``places`` alone, which may repeat; ``n`` and ``planned`` stay."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        taken: dict[str, Any] = {name: v[places] for name, v in values.items() if isinstance(v, np.ndarray)}
+        hosts, racks = (tuple(names[i] for i in places.tolist()) for names in (self.hosts, self.racks))
+        return replace(self, **taken, hosts=hosts, racks=racks)
+
     @property
     def code(self) -> Ints:
         """Run time without shuffle and sort, ms."""
@@ -170,6 +175,23 @@ def job(model: Model) -> Job | None:
     )
 
 
+SIDE_COLUMNS = {
+    "total": "total_ms",
+    "shuffle": "shuffle_ms",
+    "sort": "sort_ms",
+    "start": "start_ms",
+    "finish": "finish_ms",
+    "cpu": "cpu_ms",
+    "gc": "gc_ms",
+    "pmem": "physical_bytes",
+    "vmem": "virtual_bytes",
+    "spilled": "spilled_records",
+    "out_records": "map_output_records",
+    "out_bytes": "map_output_bytes",
+}
+"""Arrays of ``Side`` that are columns of TASK_MODEL as they are."""
+
+
 def _ints(frame: pl.DataFrame, column: str) -> Ints:
     return frame[column].fill_null(0).to_numpy()
 
@@ -189,22 +211,11 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
         planned=max(planned, mine.height),
         container_mb=container,
         memory_container_mb=int(stated) if 0 < stated < 2**40 else container,
-        total=_ints(timed, "total_ms"),
-        shuffle=_ints(timed, "shuffle_ms"),
-        sort=_ints(timed, "sort_ms"),
-        start=_ints(timed, "start_ms"),
-        finish=_ints(timed, "finish_ms"),
         size=_ints(timed, "input_bytes" if name == "map" else "reduce_shuffle_bytes"),
-        cpu=_ints(timed, "cpu_ms"),
-        gc=_ints(timed, "gc_ms"),
-        pmem=_ints(timed, "physical_bytes"),
-        vmem=_ints(timed, "virtual_bytes"),
         peak=peak,
-        spilled=_ints(timed, "spilled_records"),
-        out_records=_ints(timed, "map_output_records"),
-        out_bytes=_ints(timed, "map_output_bytes"),
         hosts=tuple(timed["host"].fill_null("").to_list()),
         racks=tuple(timed["rack"].fill_null("").to_list()),
+        **{name: _ints(timed, column) for name, column in SIDE_COLUMNS.items()},
     )
 
 
@@ -214,17 +225,16 @@ OUTCOMES = {"SUCCEEDED": SUCCEEDED, "FAILED": FAILED, "KILLED": KILLED, "RUNNING
 def attempts(frame: pl.DataFrame, row: Mapping[str, Any]) -> Attempts:
     """Return attempts of one job from its ATTEMPT_MODEL rows; a running attempt ends, for now, at the newest event."""
     newest = int(row["finish_ms"] or row["last_event_ms"] or 0)
-    unknown = UNKNOWN
     tasks = frame["task_id"].fill_null("").rank("dense").cast(pl.Int64).to_numpy() - 1 if frame.height else np.zeros(0)
     finish = pl.col("finish_ms").fill_null(pl.max_horizontal(pl.lit(newest), pl.col("start_ms")))
     columns = frame.select(
-        pl.col("scheduled_ms").fill_null(unknown),
-        pl.col("start_ms").fill_null(unknown),
+        pl.col("scheduled_ms").fill_null(UNKNOWN),
+        pl.col("start_ms").fill_null(UNKNOWN),
         finish=pl.when(pl.col("start_ms").is_null() & pl.col("finish_ms").is_null())
-        .then(pl.lit(unknown))
+        .then(pl.lit(UNKNOWN))
         .otherwise(finish),
-        shuffle=pl.col("shuffle_finish_ms").fill_null(unknown),
-        sort=pl.col("sort_finish_ms").fill_null(unknown),
+        shuffle=pl.col("shuffle_finish_ms").fill_null(UNKNOWN),
+        sort=pl.col("sort_finish_ms").fill_null(UNKNOWN),
         outcome=pl.col("state").replace_strict(OUTCOMES, default=RUNNING, return_dtype=pl.Int8),
     )
     return Attempts(

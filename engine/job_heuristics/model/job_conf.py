@@ -171,10 +171,7 @@ def _rest_diagnostics(text: str | None, attempts: pl.DataFrame) -> str:
 
 
 def complete(
-    jobs: pl.DataFrame,
-    settings: Mapping[str, Settings],
-    conf_files: Mapping[str, int],
-    attempts: pl.DataFrame,
+    jobs: pl.DataFrame, settings: Mapping[str, Settings], conf_files: Mapping[str, int], attempts: pl.DataFrame
 ) -> pl.DataFrame:
     """Add to ``jobs`` what comes from the configuration (job type, containers, its file, the queue where no event names
     one), and put the diagnostics in Dr. Elephant's form."""

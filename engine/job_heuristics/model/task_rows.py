@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import polars as pl
 
 from engine.inputs import FILE
@@ -9,18 +11,11 @@ from engine.job_heuristics.model.events import Events
 from engine.job_heuristics.tables.input import COUNTER_COLUMNS
 
 
-def _last(frame: pl.DataFrame, key: str) -> pl.DataFrame:
-    """The last row of each ``key``, by place in the file."""
+def _one(frame: pl.DataFrame, key: str, keep: Literal["first", "last"]) -> pl.DataFrame:
+    """The first or last row of each ``key``, by place in the file."""
     if frame[key].n_unique() == frame.height:
         return frame
-    return frame.sort(FILE, "seq", maintain_order=True).unique(key, keep="last", maintain_order=True)
-
-
-def _first(frame: pl.DataFrame, key: str) -> pl.DataFrame:
-    """The first row of each ``key``, by place in the file."""
-    if frame[key].n_unique() == frame.height:
-        return frame
-    return frame.sort(FILE, "seq", maintain_order=True).unique(key, keep="first", maintain_order=True)
+    return frame.sort(FILE, "seq", maintain_order=True).unique(key, keep=keep, maintain_order=True)
 
 
 _SIDE = pl.when(pl.col("type") == "MAP").then(pl.lit("map")).otherwise(pl.lit("reduce"))
@@ -28,8 +23,8 @@ _SIDE = pl.when(pl.col("type") == "MAP").then(pl.lit("map")).otherwise(pl.lit("r
 
 def attempt_rows(starts: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     """Join starts and ends to one row per attempt, without counters and without what only the task knows; unordered."""
-    starts = _first(starts, "attempt_id")
-    ended = _last(ends.filter(pl.col("state").is_not_null()), "attempt_id")
+    starts = _one(starts, "attempt_id", "first")
+    ended = _one(ends.filter(pl.col("state").is_not_null()), "attempt_id", "last")
     keep = ("attempt_id", "state", "finish_ms", "map_finish_ms", "shuffle_finish_ms", "sort_finish_ms", "rack",
             "error", "progress")  # fmt: skip
     both = starts.join(
@@ -39,12 +34,10 @@ def attempt_rows(starts: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
     lost = ended.join(starts, on="attempt_id", how="anti", maintain_order="left")
     if lost.height:
         lost = lost.select(
-            "seq", "job_id", "task_id", "attempt_id", "type", pl.lit(None, dtype=pl.Int64).alias("start_ms"),
-            pl.lit(None, dtype=pl.String).alias("host"), pl.lit(None, dtype=pl.String).alias("container"),
-            pl.lit(None, dtype=pl.String).alias("locality"), pl.lit(None, dtype=pl.String).alias("avataar"), FILE,
-            *keep[1:], pl.col("seq").alias("end_seq"), pl.col("host").alias("end_host"),
+            "seq", "job_id", "task_id", "attempt_id", "type", FILE, *keep[1:], pl.col("seq").alias("end_seq"),
+            pl.col("host").alias("end_host"),
         )  # fmt: skip
-        both = pl.concat([both, lost.select(both.columns)])
+        both = pl.concat([both, lost], how="diagonal")
     return both.with_columns(
         host=pl.coalesce("end_host", "host"), state=pl.col("state").fill_null("RUNNING"), side=_SIDE
     ).drop("end_host")
@@ -52,7 +45,7 @@ def attempt_rows(starts: pl.DataFrame, ends: pl.DataFrame) -> pl.DataFrame:
 
 def _ends(task_ends: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
     """The end of each task: the last one, unless the attempt it rests on was lost afterwards."""
-    ended = _last(task_ends.filter(pl.col("state").is_not_null()), "task_id")
+    ended = _one(task_ends.filter(pl.col("state").is_not_null()), "task_id", "last")
     lost = attempts.filter(pl.col("state").is_in(["FAILED", "KILLED"])).select(
         pl.col("attempt_id").alias("chosen_id"), "end_seq"
     )
@@ -98,7 +91,7 @@ def _chosen_attempts(ends: pl.DataFrame, attempts: pl.DataFrame, rest: pl.Series
 
 def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.DataFrame:
     """Make TASK_MODEL rows, with further columns; unordered. ``rest``: ids of files with REST answers."""
-    starts = _first(events.task_starts, "task_id")
+    starts = _one(events.task_starts, "task_id", "first")
     ends = _ends(events.task_ends, attempts)
     ids = pl.concat(
         [f[["job_id", "task_id", "type", FILE]] for f in (events.task_starts, events.task_ends, attempts)]
@@ -116,9 +109,9 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
     end_columns = ["task_id", "state", "finish_ms", "scheduled_ms", "error"]
     if separate.height:
         ends = ends.select(*end_columns).join(
-            _last(pl.concat([separate, ends.filter(pl.col("has_counters")).select(separate.columns)]), "task_id").select(
-                "task_id", *COUNTER_COLUMNS
-            ),
+            _one(
+                pl.concat([separate, ends.filter(pl.col("has_counters")).select(separate.columns)]), "task_id", "last"
+            ).select("task_id", *COUNTER_COLUMNS),
             on="task_id", how="left", maintain_order="left",
         )  # fmt: skip
     else:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.formats.hadoop_xml import MAX_BYTES, BadXml, properties
+from engine.formats.hadoop_xml import BadXml, properties
 from engine.job_heuristics.reading.event_collector import Collector, job_of
 from engine.job_heuristics.tables.input import CONF
 from engine.reading import Reading, Source
 from engine.tables import Table
 
 JOB_IN_NAME = re.compile(r"job_(?:local)?\d+_\d+")
+_SOME_ID = re.compile(r"(?:job|appattempt|application)_(?:local)?\d+_\d+")
 _NAMING_PROPERTIES = ("mapreduce.job.id", "mapreduce.job.application.attempt.id", "mapreduce.job.dir", "mapred.job.id")
 """Properties whose value holds the job id, the surest first."""
 
@@ -36,24 +37,17 @@ class JobConf:
         """Read the whole file; while it is not well-formed its last good version stays."""
         to = Collector(source.path)
         try:
-            if len(data) > MAX_BYTES:
-                raise BadXml(f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
             rows = properties(data)
         except BadXml as error:
             to.problem("bad-xml", str(error))
             reading = to.reading(0)
             reading.complete = False
             return reading
-        job = job_in(source.name)
-        if job is None:
-            named = {name: value for name, value, _ in rows if name in _NAMING_PROPERTIES}
-            for key in _NAMING_PROPERTIES:
-                match = re.search(r"(?:job|appattempt|application)_(?:local)?\d+_\d+", named.get(key, ""))
-                if match:
-                    job = job_of(match.group(0))
-                    break
-        if job is None:
-            job = next((j for part in reversed(source.path.split("/")[:-1]) if (j := job_in(part))), None)
+        named = {name: value for name, value, _ in rows if name in _NAMING_PROPERTIES}
+        ids = [_SOME_ID.search(named.get(key, "")) for key in _NAMING_PROPERTIES]
+        folders = reversed(source.path.split("/")[:-1])
+        jobs = (job_in(source.name), *(job_of(match.group(0)) for match in ids if match), *map(job_in, folders))
+        job = next(filter(None, jobs), None)
         if job is None:
             to.problem("no-job", "neither its name nor its content says of which job this is the configuration")
         to.conf = [(job, name, value, origin) for name, value, origin in rows]

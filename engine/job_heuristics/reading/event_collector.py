@@ -126,8 +126,6 @@ class Collector:
         self.attempt_counters: dict[int, Sequence[int | None]] = {}
         self.conf: list[tuple[str | None, str, str | None, str | None]] = []
 
-    # -- facts --
-
     def problem(self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None) -> None:
         """Note one problem of this file."""
         self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
@@ -141,8 +139,6 @@ class Collector:
     def parser_error(self, seq: int, message: str) -> None:
         """Note what Hadoop's or Dr. Elephant's parser would throw at this place of the file."""
         self.job_event(seq, "BROKEN", broken=message)
-
-    # -- the end --
 
     def jobs_of(self, ids: list[str]) -> list[str | None]:
         """Return the job of each task id; this file's job where the id holds none."""
@@ -160,10 +156,7 @@ class Collector:
         return jobs
 
     def _table(
-        self,
-        names: tuple[str, ...],
-        rows: list[tuple[Any, ...]],
-        counters: list[Sequence[int | None]] | None = None,
+        self, names: tuple[str, ...], rows: list[tuple[Any, ...]], counters: Sequence[Sequence[int | None]] = ()
     ) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {}
         for name, values in zip(names, zip(*rows, strict=True), strict=True):
@@ -174,11 +167,10 @@ class Collector:
                 column = [v and clean_text(v) for v in column]
             columns[name] = column
         columns["job_id"] = self.jobs_of(columns["task_id"])
-        if counters is not None:
-            # A column without a value is left out: the store makes it null for nothing.
-            for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=True):
-                if values[0] is not None or any(value is not None for value in values):
-                    columns[name] = list(values)
+        # A counter without a value is left out: the store makes it null for nothing.
+        for name, values in zip(COUNTER_COLUMNS, zip(*counters, strict=True), strict=False):
+            if values[0] is not None or any(value is not None for value in values):
+                columns[name] = list(values)
         return columns
 
     def _sparse(self, columns: dict[str, list[Any]], count: int) -> None:
@@ -186,9 +178,7 @@ class Collector:
         for row, values in self.attempt_counters.items():
             for name, value in zip(COUNTER_COLUMNS, values, strict=True):
                 if value is not None:
-                    if name not in columns:
-                        columns[name] = [None] * count
-                    columns[name][row] = value
+                    columns.setdefault(name, [None] * count)[row] = value
 
     def attempt_end(self, row: tuple[Any, ...], counters: Sequence[int | None] | None = None) -> None:
         """Add the end of an attempt, with its own counters if it has any."""
@@ -234,10 +224,10 @@ class Collector:
         return Reading(rows=rows, problems=self.problems, consumed=consumed, state=state)
 
     def _job_rows(self) -> dict[str, list[Any]]:
-        given = set().union(*self.jobs)
+        names = set().union(*self.jobs)
         columns: dict[str, list[Any]] = {"source": [row.get("source", self.source) for row in self.jobs]}
         for name in _JOB_COLUMNS:
-            if name in given and name != "source":
+            if name in names and name != "source":
                 columns[name] = [row.get(name) for row in self.jobs]
         columns["job_id"] = [self.job if job is None else job for job in columns["job_id"]]
         for name in _JOB_TEXTS:
@@ -332,13 +322,10 @@ def _task_started(to: Collector, seq: int, kind: str, e: TaskStarted) -> None:
 
 
 def _attempt_started(to: Collector, seq: int, kind: str, e: TaskAttemptStarted) -> None:
-    locality, avataar = e.locality, e.avataar
     to.attempt_starts.append(
         (
             seq, e.taskid, e.attemptId, e.taskType or kind.partition("_")[0], e.startTime, plain(e.trackerName),
-            plain(e.containerId),
-            locality.string if type(locality) is Union else locality,
-            avataar.string if type(avataar) is Union else avataar,
+            plain(e.containerId), plain(e.locality), plain(e.avataar),
         )
     )  # fmt: skip
 
@@ -364,13 +351,8 @@ def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsu
 
 
 def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
-    chosen = e.successfulAttemptId
-    to.task_ends.append(
-        (
-            seq, e.taskid, e.taskType, e.status, None, e.finishTime,
-            chosen.string if type(chosen) is Union else chosen, e.counters is not None, None,
-        )
-    )  # fmt: skip
+    chosen = plain(e.successfulAttemptId)
+    to.task_ends.append((seq, e.taskid, e.taskType, e.status, None, e.finishTime, chosen, e.counters is not None, None))
     to.task_counters.append(counter_row(e.counters))
 
 

@@ -9,7 +9,7 @@ decoded later, all at once, with NumPy. What matches no pattern is read value by
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -52,21 +52,21 @@ class Pattern:
 
     def __init__(self, literal: bytes, spots: list[tuple[int, int, int]]) -> None:
         """``spots``: begin, end and column (or -1) of each value in ``literal``."""
-        take, step, at = [], [], 0
+        parts, at = [], 0
         self.columns: list[int] = []
         # The same column twice (a user group repeats the name): the proper group's value was put last.
         chosen = {column: begin for begin, _, column in spots if column >= 0}
         for begin, end, column in spots:
-            fixed = re.escape(literal[at:begin])
             wanted = column >= 0 and chosen[column] == begin
-            take.append(fixed + (b"(" + _VALUE + b")" if wanted else _VALUE))
-            step.append(fixed + _VALUE)
+            parts += [re.escape(literal[at:begin]), b"(" + _VALUE + b")" if wanted else _VALUE]
             if wanted:
                 self.columns.append(column)
             at = end
-        rest = re.escape(literal[at:])
-        self.take = re.compile(b"".join(take) + rest, re.DOTALL).match
-        self.step = re.compile(b"".join(step) + rest, re.DOTALL).match
+        self.match = re.compile(b"".join(parts) + re.escape(literal[at:]), re.DOTALL).match
+
+
+Gathered = dict[Pattern, tuple[list[int], list[bytes]]]
+"""The values that each pattern took, and their rows in ``Collector.task_ends``."""
 
 
 class Decoder:
@@ -93,9 +93,6 @@ class Decoder:
         branches = compiler.resolve(fields["event"])
         if not isinstance(kinds, dict) or kinds.get("type") != "enum" or not isinstance(branches, list):
             raise BadSchema("an event is not an enum and a union")
-        plain = Compiler(schema)
-        counters = compiler.named.get(name)
-        self._plain = plain.reader(counters) if counters is not None else None
         self.symbols = [str(s) for s in kinds.get("symbols", ())]
         self.readers: list[tuple[str, Callable[[bytes, int], tuple[Any, int]] | None, Callable[[bytes, int], int]]] = []
         shapes = dict(RECORDS.values())
@@ -105,35 +102,32 @@ class Decoder:
             shape = shapes.get(short)
             read = None
             if shape is not None and isinstance(record, dict):
-                known = {f.encode_name: f.name for f in msgspec.structs.fields(shape) if f.name not in _FOUR}
-                needed = [f.encode_name for f in msgspec.structs.fields(shape) if f.required]
-                has = {str(f.get("name")) for f in record["fields"]}
-                if not has.issuperset(needed):
-                    self.readers.append((short, None, compiler.skipper(branch)))
-                    continue
-                four = _FOUR if shape in (MapAttemptFinished, TaskAttemptUnsuccessfulCompletion) else ()
-                read = compiler.picker(record, _builder(shape), known, four, _step_arrays)
+                argument_of = {f.encode_name: f.name for f in msgspec.structs.fields(shape) if f.name not in _FOUR}
+                needed = {f.encode_name for f in msgspec.structs.fields(shape) if f.required}
+                if needed <= {str(f.get("name")) for f in record["fields"]}:
+                    four = _FOUR if shape in (MapAttemptFinished, TaskAttemptUnsuccessfulCompletion) else ()
+                    read = compiler.picker(record, _builder(shape), argument_of, four, _step_arrays)
             self.readers.append((short, read, compiler.skipper(branch)))
 
     # -- counters --
 
     def _counters(self, data: bytes, at: int) -> tuple[Any, int]:
-        for index, pattern in enumerate(self.patterns):
-            match = pattern.take(data, at)
-            if match is not None:
-                if index:
-                    self.patterns = [pattern, *(p for p in self.patterns if p is not pattern)]
-                return Packed(pattern, match.groups()), match.end()
-        return self._learn(data, at)
+        pattern, match = self._matched(data, at)
+        return self._learn(data, at) if match is None else (Packed(pattern, match.groups()), match.end())
 
     def _skip_counters(self, data: bytes, at: int) -> int:
+        _, match = self._matched(data, at)
+        return self._learn(data, at)[1] if match is None else match.end()
+
+    def _matched(self, data: bytes, at: int) -> tuple[Pattern | None, re.Match[bytes] | None]:
+        """Find the pattern of the counters at ``at``; it is tried first next time."""
         for index, pattern in enumerate(self.patterns):
-            match = pattern.step(data, at)
+            match = pattern.match(data, at)
             if match is not None:
                 if index:
                     self.patterns = [pattern, *(p for p in self.patterns if p is not pattern)]
-                return match.end()
-        return self._learn(data, at)[1]
+                return pattern, match
+        return None, None
 
     def _learn(self, data: bytes, at: int) -> tuple[Counters, int]:
         """Read counters value by value; if they have Hadoop's own shape, remember it as a pattern."""
@@ -211,20 +205,14 @@ class Decoder:
         ``errors``: what Hadoop 2 would throw at the first event of a record; an entry is removed once it is noted. Returns
         the position behind the last whole record and, if the rest cannot be read, why (None: it ends there).
         """
-        gathered: dict[Pattern, tuple[list[int], list[bytes]]] = {}
+        gathered: Gathered = {}
         try:
             return self._read(data, at, base, errors, to, gathered)
         finally:
             _scatter(gathered, to)
 
     def _read(
-        self,
-        data: bytes,
-        at: int,
-        base: int,
-        errors: dict[str, str],
-        to: Collector,
-        gathered: dict[Pattern, tuple[list[int], list[bytes]]],
+        self, data: bytes, at: int, base: int, errors: dict[str, str], to: Collector, gathered: Gathered
     ) -> tuple[int, str | None]:
         """As ``read``; values that patterns took go to ``gathered``, by pattern with their rows in ``to.task_ends``."""
         end = len(data)
@@ -261,13 +249,7 @@ class Decoder:
 
     @staticmethod
     def _collect(
-        event: Any,
-        kind: str,
-        record: str,
-        seq: int,
-        errors: dict[str, str],
-        to: Collector,
-        gathered: dict[Pattern, tuple[list[int], list[bytes]]],
+        event: Any, kind: str, record: str, seq: int, errors: dict[str, str], to: Collector, gathered: Gathered
     ) -> None:
         """Collect the facts of one event; the counters of a task that matched a pattern go to ``gathered``."""
         bad = _implausible(event)
@@ -288,15 +270,13 @@ class Decoder:
             to.parser_error(seq, errors.pop(record))
 
 
-def _scatter(gathered: dict[Pattern, tuple[list[int], list[bytes]]], to: Collector) -> None:
+def _scatter(gathered: Gathered, to: Collector) -> None:
     """Decode the values gathered by patterns into ``to.task_counters``."""
-    table = to.task_counters
-    width = len(COUNTER_COLUMNS)
     for pattern, (rows, values) in gathered.items():
-        full = np.full((len(rows), width), None, dtype=object)
+        full = np.full((len(rows), len(COUNTER_COLUMNS)), None, dtype=object)
         full[:, pattern.columns] = varints(b"".join(values)).reshape(len(rows), len(pattern.columns))
         for row, made in zip(rows, full.tolist(), strict=True):
-            table[row] = made
+            to.task_counters[row] = made
 
 
 @lru_cache(maxsize=16)
@@ -315,27 +295,18 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
     return str(data[at : at + size], "utf-8", "replace"), at + size
 
 
-def _unpack(packed: Packed) -> Any:
+def _unpack(packed: Packed) -> Counters:
     """Turn packed counters back into groups, so that ``counter_row`` finds their columns."""
-    names = _COLUMN_NAMES
-    values: Sequence[int] = varints(b"".join(packed.values)).tolist()
-    task: list[Counter] = []
-    file: list[Counter] = []
-    for column, value in zip(packed.pattern.columns, values, strict=True):
-        group, name = names[column]
-        (task if group else file).append(Counter(name, value))
+    values = dict(zip(packed.pattern.columns, varints(b"".join(packed.values)).tolist(), strict=True))
     return Counters(
         groups=[
-            Group("org.apache.hadoop.mapreduce.TaskCounter", task),
-            Group("org.apache.hadoop.mapreduce.FileSystemCounter", file),
+            Group(
+                name,
+                [Counter(counter, values[column]) for counter, column in OFFICIAL[name].items() if column in values],
+            )
+            for name in ("org.apache.hadoop.mapreduce.TaskCounter", "org.apache.hadoop.mapreduce.FileSystemCounter")
         ]
     )
-
-
-_COLUMN_NAMES = {
-    **{c: (True, n) for n, c in OFFICIAL["org.apache.hadoop.mapreduce.TaskCounter"].items()},
-    **{c: (False, n) for n, c in OFFICIAL["org.apache.hadoop.mapreduce.FileSystemCounter"].items()},
-}
 
 
 def _step_arrays(data: bytes, at: int) -> int:

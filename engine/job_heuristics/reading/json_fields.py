@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.job_heuristics.reading.event_collector import Collector
+from engine.job_heuristics.reading.event_collector import Collector, job_of
 
 
 def objects(value: Any, key: str) -> list[dict[str, Any]]:
@@ -29,6 +29,14 @@ class JsonFields:
         if value is None or isinstance(value, str):
             return value
         self.to.problem("bad-field", f"{key} is no text")
+        return None
+
+    def id(self, key: str, what: str) -> str | None:
+        """Return an id that holds a job's; without one ``what`` becomes a problem."""
+        value = self.text(key)
+        if value is not None and job_of(value) is not None:
+            return value
+        self.to.problem("bad-record", what)
         return None
 
     def number(self, key: str, low: int = -1, high: int = 2**53) -> int | None:

@@ -6,8 +6,6 @@ import msgspec
 
 from engine.formats.avro_binary import BadRecord, length, varint
 
-NAMES = ("clock_ms", "cpu_ms", "virtual_kb", "physical_kb")
-"""Names of the four arrays, with their units."""
 _AVRO = b"avro:"
 """Marks arrays in Avro's binary encoding; others are JSON."""
 

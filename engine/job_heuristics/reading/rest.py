@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -52,9 +53,9 @@ class RestAnswer:
             reading.complete = False
             return reading
         if isinstance(answer, dict):
-            for key, handle in _ANSWERS.items():
-                if key in answer:
-                    handle(to, answer[key])
+            for key, (inner, handle) in _ANSWERS.items():
+                for entry in objects(answer.get(key), inner) if inner else objects(answer, key):
+                    handle(to, entry)
         return to.reading(len(data))
 
 
@@ -68,40 +69,32 @@ def _job_of_path(path: str) -> str | None:
     return None
 
 
-def _job(to: Collector, value: Any) -> None:
-    for entry in objects([value] if isinstance(value, dict) else value, "job"):
-        f = JsonFields(to, entry)
-        job = f.text("id")
-        if job is None or job_of(job) is None:
-            to.problem("bad-record", "a job without an id")
-            continue
-        running = [f.number("runningMapAttempts"), f.number("runningReduceAttempts")]
-        live = "mapProgress" in entry or running != [None, None]
-        finish = f.time("finishTime")
-        to.job_event(
-            0, "REST_JOB", job_of(job), source="am" if live else "rest", name=f.text("name"), user=f.text("user"),
-            queue=f.text("queue"), state=f.text("state"), submit_ms=f.time("submitTime"),
-            launch_ms=f.time("startTime"), finish_ms=finish, maps=f.number("mapsTotal"),
-            reduces=f.number("reducesTotal"), maps_finished=f.number("mapsCompleted"),
-            reduces_finished=f.number("reducesCompleted"),
-            attempts_running=sum(r or 0 for r in running) if live else None,
-            uberized=entry.get("uberized") if isinstance(entry.get("uberized"), bool) else None,
-            diagnostics=f.text("diagnostics"),
-        )  # fmt: skip
+def _job(to: Collector, entry: dict[str, Any]) -> None:
+    f = JsonFields(to, entry)
+    job = f.id("id", "a job without an id")
+    if job is None:
+        return
+    running = [f.number("runningMapAttempts"), f.number("runningReduceAttempts")]
+    live = "mapProgress" in entry or running != [None, None]
+    to.job_event(
+        0, "REST_JOB", job_of(job), source="am" if live else "rest", name=f.text("name"), user=f.text("user"),
+        queue=f.text("queue"), state=f.text("state"), submit_ms=f.time("submitTime"),
+        launch_ms=f.time("startTime"), finish_ms=f.time("finishTime"), maps=f.number("mapsTotal"),
+        reduces=f.number("reducesTotal"), maps_finished=f.number("mapsCompleted"),
+        reduces_finished=f.number("reducesCompleted"),
+        attempts_running=sum(r or 0 for r in running) if live else None,
+        uberized=entry.get("uberized") if isinstance(entry.get("uberized"), bool) else None,
+        diagnostics=f.text("diagnostics"),
+    )  # fmt: skip
 
 
-def _jobs(to: Collector, value: Any) -> None:
-    for entry in objects(value, "job"):
-        _job(to, entry)
-
-
-def _conf(to: Collector, value: Any) -> None:
-    path = value.get("path") if isinstance(value, dict) else None
+def _conf(to: Collector, answer: dict[str, Any]) -> None:
+    path = answer.get("path")
     if isinstance(path, str):
-        match = re.search(r"job_(?:local)?\d+_\d+", path)
+        match = JOB_IN_NAME.search(path)
         if match:
             to.job = match.group(0)
-    for entry in objects(value, "property"):
+    for entry in objects(answer, "property"):
         f = JsonFields(to, entry)
         name, text = f.text("name"), f.text("value")
         if name and text is not None:
@@ -110,18 +103,10 @@ def _conf(to: Collector, value: Any) -> None:
             to.conf.append((to.job, name, text, origin))
 
 
-def _tasks(to: Collector, value: Any) -> None:
-    for entry in objects(value, "task"):
-        _task(to, entry)
-
-
-def _task(to: Collector, entry: Any) -> None:
-    if not isinstance(entry, dict):
-        return
+def _task(to: Collector, entry: dict[str, Any]) -> None:
     f = JsonFields(to, entry)
-    task = f.text("id")
-    if task is None or job_of(task) is None:
-        to.problem("bad-record", "a task without an id")
+    task = f.id("id", "a task without an id")
+    if task is None:
         return
     kind, state, start = f.text("type") or _type_of(task), f.text("state"), f.time("startTime")
     to.task_starts.append((0, task, kind, start, None))
@@ -137,9 +122,13 @@ def _type_of(task: str) -> str:
     return {"m": "MAP", "r": "REDUCE"}.get(task.split("_")[3] if task.count("_") >= 4 else "", "")
 
 
-def _counters_of(to: Collector, value: dict[str, Any], groups: str) -> Counters:
-    found = []
-    for group in objects(value, groups):
+def _task_of(attempt: str) -> str:
+    return "task_" + attempt.rpartition("_")[0].removeprefix("attempt_")
+
+
+def _counters_of(to: Collector, answer: dict[str, Any], groups: str) -> Counters:
+    counted = []
+    for group in objects(answer, groups):
         name = JsonFields(to, group).text("counterGroupName") or ""
         counts = []
         for entry in objects(group, "counter"):
@@ -147,49 +136,34 @@ def _counters_of(to: Collector, value: dict[str, Any], groups: str) -> Counters:
             counter, number = f.text("name"), f.number("value", -(2**63), 2**63 - 1)
             if counter is not None and number is not None:
                 counts.append(Counter(counter, number))
-        found.append(Group(name, counts))
-    return Counters(groups=found)
+        counted.append(Group(name, counts))
+    return Counters(groups=counted)
 
 
-def _task_counters(to: Collector, value: Any) -> None:
-    if not isinstance(value, dict):
-        return
-    task = JsonFields(to, value).text("id")
-    if task is None or job_of(task) is None:
-        to.problem("bad-record", "counters of a task without an id")
-        return
-    to.task_ends.append((1, task, _type_of(task), None, None, None, None, True, None))
-    to.task_counters.append(counter_row(_counters_of(to, value, "taskCounterGroup")))
+def _task_counters(to: Collector, answer: dict[str, Any]) -> None:
+    task = JsonFields(to, answer).id("id", "counters of a task without an id")
+    if task is not None:
+        to.task_ends.append((1, task, _type_of(task), None, None, None, None, True, None))
+        to.task_counters.append(counter_row(_counters_of(to, answer, "taskCounterGroup")))
 
 
-def _attempt_counters(to: Collector, value: Any) -> None:
-    if not isinstance(value, dict):
-        return
-    attempt = JsonFields(to, value).text("id")
-    if attempt is None or job_of(attempt) is None:
-        to.problem("bad-record", "counters of an attempt without an id")
-        return
-    task = "task_" + attempt.rpartition("_")[0].removeprefix("attempt_")
-    to.attempt_end(
-        (1, task, attempt, _type_of(task), None, None, None, None, None, None, None, None, None, None, True),
-        counter_row(_counters_of(to, value, "taskAttemptCounterGroup")),
-    )
+def _attempt_counters(to: Collector, answer: dict[str, Any]) -> None:
+    attempt = JsonFields(to, answer).id("id", "counters of an attempt without an id")
+    if attempt is not None:
+        task = _task_of(attempt)
+        to.attempt_end(
+            (1, task, attempt, _type_of(task), None, None, None, None, None, None, None, None, None, None, True),
+            counter_row(_counters_of(to, answer, "taskAttemptCounterGroup")),
+        )
 
 
-def _attempts(to: Collector, value: Any) -> None:
-    for entry in objects(value, "taskAttempt"):
-        _attempt(to, entry)
-
-
-def _attempt(to: Collector, entry: Any) -> None:
-    if not isinstance(entry, dict):
-        return
+def _attempt(to: Collector, entry: dict[str, Any]) -> None:
     f = JsonFields(to, entry)
     attempt = f.text("id")
     if attempt is None or job_of(attempt) is None or attempt.count("_") < 5:
         to.problem("bad-record", "an attempt without an id")
         return
-    task = "task_" + attempt.rpartition("_")[0].removeprefix("attempt_")
+    task = _task_of(attempt)
     kind, state, start = f.text("type") or _type_of(task), f.text("state"), f.time("startTime")
     node = f.text("nodeHttpAddress")
     host = node.rpartition(":")[0] or node if node else None
@@ -207,14 +181,15 @@ def _attempt(to: Collector, entry: Any) -> None:
     )  # fmt: skip
 
 
-_ANSWERS = {
-    "job": _job,
-    "jobs": _jobs,
-    "conf": _conf,
-    "tasks": _tasks,
-    "task": _task,
-    "jobTaskCounters": _task_counters,
-    "jobTaskAttemptCounters": _attempt_counters,
-    "taskAttempts": _attempts,
-    "taskAttempt": _attempt,
+_ANSWERS: dict[str, tuple[str, Callable[[Collector, dict[str, Any]], None]]] = {
+    "job": ("", _job),
+    "jobs": ("job", _job),
+    "conf": ("", _conf),
+    "tasks": ("task", _task),
+    "task": ("", _task),
+    "jobTaskCounters": ("", _task_counters),
+    "jobTaskAttemptCounters": ("", _attempt_counters),
+    "taskAttempts": ("taskAttempt", _attempt),
+    "taskAttempt": ("", _attempt),
 }
+"""First key of an answer → key of the list inside it (empty: there is none), and what collects one entry."""

@@ -78,17 +78,15 @@ class RumenTrace:
 
 def _job(to: Collector, job: dict[str, Any]) -> None:
     f = JsonFields(to, job)
-    name = f.text("jobID")
-    if name is None or job_of(name) is None:
-        to.problem("bad-record", "a job without an id")
+    name = f.id("jobID", "a job without an id")
+    if name is None:
         return
     to.job = job_of(name)
-    submit, launch, finish = f.time("submitTime"), f.time("launchTime"), f.time("finishTime")
     outcome = f.text("outcome")
     to.job_event(
         0, "RUMEN_JOB", to.job, name=f.text("jobName"), user=f.text("user"), queue=f.text("queue"),
-        state=_OUTCOMES.get(outcome or "", outcome), submit_ms=submit, launch_ms=launch, finish_ms=finish,
-        maps=f.number("totalMaps"), reduces=f.number("totalReduces"),
+        state=_OUTCOMES.get(outcome or "", outcome), submit_ms=f.time("submitTime"), launch_ms=f.time("launchTime"),
+        finish_ms=f.time("finishTime"), maps=f.number("totalMaps"), reduces=f.number("totalReduces"),
     )  # fmt: skip
     properties = job.get("jobProperties")
     if isinstance(properties, dict):
@@ -100,9 +98,8 @@ def _job(to: Collector, job: dict[str, Any]) -> None:
 
 def _task(to: Collector, task: dict[str, Any]) -> None:
     f = JsonFields(to, task)
-    name = f.text("taskID")
-    if name is None or job_of(name) is None:
-        to.problem("bad-record", "a task without an id")
+    name = f.id("taskID", "a task without an id")
+    if name is None:
         return
     kind, start, status = f.text("taskType") or "", f.time("startTime"), f.text("taskStatus")
     to.task_starts.append((0, name, kind, start, None))
@@ -121,14 +118,13 @@ def _task(to: Collector, task: dict[str, Any]) -> None:
 
 def _attempt(to: Collector, task: str, kind: str, entry: dict[str, Any]) -> tuple[str, list[int | None]] | None:
     f = JsonFields(to, entry)
-    name = f.text("attemptID")
-    if name is None or job_of(name) is None:
-        to.problem("bad-record", "an attempt without an id")
+    name = f.id("attemptID", "an attempt without an id")
+    if name is None:
         return None
     place = f.text("hostName") or ""
     rack, _, host = place.rpartition("/")
     start = f.time("startTime")
-    to.attempt_starts.append((0, name and task, name, kind, start, host or None, None, None, None))
+    to.attempt_starts.append((0, task, name, kind, start, host or None, None, None, None))
     row: list[int | None] = [None] * len(COUNTER_COLUMNS)
     usage = entry.get("resourceUsageMetrics")
     for names, values in ((_COUNTERS, entry), (_USAGE, usage if isinstance(usage, dict) else {})):
@@ -195,7 +191,4 @@ class Summary:
 
 def _number(text: str) -> int | None:
     """A whole number that is exact as a double, else None."""
-    if re.fullmatch(r"\d{1,16}", text):
-        value = int(text)
-        return value if value <= 2**53 else None
-    return None
+    return int(text) if re.fullmatch(r"\d{1,16}", text) and int(text) <= 2**53 else None

@@ -169,10 +169,10 @@ def _chart(a: job_arrays.Attempts, path: tuple[phases.Step, ...], row: Mapping[s
     )  # fmt: skip
 
 
-def bins(values: NDArray[np.float64], most: int = 60) -> Bins:
-    """Return the histogram of non-negative ``values`` in at most ``most`` equal bins, from 0 unless all lie far from
+def bins(values: NDArray[np.float64]) -> Bins:
+    """Return the histogram of non-negative ``values`` in at most 60 equal bins, from 0 unless all lie far from
     it."""
-    count = int(np.clip(2 * np.sqrt(len(values)), 8, most))
+    count = int(np.clip(2 * np.sqrt(len(values)), 8, 60))
     high = max(1.0, float(values.max(initial=0.0)))
     low = float(values.min(initial=high))
     counts, edges = np.histogram(values, bins=count, range=(low if 0.5 * high < low < high else 0.0, high))

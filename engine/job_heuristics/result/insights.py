@@ -7,25 +7,41 @@ concerns one job (option ``job``) is made for that one only.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 
 from engine.incremental import FramePartials
 from engine.job_heuristics.dr_elephant.judging import JudgedFleet
 from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.insight import cost, recommend, rollup
-from engine.job_heuristics.model.arrays import job_index
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result.view_detail import Detail
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
-from engine.job_heuristics.tables.result import JOBS, SEVERITIES
+from engine.job_heuristics.tables.result import JOBS
+from engine.tables import Table
 from engine.text import clean
 from engine.view import Context
 
-LETTERS = dict(zip(SEVERITIES, ".LMSC", strict=True))
+if TYPE_CHECKING:
+    from engine.job_heuristics.result.detail import JobDetail
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """``Result.detail`` of the view: the job list with its severity strips (by declared ``listing_spec``), the
+    heuristics a strip shows in order, the chosen job."""
+
+    stamp: tuple[Any, ...]
+    heuristics: tuple[str, ...]
+    listing: pl.DataFrame = field(compare=False, repr=False)
+    listing_spec: Table = field(compare=False, repr=False)
+    job: JobDetail | None = None
+
+    def rows(self, table: pl.DataFrame, job_id: str) -> pl.DataFrame:
+        """Return the rows of one job in a result table."""
+        return table.filter(pl.col("job_id") == job_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +55,7 @@ class Extension:
 
 
 def extend(
-    model: Model,
-    verdicts: JudgedFleet,
-    rules: Rules,
-    job_id: str | None,
-    parameters: JobParameters,
-    context: Context,
+    model: Model, verdicts: JudgedFleet, rules: Rules, job_id: str | None, parameters: JobParameters, context: Context
 ) -> Extension:
     """Make tables and detail from the model, its verdicts and the rules in force; ``job_id`` is the chosen job.
 
@@ -54,7 +65,7 @@ def extend(
     fleet = _fleet(model, rules, parameters, context)
     names = rules.names
     versions = (names, verdicts.version, fleet.version)
-    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet.frame("totals"), names))
+    listing = memo.value(f"job list {times}", versions, lambda: _listing(verdicts, fleet.frame("totals")))
     context.check()
     tables = {
         COSTS.name: fleet.frame("costs"),
@@ -107,25 +118,7 @@ _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
 """Columns of the jobs that are listed as they are."""
 
 
-def _listing(verdicts: JudgedFleet, totals: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
-    """LISTING rows of all jobs. ``names``: the heuristics whose letters make the strip, in that order."""
-    jobs: list[str] = verdicts.jobs["job_id"].to_list()
-    codes = verdicts.heuristics.select(
-        kind=_code("heuristic", names), letter=_code("severity", tuple(LETTERS)), row=pl.int_range(pl.len())
-    )
-    # From the back, so that the first of two verdicts of one heuristic stays.
-    shown = codes.filter(pl.col("kind") >= 0).reverse()
-    letters = np.array([*LETTERS.values(), "?"])  # the last one for -1: a word that is no severity
-    strips = np.full((len(jobs), len(names)), " ")
-    job = job_index(verdicts.heuristics["job_id"], jobs)[shown["row"].to_numpy()]
-    strips[job, shown["kind"].to_numpy()] = letters[shown["letter"].to_numpy()]
-    strip = strips.view(f"U{len(names)}").ravel().tolist() if strips.size else [""] * len(jobs)
-    return LISTING.frame(
-        verdicts.jobs.select(_FROM_JOBS).with_columns(pl.Series("strip", strip), *totals.drop("job_id").get_columns())
-    )
-
-
-def _code(column: str, words: tuple[str, ...]) -> pl.Expr:
-    """Return the place of each value of ``column`` in ``words``, -1 where it is none of them."""
-    places = {word: k for k, word in enumerate(words)}
-    return pl.col(column).replace_strict(places, default=-1, return_dtype=pl.Int64)
+def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
+    """LISTING rows of all jobs."""
+    jobs = verdicts.jobs.select(_FROM_JOBS)
+    return LISTING.frame(jobs.with_columns(verdicts.strips["strip"], *totals.drop("job_id").get_columns()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -103,10 +104,7 @@ def _phases(job_detail: detail.JobDetail) -> pl.DataFrame:
 
 def _runs(model: Model, jobs: pl.DataFrame, job_id: str) -> pl.DataFrame:
     """Return HISTORY rows: earlier and later runs of the same job, by the stem of its name. ``jobs``: JOBS rows."""
-    one = jobs.filter(pl.col("job_id") == job_id)
-    stem = history.stem(one["name"][0] or "") if one.height else ""
-    alike = [name for name in jobs["name"].drop_nulls().unique().to_list() if history.stem(name) == stem]
-    runs = jobs.filter(pl.col("name").is_in(pl.Series(alike, dtype=pl.String).implode())) if stem else one
+    runs = history.runs_like(jobs, job_id)
     sizes = (
         model.only(runs["job_id"].to_list())
         .tasks.filter(pl.col("side") == "map")
@@ -139,15 +137,15 @@ def _conf_changes(model: Model, other: str | None, job_id: str) -> pl.DataFrame:
 def _what_if(job_detail: detail.JobDetail) -> pl.DataFrame:
     assert job_detail.prediction is not None
     before, after = job_detail.before, job_detail.prediction.metrics
-    rows: list[tuple[str, str, str, float | None, str]] = []
-    for what, a, b in (
-        ("used", before.used_mb_s, after.used_mb_s),
-        ("wasted", before.wasted_mb_s, after.wasted_mb_s),
-    ):
-        rows.append((what, units.mb_seconds(a), units.mb_seconds(b), *_change(a, b)))
-    for what, x, y in (("wait", before.wait_ms, after.wait_ms), ("run time", before.runtime_ms, after.runtime_ms)):
-        if x is not None and y is not None:
-            rows.append((what, units.duration(x), units.duration(y), *_change(x, y)))
+    metrics: tuple[tuple[str, int | None, int | None, Callable[[float], str]], ...] = (
+        ("used", before.used_mb_s, after.used_mb_s, units.mb_seconds),
+        ("wasted", before.wasted_mb_s, after.wasted_mb_s, units.mb_seconds),
+        ("wait", before.wait_ms, after.wait_ms, units.duration),
+        ("run time", before.runtime_ms, after.runtime_ms, units.duration),
+    )
+    rows: list[tuple[str, str, str, float | None, str]] = [
+        (what, write(a), write(b), *_change(a, b)) for what, a, b, write in metrics if a is not None and b is not None
+    ]
     for v in job_detail.verdicts:
         if v.predicted is not None and v.severity in SEVERITIES:
             now = SEVERITIES.index(v.severity)

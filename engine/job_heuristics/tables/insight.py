@@ -159,16 +159,7 @@ WHAT_IF = Table(
     title="what if",
 )
 
-TABLES: tuple[Table, ...] = (
-    RECOMMENDATIONS,
-    COSTS,
-    ROLLUP,
-    EXPLAINED,
-    PHASES,
-    HISTORY,
-    CONF_CHANGES,
-    WHAT_IF,
-)
+TABLES: tuple[Table, ...] = (RECOMMENDATIONS, COSTS, ROLLUP, EXPLAINED, PHASES, HISTORY, CONF_CHANGES, WHAT_IF)
 """Further result tables, in the order they are shown. The last five only with option job."""
 
 _FIRST = ("name", "severity", "state", "score", "user", "submit_ms", "wasted_mb_s", "used_mb_s", "runtime_ms", "job_id")

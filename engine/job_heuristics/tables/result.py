@@ -9,6 +9,8 @@ from engine.tables import Table
 
 SEVERITIES: tuple[str, ...] = ("NONE", "LOW", "MODERATE", "SEVERE", "CRITICAL")
 """Severity words by value 0-4."""
+LETTERS = dict(zip(SEVERITIES, ".LMSC", strict=True))
+"""Letter of each severity in a job's strip."""
 
 JOBS = Table(
     "jobs",
@@ -71,10 +73,7 @@ DIFFERENCES = Table(
 TASKS = Table(
     "tasks",
     "The tasks of one job (option job), as Dr. Elephant sees them",
-    (
-        *(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS),
-        *COUNTERS,
-    ),
+    (*(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS), *COUNTERS),
     key=("job_id", "task_id"),
     order=("job_id", "side", "task_id"),
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from engine import units
+from engine.job_heuristics.tables.result import SEVERITIES
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.bars import Bar, Lane, Span, bars, lanes
 from tui.widgets.drawing.canvas import ScrollCanvas
@@ -46,8 +48,7 @@ def strip_line(strip: str) -> list[Fragment]:
 
 def letter(word: str | None) -> str:
     """The letter of a severity word in a strip."""
-    wanted = level(word)
-    return next((sign for sign, style in LETTERS.items() if style == wanted), " ")
+    return next((sign for sign, style in LETTERS.items() if style == level(word)), " ")
 
 
 def level(word: str | None) -> str:
@@ -87,8 +88,6 @@ def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
          (f"  score {found.score:,}" if found.score else "", "dim")]
     ]  # fmt: skip
     if found.predicted is not None:
-        from engine.job_heuristics.tables.result import SEVERITIES
-
         word = SEVERITIES[found.predicted]
         out.append([("under the scenario ", "dim"), (f"{glyphs.severity[level(word)]} {word}", level(word))])
     out += paragraph(found.advice, width)
@@ -113,8 +112,6 @@ def verdict(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
 
 def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
     """One limit: its value and which level it would give alone, the four limits below."""
-    from engine.job_heuristics.tables.result import SEVERITIES
-
     word = SEVERITIES[limit.level]
     mark = f"{glyphs.arrow} " if limit.decides else "  "
     line: Line = [
@@ -125,8 +122,6 @@ def _scale(limit: Any, width: int, glyphs: Glyphs, joint: str) -> list[Line]:
 
 
 def _outlook(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
-    from engine.job_heuristics.tables.result import SEVERITIES
-
     seen = found.outlook
     assert seen is not None
     out: list[Line] = [[], [("while it runs ", "dim"), (seen.status, "title")]]
@@ -145,9 +140,8 @@ def _outlook(found: VerdictDetail, width: int, glyphs: Glyphs) -> list[Line]:
 
 def cost(rows: list[dict[str, Any]], shown: JobDetail, width: int, glyphs: Glyphs) -> list[Line]:
     """The four metrics, and the cost of all attempts by cause."""
-    m = shown.before
+    m, row = shown.before, shown.facts.job.row
     out = [heading("metrics as Dr. Elephant counts them")]
-    row = shown.facts.job.row
     out += facts(
         [
             ("used", units.text("mb_s", m.used_mb_s), ""),
@@ -163,13 +157,9 @@ def cost(rows: list[dict[str, Any]], shown: JobDetail, width: int, glyphs: Glyph
     styles = {"useful": "ok", "application master": "bar", "running": "bar", "over-sizing": "moderate"}
     out += bars(
         [
-            Bar(
-                r["cause"],
-                r["mb_s"],
-                f"{units.percent(r['share'])} {units.text('mb_s', r['mb_s'])}",
-                styles.get(r["cause"], "severe"),
-            )
+            Bar(r["cause"], r["mb_s"], f"{units.percent(r['share'])} {units.text('mb_s', r['mb_s'])}", style)
             for r in rows
+            for style in [styles.get(r["cause"], "severe")]
         ],
         width,
         glyphs,
@@ -206,9 +196,8 @@ def distributions(sides: tuple[SideDetail, ...], width: int, height: int, glyphs
         sizes = _distribution("input" if side.name == "map" else "shuffled", side.sizes, side.size_points,
                               side.size_split, side.size_natural, "bytes", half, rows, glyphs)  # fmt: skip
         if pair:
-            for k in range(max(len(times), len(sizes))):
-                left = times[k] if k < len(times) else []
-                right = sizes[k] if k < len(sizes) else []
+            empty: Line = []
+            for left, right in zip_longest(times, sizes, fillvalue=empty):
                 out.append([*_padded(left, half), ("  ", ""), *right])
         else:
             out += [*times, [], *sizes]
@@ -362,17 +351,8 @@ def _attempt_lanes(chart: Chart, rows: int, glyphs: Glyphs) -> list[Lane]:
     ):  # fmt: skip
         pair = signs["map" if is_map else "reduce"]
         sign = signs["failed"] if outcome == 1 else signs["killed"] if outcome == 2 else pair[len(spans[lane]) % 2]
-        style = (
-            "severe"
-            if outcome == 1
-            else "dim"
-            if outcome == 2
-            else "moderate"
-            if critical
-            else "bar"
-            if is_map
-            else "mark"
-        )
+        style = "moderate" if critical else "bar" if is_map else "mark"
+        style = {1: "severe", 2: "dim"}.get(outcome, style)
         spans[lane].append(Span(start - begin, None if outcome == 3 else end - begin, style, sign))
     return [Lane("", found) for found in spans]
 
@@ -413,9 +393,7 @@ def notes(
 ) -> list[Line]:
     """Draw what was assumed, where the published description differs, errors of attempts, problems of the files, and why
     Dr. Elephant would show nothing."""
-    out: list[Line] = []
-    out += [heading("assumptions")]
-    out += paragraph(listing.get("notes") or "none", width)
+    out: list[Line] = [heading("assumptions"), *paragraph(listing.get("notes") or "none", width)]
     if shown.prediction is not None:
         out += [[], heading("the scenario's model")]
         for text in shown.prediction.assumptions or ("other limits only: nothing about the tasks changes",):

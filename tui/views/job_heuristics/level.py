@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual import on
@@ -19,7 +20,7 @@ from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.job_heuristics.result.detail import JobDetail
-    from engine.job_heuristics.result.view_detail import Detail
+    from engine.job_heuristics.result.insights import Detail
     from engine.result import Result
     from engine.tables import Column, Table
     from tui.widgets.table.window import Cell
@@ -115,13 +116,14 @@ class JobLevel(Level):
     def show(self, result: Result) -> None:
         """Draw the head and the section on screen."""
         shown = self._shown(result)
-        self.query_one("#job-head", drawing.Drawing).show(
-            lambda width, glyphs: self._head(result, shown, width, glyphs)
-        )
+        self._panel("head").show(lambda width, glyphs: self._head(result, shown, width, glyphs))
         if shown is not None and not self._ready:
             self._ready = True
             self._make_controls(shown)
         self._draw(result)
+
+    def _panel(self, name: str) -> drawing.Drawing:
+        return self.query_one(f"#job-{name}", drawing.Drawing)
 
     def _shown(self, result: Result) -> JobDetail | None:
         detail: Detail | None = result.detail
@@ -190,22 +192,18 @@ class JobLevel(Level):
         shown = self._shown(result) if result is not None else None
         row = self.query_one("#job-explained", LiveTable).row
         found = next((v for v in shown.verdicts if row and v.heuristic == row["heuristic"]), None) if shown else None
-        self.query_one("#job-verdict", drawing.Drawing).show(
-            (lambda width, glyphs: drawing.verdict(found, width, glyphs)) if found is not None else None
-        )
+        self._panel("verdict").show((lambda *at: drawing.verdict(found, *at)) if found is not None else None)
 
     def _draw_cost(self, result: Result, shown: JobDetail) -> None:
         rows = result.detail.rows(result.tables["costs"], self.job_id).to_dicts()  # at most eight causes
-        self.query_one("#job-cost", drawing.Drawing).show(
-            lambda width, glyphs: drawing.cost(rows, shown, width, glyphs)
-        )
+        self._panel("cost").show(lambda width, glyphs: drawing.cost(rows, shown, width, glyphs))
 
     def _draw_tasks(self, result: Result, shown: JobDetail) -> None:
-        panel = self.query_one("#job-tasks", drawing.Drawing)
+        panel = self._panel("tasks")
         panel.show(lambda width, glyphs: drawing.distributions(shown.facts.sides, width, panel.size.height, glyphs))
 
     def _draw_time(self, result: Result, shown: JobDetail) -> None:
-        panel = self.query_one("#job-time", drawing.Drawing)
+        panel = self._panel("time")
         panel.show(lambda width, glyphs: drawing.timeline(shown, width, panel.size.height, glyphs))
 
     def _draw_advice(self, result: Result, shown: JobDetail) -> None:
@@ -218,15 +216,13 @@ class JobLevel(Level):
     @on(LiveTable.Highlighted, "#job-advice")
     def _advice_text(self) -> None:
         row = self.query_one("#job-advice", LiveTable).row
-        self.query_one("#job-advice-text", drawing.Drawing).show(
-            lambda width, glyphs: _advice_lines(row, width, glyphs)
-        )
+        self._panel("advice-text").show(lambda width, glyphs: _advice_lines(row, width, glyphs))
 
     def _draw_what_if(self, result: Result, shown: JobDetail) -> None:
         self._show_controls(shown)
         self.query_one("#job-what-if", LiveTable).display = shown.prediction is not None
         self.pane.show_table("#job-what-if", result, "what_if")
-        self.query_one("#job-model", drawing.Drawing).show(lambda width, glyphs: _model_lines(shown, width))
+        self._panel("model").show(lambda width, glyphs: _model_lines(shown, width))
 
     def _draw_history(self, result: Result, shown: JobDetail) -> None:
         self.pane.show_table("#job-runs", result, "history")
@@ -244,9 +240,7 @@ class JobLevel(Level):
             for p in result.problems
             if self.job_id in p.path
         ][:50]
-        self.query_one("#job-notes", drawing.Drawing).show(
-            lambda width, glyphs: drawing.notes(row, differences, shown, problems, mode, width)
-        )
+        self._panel("notes").show(lambda width, _: drawing.notes(row, differences, shown, problems, mode, width))
 
     def _spec(self, name: str, arrange: Callable[[Table], Table]) -> Table:
         """A table's declaration as this level shows it, made once: another one would lay the table out anew."""
@@ -306,10 +300,12 @@ class JobLevel(Level):
             if control.id in wishes:
                 wish = wishes[control.id]
                 control.show(control.start if wish is None else wish)
+        if self.query("#what-limit"):
+            self._show_factor(self.query_one("#what-limit", WordControl).value)
+
+    def _show_factor(self, limit: str) -> None:
         factors = dict(_wish(text) for text in self.pane.parameters.limits)
-        word = self.query_one("#what-limit", WordControl) if self.query("#what-limit") else None
-        if word is not None:
-            self.query_one("#what-times", NumberControl).show(factors.get(word.value, 1.0))
+        self.query_one("#what-times", NumberControl).show(factors.get(limit, 1.0))
 
     @on(NumberControl.Changed)
     def _number_changed(self, event: NumberControl.Changed) -> None:
@@ -330,15 +326,12 @@ class JobLevel(Level):
     @on(WordControl.Changed, "#what-limit")
     def _limit_chosen(self, event: WordControl.Changed) -> None:
         event.stop()
-        factors = dict(_wish(text) for text in self.pane.parameters.limits)
-        self.query_one("#what-times", NumberControl).show(factors.get(event.value, 1.0))
+        self._show_factor(event.value)
 
 
 def task_spec(spec: Table) -> Table:
     """Arrange the task list of one job: what makes a task long comes first, what only explains Dr. Elephant's numbers is
     hidden at first."""
-    from dataclasses import replace
-
     first = []
     for at, (name, (title, width)) in enumerate(TASK_FIRST.items()):
         column = spec.column(name)
@@ -351,8 +344,6 @@ def task_spec(spec: Table) -> Table:
 
 def advice_spec(spec: Table, fleet: bool = False) -> Table:
     """Recommendations of one job, or of all (``fleet``) with the job's name: what to set and what it saves come first."""
-    from dataclasses import replace
-
     column = spec.column
     shown: tuple[Column, ...] = (
         # The end of a property tells it from its neighbours: it is cut on the left.
@@ -410,9 +401,6 @@ def _model_lines(shown: JobDetail, width: int) -> list[Line]:
             "change a value: + and - step it, Enter types one, Backspace puts it back, Up and Down choose another. "
             "Verdicts and metrics follow at once; x drops the scenario.", width, "dim",
         )  # fmt: skip
-    out: list[Line] = []
-    for text in shown.prediction.warnings:
-        out += drawing.paragraph(text, width, "severe")
-    for text in shown.prediction.assumptions:
-        out += drawing.paragraph(text, width, "dim")
-    return out
+    texts = [(text, "severe") for text in shown.prediction.warnings]
+    texts += [(text, "dim") for text in shown.prediction.assumptions]
+    return [line for text, style in texts for line in drawing.paragraph(text, width, style)]

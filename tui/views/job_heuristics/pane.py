@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -21,7 +22,7 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.result.view_detail import Detail
+    from engine.job_heuristics.result.insights import Detail
     from engine.result import Result
     from engine.tables import Table
     from tui.widgets.table.window import Cell
@@ -57,7 +58,6 @@ class Pane(ViewPane):
         super().__init__(*args, **more)
         self.grouping = GROUPS[0]
         self._live: Result | None = None
-        self._advice_spec: Table | None = None
 
     def compose_view(self) -> ComposeResult:
         """The fleet: jobs with a summary beside, roll-up, recommendations of all jobs."""
@@ -116,12 +116,11 @@ class Pane(ViewPane):
         """All recommendations with the names of their jobs."""
         names = result.tables["jobs"].select("job_id", "name")
         found = result.tables["recommendations"].join(names, "job_id", "left", maintain_order="left")
-        self.query_one("#recommendations", LiveTable).show(found, self._fleet_advice())
+        self.query_one("#recommendations", LiveTable).show(found, self._advice_spec)
 
-    def _fleet_advice(self) -> Table:
-        if self._advice_spec is None:
-            self._advice_spec = advice_spec(self.spec("recommendations"), fleet=True)
-        return self._advice_spec
+    @cached_property
+    def _advice_spec(self) -> Table:
+        return advice_spec(self.spec("recommendations"), fleet=True)
 
     @on(Sections.Shown, "#fleet")
     def _fleet_section(self) -> None:
@@ -150,13 +149,8 @@ class Pane(ViewPane):
         top = self.levels[-1] if self.levels else None
         return top.job_id if isinstance(top, JobLevel) else None
 
-    @on(LiveTable.Selected, "#jobs")
+    @on(LiveTable.Selected, "#jobs, #recommendations")
     async def _open_row(self, event: LiveTable.Selected) -> None:
-        event.stop()
-        await self.open(str(event.key[0]))
-
-    @on(LiveTable.Selected, "#recommendations")
-    async def _open_advised(self, event: LiveTable.Selected) -> None:
         event.stop()
         await self.open(str(event.key[0]))
 
@@ -242,8 +236,8 @@ class Pane(ViewPane):
             if row is None:
                 return
             await self.open(str(row["job_id"]))
-        self.levels[-1].query_one("#job-sections", Sections).choose(WHAT_IF)
         top = self.levels[-1]
+        top.query_one("#job-sections", Sections).choose(WHAT_IF)
         if isinstance(top, JobLevel):
             top.focus_controls()
 
@@ -254,8 +248,9 @@ class Pane(ViewPane):
         if table is None or self.open_job is None:
             self.notify("open a job first: Enter; its section advice holds what can be taken", timeout=3)
             return
-        if self.levels[-1].query_one("#job-sections", Sections).chosen != ADVICE:
-            self.levels[-1].query_one("#job-sections", Sections).choose(ADVICE)
+        sections = self.levels[-1].query_one("#job-sections", Sections)
+        if sections.chosen != ADVICE:
+            sections.choose(ADVICE)
             return  # first show what would be taken
         row = table.row
         if row is None:
@@ -263,15 +258,12 @@ class Pane(ViewPane):
             return
         field = TAKES.get(row["key"])
         if field is None:
-            self.notify(
-                f"what-if does not model {row['key'].removeprefix('mapreduce.')}; the advice holds",
-                timeout=3,
-                markup=False,
-            )
+            key = row["key"].removeprefix("mapreduce.")
+            self.notify(f"what-if does not model {key}; the advice holds", timeout=3, markup=False)
             return
         value: Any = float(row["value"]) if field == "slow_start" else int(row["value"])
         self.change(**{field: value})
-        self.levels[-1].query_one("#job-sections", Sections).choose(WHAT_IF)
+        sections.choose(WHAT_IF)
 
     def action_forget(self) -> None:
         """Drop the scenario (can be undone)."""

@@ -14,8 +14,7 @@ from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import Job, mean, resolve
 
 CODE = Measure(
-    ("avg_code_ms",),
-    lambda tasks: (tasks.average(tasks["total_ms"] - tasks["shuffle_ms"] - tasks["sort_ms"]),),
+    ("avg_code_ms",), lambda tasks: (tasks.average(tasks["total_ms"] - tasks["shuffle_ms"] - tasks["sort_ms"]),)
 )
 
 

@@ -87,10 +87,7 @@ HEURISTICS = (
         class_name="MapperSpeedHeuristic",
         order=3,
         side="map",
-        limits={
-            "disk_speed_severity": (1 / 2, 1 / 4, 1 / 8, 1 / 32),
-            "runtime_severity_in_min": (5, 10, 15, 30),
-        },
+        limits={"disk_speed_severity": (1 / 2, 1 / 4, 1 / 8, 1 / 32), "runtime_severity_in_min": (5, 10, 15, 30)},
         measures=(
             Measure(("median_speed", "instant"), _speeds),
             median("total_ms"),

@@ -95,7 +95,7 @@ def test_distance_in_tasks_and_minutes():
     found = why_of(job_of([task("map", 10, 90) for _ in range(89)]), "Mapper Time")
     # 1.5 min would be SEVERE alone, 89 tasks only LOW: the count decides.
     assert found.level == 1
-    assert [limit.key for branch in found.branches for limit in branch if limit.decides] == ["tasks"]
+    assert [limit.gate.key for branch in found.branches for limit in branch if limit.decides] == ["tasks"]
     assert found.worse == "MODERATE with 12 more tasks"
     assert "40 fewer tasks" in found.better
     assert "89 tasks" in found.reason and "keeps it at LOW" in found.reason

@@ -46,7 +46,7 @@ def grows(seed: int, *, maps: int = 40, reduces: int = 6, state: str = "SUCCEEDE
 def lines_of(job: writer.Job) -> list[bytes]:
     """Head and events, the losers of races after the end of their task."""
     found: list[Event] = sorted(writer.events(job), key=lambda e: e[0] if e[1] != "JOB_FINISHED" else 2**60)
-    return [writer.text_head(), *map(writer.text_line, found)]
+    return [writer.head(binary=False), *map(writer.text_line, found)]
 
 
 class Watched:

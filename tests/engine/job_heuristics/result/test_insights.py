@@ -14,7 +14,7 @@ from engine.incremental import Memo
 from engine.job_heuristics.insight import cost
 from engine.job_heuristics.model import series
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.result import insights
+from engine.job_heuristics.tables.result import LETTERS
 from engine.job_heuristics.view import VIEW
 from engine.live.session import LiveSettings, Session
 from engine.view import Context
@@ -100,7 +100,7 @@ def test_explained_agrees_with_the_verdicts(inputs):
         strip = found.detail.listing.filter(pl.col("job_id") == job)["strip"][0]
         assert len(strip) == len(found.detail.heuristics) == 13
         for name, severity in verdicts.select("heuristic", "severity").iter_rows():
-            assert strip[found.detail.heuristics.index(name)] == insights.LETTERS[severity]
+            assert strip[found.detail.heuristics.index(name)] == LETTERS[severity]
 
 
 def test_strip_counts_and_costs_cover_all_jobs(inputs):
