@@ -22,14 +22,11 @@ RECOUNT_S = 5.0
 WATCH_WORDS = {"events": "watched", "polling": "polled", "missing": "folder missing", "idle": ""}
 """Words of the status line for the ways in which files are followed."""
 
-SCAN = "scan"
-"""Key of the first scan in ``StatusModel.busy``, beside names of views."""
-
 
 class StatusModel:
     """Gathers the facts of the status line.
 
-    ``busy``: what is being done, by view name or ``SCAN``. ``watch_error``: why data are no longer live, or empty.
+    ``busy``: what is being done, by view name or ``messages.SCAN``. ``watch_error``: why data are no longer live, or empty.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.settings import Settings
     from engine.views import Entry
     from tui.engine_client import EngineClient
-    from tui.messages import Opened, Outcome
+    from tui.messages import Computed, Opened
     from tui.views.base import ViewPane
 
 log = logging.getLogger("loadlens.tabs")
@@ -180,7 +180,7 @@ class Tabs(Frame):
             self._settled = True
         return self._settled
 
-    async def receive(self, outcome: Outcome) -> None:
+    async def receive(self, outcome: Computed) -> None:
         """Draw a result, unless its pane has asked for something else meanwhile or it would change nothing."""
         pane = self.panes.get(outcome.view)
         if pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:

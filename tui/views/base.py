@@ -15,8 +15,8 @@ from tui.glyphs import Glyphs
 from tui.host import Host, host_of
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
-from tui.widgets.focus import focus_first
 from tui.widgets.headline import HeadlineBar, NotesBar
+from tui.widgets.sections import Sections, focus_first
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
@@ -391,18 +391,8 @@ class ViewPane(Frame):
         if focus is None or not focus.display:
             self.focus_content()
 
-    def action_section_next(self) -> None:
-        """Show the next section."""
-        self._section(1)
-
-    def action_section_previous(self) -> None:
-        """Show the previous section."""
-        self._section(-1)
-
-    def _section(self, step: int) -> None:
+    def action_section(self, step: int) -> None:
         """Step through the sections around the focus, else through the first ones of the level on top."""
-        from tui.widgets.sections import Sections
-
         top = self.levels[-1] if self.levels else self
         focused = self.app.focused
         holders = [node for node in focused.ancestors if isinstance(node, Sections)] if focused is not None else []

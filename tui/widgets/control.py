@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -61,12 +62,10 @@ class Control(Canvas, can_focus=True):
         """Return the label in ``width`` cells."""
         return fit(self.label, width, ellipsis=self.glyphs.ellipsis), "cursor" if self.has_focus else ""
 
-    def on_focus(self) -> None:
-        """Draw the label as focused, once Textual has noted the focus, which it does after this."""
-        self.call_later(self.repaint)
-
-    def on_blur(self) -> None:
-        """Draw the label as not focused."""
+    @on(events.Focus)
+    @on(events.Blur)
+    def _focus_changed(self) -> None:
+        """Draw the label again, once Textual has noted the focus, which it does after this."""
         self.call_later(self.repaint)
 
     def on_click(self, event: events.Click) -> None:
@@ -86,13 +85,12 @@ class NumberControl(Control):
         Binding("backspace", "restore", show=False),
     ]
 
+    @dataclass
     class Changed(Message):
         """The value of a control changed."""
 
-        def __init__(self, control_: NumberControl, value: float) -> None:
-            super().__init__()
-            self.number = control_
-            self.value = value
+        number: NumberControl
+        value: float
 
         @property
         def control(self) -> NumberControl:
@@ -178,13 +176,12 @@ class WordControl(Control):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "step(1)", show=False)]
 
+    @dataclass
     class Changed(Message):
         """The word of a control changed."""
 
-        def __init__(self, control_: WordControl, value: str) -> None:
-            super().__init__()
-            self.word = control_
-            self.value = value
+        word: WordControl
+        value: str
 
         @property
         def control(self) -> WordControl:

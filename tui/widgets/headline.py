@@ -19,11 +19,9 @@ class HeadlineBar(Canvas):
     are two lines (not in a drill-down, where the breadcrumbs matter more).
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._headline: tuple[Headline, ...] = ()
-        self._crumbs: tuple[str, ...] = ()
-        self._rows = 1
+    _headline: tuple[Headline, ...] = ()
+    _crumbs: tuple[str, ...] = ()
+    _rows = 1
 
     def show(self, headline: Sequence[Headline]) -> None:
         """Show these numbers instead."""
@@ -110,9 +108,7 @@ class HeadlineBar(Canvas):
 class NotesBar(Canvas):
     """One line with the modes and assumptions in force, cut at the right."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._notes: tuple[str, ...] = ()
+    _notes: tuple[str, ...] = ()
 
     def show(self, notes: Sequence[str]) -> None:
         """Show these notes instead."""

@@ -43,9 +43,7 @@ class StatusLine(Canvas):
 
     DEFAULT_CSS = "StatusLine { background: $panel; }"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.facts = StatusFacts()
+    facts = StatusFacts()
 
     def show(self, facts: StatusFacts) -> None:
         """Show these facts instead."""
@@ -95,17 +93,14 @@ class StatusLine(Canvas):
 class KeyBar(Canvas):
     """One line of keys that do something here, in the order of the registry's ``bar`` ranks. They can be clicked."""
 
+    shown: tuple[tuple[str, Action], ...] = ()
+    _ends: Sequence[tuple[int, Action]] = ()
+
+    @dataclass
     class Clicked(Message):
         """An action was clicked."""
 
-        def __init__(self, action: Action) -> None:
-            super().__init__()
-            self.action = action
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.shown: tuple[tuple[str, Action], ...] = ()
-        self._ends: list[tuple[int, Action]] = []
+        action: Action
 
     def show(self, actions: Sequence[tuple[Action, str]]) -> None:
         """Show these actions instead, each with the key that runs it now."""
@@ -128,12 +123,14 @@ class KeyBar(Canvas):
             room -= _size(each)
             fitting.append(each)
         line: Line = []
-        self._ends, end = [], 0
+        ends: list[tuple[int, Action]] = []
+        end = 0
         for each in (*fitting, *last):
             key, action = each
             line += [(f" {key}", "key"), (f" {action.title} ", "")]
             end += _size(each)
-            self._ends.append((end, action))
+            ends.append((end, action))
+        self._ends = ends
         return [line]
 
     def on_click(self, event: events.Click) -> None:

@@ -43,6 +43,14 @@ CSS_BY_COMPONENT = """
 {name} > .ll--changed {{ text-style: bold; }}
 """
 
+SCROLLING_CSS = (
+    "{name} {{ height: 1fr; overflow-x: hidden; overflow-y: {bar}; scrollbar-size-vertical: 1; "
+    "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
+    "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
+    "scrollbar-gutter: stable; }}"
+)
+"""Style of a widget that scrolls up and down; ``bar``: whether its scroll bar is always there (scroll) or not (auto)."""
+
 
 def glyphs_of(app: App[object]) -> Glyphs:
     """Return the glyph set in force."""
@@ -156,12 +164,7 @@ class ScrollCanvas(ScrollView, Painter):
         Binding("G", "scroll_end", show=False),
     ]
 
-    DEFAULT_CSS = (
-        "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; "
-        "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
-        "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
-        "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="ScrollCanvas")
-    )
+    DEFAULT_CSS = SCROLLING_CSS.format(name="ScrollCanvas", bar="auto") + CSS_BY_COMPONENT.format(name="ScrollCanvas")
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

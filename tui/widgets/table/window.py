@@ -8,7 +8,7 @@ rows on screen into fragments. Polars is imported when the first frame arrives, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine import units
@@ -224,13 +224,6 @@ def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice) -> Window:
     return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
 
 
-def spark_text(values: Sequence[Any], width: int, glyphs: Glyphs) -> str:
-    """Draw a list of numbers as one line of vertical bars, thinned to ``width`` with peaks and dips preserved."""
-    from tui.widgets.drawing.plot import spark
-
-    return spark(values, width, glyphs)
-
-
 def default_cell(column: Column, cell: Cell) -> list[Fragment]:
     """Draw a value without a renderer: text by kind; severities carry a mark, a word and a colour."""
     value = cell.value
@@ -240,7 +233,9 @@ def default_cell(column: Column, cell: Cell) -> list[Fragment]:
         level = units.level_of(value)
         return [(f"{cell.glyphs.severity[level]} {units.text('level', value)}", level)]
     if column.kind == "spark" and not isinstance(value, (str, int, float)):
-        return [(spark_text(list(value), cell.width, cell.glyphs), "bar")]
+        from tui.widgets.drawing.plot import spark
+
+        return [(spark(list(value), cell.width, cell.glyphs), "bar")]
     shown = units.text(column.kind, value, cell.width)
     if column.kind == "id" or column.name in PATHS:
         shown = cut_left(harmless(shown), cell.width, cell.glyphs.ellipsis)
@@ -298,11 +293,6 @@ def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE,
     if x < width:
         line.append((" " * (width - x), "header"))
     return fit_line(join(line), width)
-
-
-def rechoose(choice: Choice, **fields: Any) -> Choice:
-    """Return ``choice`` with some fields changed."""
-    return replace(choice, **fields)
 
 
 def without_rows(window: Window | None) -> str:
