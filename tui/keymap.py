@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tui.actions import KEY_NAMES, RESERVED, Action, key_text, scope_title
+from tui.actions import KEY_NAMES, RESERVED, SCOPES, Action, key_text, scope_title
 
 _CHARACTERS = {" ": "space"} | {text: name for name, text in KEY_NAMES.items() if len(text) == 1}
 """Textual's names of keys that are one character."""
@@ -93,10 +93,8 @@ def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> t
     """Return a remapped action, the action that has one of its keys already, and that key; None without a clash.
 
     Two actions clash in one scope, and where one of them is in a shared scope that the other would hide or be hidden by.
-
     Defaults of views may cover keys of shared scopes on purpose; users may not do so by accident.
     """
-    shared = ("app", "pane", "table")
     for action in actions:
         if action.id not in taken:
             continue
@@ -104,9 +102,7 @@ def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> t
             for other in actions:
                 if other is action or key not in other.keys:
                     continue
-                same_place = other.scope == action.scope or (other.scope in shared and action.scope in shared)
-                view_over_shared = (action.scope in shared) != (other.scope in shared)
-                if not (same_place or view_over_shared):
+                if other.scope != action.scope and other.scope not in SCOPES and action.scope not in SCOPES:
                     continue
                 if key == "escape" and "table.clear" in (other.id, action.id):
                     continue  # Escape: the table passes it on when it has no filter

@@ -44,8 +44,8 @@ class Level(Frame):
 
     DEFAULT_CSS = "Level { height: 1fr; width: 1fr; }"
 
-    def __init__(self, crumb: str = "", *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, crumb: str = "") -> None:
+        super().__init__()
         self.crumb = crumb
 
     @property
@@ -61,7 +61,7 @@ class RootLevel(Level):
     """The bottom level: what ``compose_view`` yields."""
 
     def __init__(self, pane: ViewPane) -> None:
-        super().__init__("")
+        super().__init__()
         self._pane = pane
 
     def compose(self) -> ComposeResult:
@@ -86,7 +86,7 @@ class DetailPanel(Frame):
 
 
 class ViewPane(Frame):
-    """One tab. The docstring of ``tui.views`` tells how to write one.
+    """One tab. docs/screen.md tells how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
     ``at_ms`` (None: live), ``error`` and ``empty`` (why the newest request gave no result, else empty).
@@ -257,8 +257,7 @@ class ViewPane(Frame):
             lines.append((progress, "title"))
         else:
             lines.append(("Looking for files" + self.glyphs.ellipsis, "title"))
-        lines.append(("", ""))
-        lines.append((f"This tab reads {self.entry.reads}.", ""))
+        lines += [("", ""), (f"This tab reads {self.entry.reads}.", "")]
         status = self.host.live_status
         roots = status.roots if status is not None else ()
         missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
@@ -274,17 +273,15 @@ class ViewPane(Frame):
         self.placeholder()
 
     async def receive(self, result: Result) -> None:
-        """Draw a new result: headline, notes, then the levels from the bottom up."""
-        with self.app.batch_update():  # one repaint, whatever is mounted and shown here
+        """Draw a new result: headline, notes, then the levels from the bottom up, all in one repaint."""
+        with self.app.batch_update():
             await self._receive(result)
 
     async def _receive(self, result: Result) -> None:
-        """Draw a new result, without a repaint in between."""
         self.result = result
         self.error = self.empty = ""
         self.query_one(HeadlineBar).show(result.headline)
-        notes = self.query_one(NotesBar)
-        notes.show(result.notes)
+        self.query_one(NotesBar).show(result.notes)
         self._place_notes()
         if not self.levels:
             root = RootLevel(self)
@@ -403,9 +400,7 @@ class ViewPane(Frame):
     def action_earlier(self) -> None:
         """Go one step back in time."""
         steps = list(self.steps())
-        before = [moment for moment in steps if self.at_ms is None or moment < self.at_ms]
-        if self.at_ms is None:
-            before = before[:-1]
+        before = steps[:-1] if self.at_ms is None else [moment for moment in steps if moment < self.at_ms]
         if before:
             self.at(before[-1])
         else:
@@ -413,11 +408,11 @@ class ViewPane(Frame):
 
     def action_later(self) -> None:
         """Go one step forward in time."""
-        if self.at_ms is None:
-            self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
-            return
-        after = [moment for moment in self.steps() if moment > self.at_ms]
-        self.at(after[0] if len(after) > 1 else None)
+        after = [moment for moment in self.steps() if self.at_ms is not None and moment > self.at_ms]
+        if len(after) > 1:
+            self.at(after[0])
+        else:
+            self.action_live()
 
     def action_live(self) -> None:
         """Go to the newest data."""
