@@ -174,9 +174,9 @@ class Dashboard(AppActions):
             self._watchdog = lifecycle.watch_terminal(self.save_before_exit)
         await self.show_tab(self.tabs.active, chosen=False)
         self.apply_glyphs()
-        shown = self.entries[self.tabs.active].name
-        others = [entry.name for entry in self.entries if entry.ready and entry.name != shown]
-        self.call_after_refresh(self.client.start, [shown, *others])
+        shown = self.tabs.shown
+        others = [entry.name for entry in self.entries if entry.ready and entry is not shown]
+        self.call_after_refresh(self.client.start, [shown.name, *others])
         self.set_interval(1.0, self._every_second)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
         problems = [f"settings: {problem.reason}" for problem in self.settings.problems]
@@ -314,12 +314,9 @@ class Dashboard(AppActions):
         """Bring the status line up to date. ``recount``: there may be other problems."""
         if recount:
             self.status.recount()
-        if not self.screen_stack:
-            return
-        table = self.focused if isinstance(self.focused, LiveTable) else None
-        facts = self.status.facts(table.caption if table is not None else "", self.glyphs)
-        if facts is not None:
-            self._status_line.show(facts)
+        if self.screen_stack and self.pane is not None:
+            caption = self.focused.caption if isinstance(self.focused, LiveTable) else ""
+            self._status_line.show(self.status.facts(self.pane, self.glyphs), self.status.work(self.glyphs), caption)
 
     def update_keys(self) -> None:
         """Show the keys that do something where the focus is."""
@@ -371,8 +368,7 @@ class Dashboard(AppActions):
             self.client.resume()
             self._request_shown()
         else:
-            self.client.pause()
-            self.client.freeze(self.tabs.views)
+            self.client.pause(self.tabs.views)
         self.update_status()
 
     def action_refresh(self) -> None:
@@ -408,7 +404,7 @@ class Dashboard(AppActions):
         """Save tab and choices; later calls do nothing."""
         if not self._saved:
             self._saved = True
-            self.state.set("tab", value=self.entries[self.tabs.active].name)
+            self.state.set("tab", value=self.tabs.shown.name)
             self.state.save()
 
     def on_unmount(self) -> None:

@@ -360,10 +360,11 @@ class EngineClient:
         """Number of changes since ``pause``; 0 if not paused."""
         return self.changes - self._changes_at_pause if self.paused else 0
 
-    def pause(self) -> None:
-        """Let later requests see inputs as they are when ``freeze`` is called."""
+    def pause(self, views: Iterable[str]) -> None:
+        """Let later requests see the inputs that ``views`` have now, and others as they are when ``freeze`` is called."""
         self._frozen = {}
         self._changes_at_pause = self.changes
+        self.freeze(views)
 
     def freeze(self, views: Iterable[str]) -> None:
         """While paused, keep the inputs that ``views`` have now."""

@@ -71,9 +71,14 @@ class Tabs(Frame):
     # -- which one is shown ---------------------------------------------------------------------------------------
 
     @property
+    def shown(self) -> Entry:
+        """The view of the shown tab."""
+        return self.entries[self.active]
+
+    @property
     def pane(self) -> ViewPane | None:
         """The shown pane; None while it is being made."""
-        return self.panes.get(self.entries[self.active].name)
+        return self.panes.get(self.shown.name)
 
     async def show(self, index: int) -> ViewPane:
         """Show the tab ``index`` (from 0) and focus its content; return its pane."""
@@ -146,7 +151,7 @@ class Tabs(Frame):
     def _report_delay(self) -> None:
         """Tell the application if the shown tab still waits for its result."""
         self._delay_timer = None
-        if self._client.delayed(self.entries[self.active].name):
+        if self._client.delayed(self.shown.name):
             self.post_message(self.Delayed())
 
     # -- changes and results --------------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ class Tabs(Frame):
         """Decide whether the shown tab stays; False while it has no files and other views are still being loaded."""
         session = self._client.session
         if session is not None and not self.chosen and self._loading_others:
-            name = self.entries[self.active].name
+            name = self.shown.name
             self.settled = name in self.views and bool(session.inputs(name).files)
         else:
             self.settled = True

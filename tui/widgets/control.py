@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from textual import events, on
 from textual.binding import Binding, BindingType
@@ -23,6 +23,8 @@ STEPS: tuple[BindingType, ...] = (
     Binding("minus,left,h", "step(-1)", show=False),
 )
 """Keys that step a value, in controls and in the options box."""
+
+V = TypeVar("V", float, str)
 
 
 def stepped(value: float, by: int, low: float | None, high: float | None) -> float | int:
@@ -43,7 +45,7 @@ def stepped(value: float, by: int, low: float | None, high: float | None) -> flo
     return result
 
 
-class Control(Canvas, can_focus=True):
+class Control(Canvas, Generic[V], can_focus=True):
     """One line with a label, in reverse while it has the focus. Up and down go to its neighbours."""
 
     DEFAULT_CSS = "Control { height: 1; } Control:focus { background: $panel; }"
@@ -53,10 +55,17 @@ class Control(Canvas, can_focus=True):
         Binding("up,k", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, label: str, label_width: int, id: str | None) -> None:
+    def __init__(self, label: str, label_width: int, value: V, id: str | None) -> None:
         super().__init__(id=id)
         self.label = label
+        self.value: V = value
         self.label_width = label_width
+
+    def show(self, value: V) -> None:
+        """Show another value without a message (it came from parameters)."""
+        if value != self.value:
+            self.value = value
+            self.repaint()
 
     def name_tag(self, width: int) -> Fragment:
         """Return the label in ``width`` cells."""
@@ -73,7 +82,7 @@ class Control(Canvas, can_focus=True):
         self.focus()
 
 
-class NumberControl(Control):
+class NumberControl(Control[float]):
     """A number with bounds: ``label  value  bar``. Posts ``Changed`` for each change.
 
     ``-``/``+`` (also left/right, h/l) step, Enter asks for a number, Backspace restores the start value. ``step`` None
@@ -109,15 +118,9 @@ class NumberControl(Control):
         label_width: int = 18,
         id: str | None = None,
     ) -> None:
-        super().__init__(label, label_width, id)
-        self.value = self.start = value
+        super().__init__(label, label_width, value, id)
+        self.start = value
         self.low, self.high, self.by, self.kind = low, high, step, kind
-
-    def show(self, value: float) -> None:
-        """Show another value without a message (it came from parameters)."""
-        if value != self.value:
-            self.value = value
-            self.repaint()
 
     def _set(self, value: float) -> None:
         """Set a value within the bounds."""
@@ -168,7 +171,7 @@ class NumberControl(Control):
         ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=set_text)
 
 
-class WordControl(Control):
+class WordControl(Control[str]):
     """One word of several: ``label  one [two] three``. Posts ``Changed`` for each change.
 
     Left/right (``-``/``+``, h/l) or Enter choose.
@@ -191,27 +194,17 @@ class WordControl(Control):
     def __init__(
         self, label: str, words: Sequence[str], value: str, *, label_width: int = 18, id: str | None = None
     ) -> None:
-        super().__init__(label, label_width, id)
-        self.words, self.value = tuple(words), value
-
-    def show(self, value: str) -> None:
-        """Show another word without a message."""
-        if value != self.value:
-            self.value = value
-            self.repaint()
+        super().__init__(label, label_width, value, id)
+        self.words = tuple(words)
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Return the label, then the words, the chosen one in brackets."""
         left = min(self.label_width, width // 2)
         line: Line = [self.name_tag(left)]
         room = width - left
-        if sum(cells(harmless(word)) + 3 for word in self.words) > room:
-            line.append((f"[{self.value}]", "title"))
-        else:
-            for word in self.words:
-                line.append(
-                    (f"[{word}]" if word == self.value else f" {word} ", "title" if word == self.value else "dim")
-                )
+        fits = sum(cells(harmless(word)) + 3 for word in self.words) <= room
+        for word in self.words if fits else (self.value,):
+            line.append((f"[{word}]", "title") if word == self.value else (f" {word} ", "dim"))
         return [line]
 
     def action_step(self, by: int) -> None:

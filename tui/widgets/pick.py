@@ -39,8 +39,8 @@ class PickList(ScrollCanvas, can_focus=True):
 
         index: int
 
-    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.items: list[Line] = list(lines)
         self.cursor = 0
 

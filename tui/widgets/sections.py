@@ -134,8 +134,8 @@ class Sections(Frame):
             """Return the sections."""
             return self.sections
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.contents: list[tuple[str, Widget]] = []
         self.chosen = 0
 

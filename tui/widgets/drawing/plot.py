@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Mark", "PlotView", "Series", "ecdf", "histogram", "plot", "spark", "thin"]
 
+Draw = Callable[[int, int, Glyphs], list[Line]]
+"""Draws a plot in a width and a height."""
+
 
 def thin(values: Numbers, columns: int) -> list[float | None]:
     """Thin ``values`` to at most ``columns`` points: of each bucket the value farthest from the mean of all.
@@ -287,17 +290,11 @@ class PlotView(Canvas):
 
     DEFAULT_CSS = "PlotView { height: 10; width: 1fr; }"
 
-    def __init__(
-        self,
-        draw: Callable[[int, int, Glyphs], list[Line]] | None = None,
-        *,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, draw: Draw | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._draw = draw
 
-    def show(self, draw: Callable[[int, int, Glyphs], list[Line]] | None) -> None:
+    def show(self, draw: Draw | None) -> None:
         """Show another plot instead; only differing cells are sent."""
         self._draw = draw
         self.repaint()

@@ -85,9 +85,8 @@ class Grid(ScrollView, Painter):
         row_style: RowStyle | None = None,
         choice: Choice | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(name=name, id=id)
         self.spec = spec
         self.renderers: dict[str, Renderer] = dict(renderers or {})
         self.row_style = row_style

@@ -43,11 +43,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that fit, in order. ``hidden``: how many did not; ``offset``: how many are scrolled away behind the first."""
+    """The columns that fit, in order. ``hidden``: how many did not."""
 
     slots: tuple[Slot, ...]
     hidden: int
-    offset: int = 0
 
 
 def column_width(column: Column) -> int:
@@ -87,7 +86,7 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0) -> Layout:
     for column in chosen:
         slots.append(Slot(column, x, widths[column.name]))
         x += widths[column.name] + GAP
-    return Layout(tuple(slots), total - len(chosen), offset)
+    return Layout(tuple(slots), total - len(chosen))
 
 
 def _grow(widths: dict[str, int], limits: Mapping[str, int], spare: int) -> int:
