@@ -190,12 +190,7 @@ def bindings(scope: str) -> list[Binding]:
 
     return [
         Binding(
-            ",".join(action.keys),
-            action.action,
-            action.title,
-            id=action.id,
-            tooltip=action.help,
-            show=bool(action.bar),
+            ",".join(action.keys), action.action, action.title, id=action.id, tooltip=action.help, show=bool(action.bar)
         )
         for action in scoped(scope)
     ]

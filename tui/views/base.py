@@ -350,20 +350,19 @@ class ViewPane(Frame):
 
     def action_undo(self) -> None:
         """Take back the last change of parameters."""
-        if not self._undo:
-            self.notify("nothing to undo", timeout=2)
-            return
-        self._redo.append(self.parameters)
-        self.parameters = self._undo.pop()
-        self._ask()
+        self._take_from(self._undo, self._redo, "nothing to undo")
 
     def action_redo(self) -> None:
         """Make the change that was taken back again."""
-        if not self._redo:
-            self.notify("nothing to redo", timeout=2)
+        self._take_from(self._redo, self._undo, "nothing to redo")
+
+    def _take_from(self, source: list[Any], other: list[Any], nothing: str) -> None:
+        """Take the last parameters of ``source``; those in force go to ``other``."""
+        if not source:
+            self.notify(nothing, timeout=2)
             return
-        self._undo.append(self.parameters)
-        self.parameters = self._redo.pop()
+        other.append(self.parameters)
+        self.parameters = source.pop()
         self._ask()
 
     def action_reset(self) -> None:

@@ -42,17 +42,13 @@ class HeadlineBar(Canvas):
     def _fit(self) -> None:
         """Take one line, or two if the numbers that must be shown need them."""
         width = self.size.width
-        rows = 2 if width and not self._crumbs and len(self._lines_of(width, 2)) > 1 else 1
+        rows = 2 if width and not self._crumbs and len(self.paint(width, 2)) > 1 else 1
         if rows != self._rows:
             self._rows = rows
             self.styles.height = rows
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Return the line or lines; see the class."""
-        return self._lines_of(width, height)
-
-    def _lines_of(self, width: int, rows: int) -> list[Line]:
-        """Return at most ``rows`` lines of ``width`` cells."""
         glyphs = self.glyphs
         first: Line = []
         for crumb in self._crumbs:
@@ -67,7 +63,7 @@ class HeadlineBar(Canvas):
             lines, shown = self._spread(first, brief, width, 1, full)
             if shown == len(brief):
                 return lines
-        return lines if rows == 1 else self._spread(first, brief, width, rows, 0)[0]
+        return lines if height == 1 else self._spread(first, brief, width, height, 0)[0]
 
     def _spread(
         self, first: Line, numbers: Sequence[Headline], width: int, rows: int, full: int | None = None

@@ -145,12 +145,7 @@ class Lane:
 
 
 def lanes(
-    rows: Sequence[Lane],
-    width: int,
-    glyphs: Glyphs,
-    *,
-    span: Range | None = None,
-    kind: Kind = "time_ms",
+    rows: Sequence[Lane], width: int, glyphs: Glyphs, *, span: Range | None = None, kind: Kind = "time_ms"
 ) -> list[Line]:
     """Draw pieces of time below each other on one axis: Gantt charts (many pieces per lane) and waterfalls (one each).
 

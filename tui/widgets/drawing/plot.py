@@ -259,12 +259,7 @@ def _mark_columns(grid: list[Line], marked: Mapping[int, Mark], glyphs: Glyphs) 
 
 
 def ecdf(
-    samples: Sequence[tuple[str, Numbers, str]],
-    width: int,
-    height: int,
-    glyphs: Glyphs,
-    *,
-    kind: Kind = "number",
+    samples: Sequence[tuple[str, Numbers, str]], width: int, height: int, glyphs: Glyphs, *, kind: Kind = "number"
 ) -> list[Line]:
     """Draw empirical distribution functions of samples (name, values, style): the share of values up to x, as steps."""
     series = []

@@ -24,7 +24,7 @@ from textual.strip import Strip
 from tui.host import Host
 from tui.textual_internals import set_virtual_size
 from tui.widgets.drawing.canvas import COMPONENTS, Painter
-from tui.widgets.drawing.fragments import Line, changed_spans, fit_line
+from tui.widgets.drawing.fragments import Line, fit_line
 from tui.widgets.table import window as windows
 from tui.widgets.table.layout import Layout, layout
 from tui.widgets.table.window import Choice, Key, Renderer, Window
@@ -199,19 +199,11 @@ class Grid(ScrollView, Painter):
         old = self._cache
         self._cache = {}
         top = self.scroll_offset.y
-        regions = [Region(x, 0, size, 1) for x, size in changed_spans(before_header, self._header)]
         assert self.window is not None
         # Below the last row nothing changes; without rows the first line says why.
-        for row in range(top, min(top + self._page, max(self.window.height, 1))):
-            y = row - top + 1
-            after = self._line(row)
-            before = old.get(row)
-            if before is None:
-                regions.append(Region(0, y, max(self._width, 1), 1))
-            else:
-                regions += [Region(x, y, size, 1) for x, size in changed_spans(before, after)]
-        if regions:
-            self.refresh(*regions)
+        rows = range(top, min(top + self._page, max(self.window.height, 1)))
+        lines = [(row - top + 1, old.get(row, []), self._line(row)) for row in rows]
+        self.refresh_changed([(0, before_header, self._header), *lines])
 
     # -- geometry -----------------------------------------------------------------------------------------------
 
@@ -266,9 +258,7 @@ class Grid(ScrollView, Painter):
         if self.window is None:
             return
         before, self._header = self._header, self._titles(self.window)
-        regions = [Region(x, 0, size, 1) for x, size in changed_spans(before, self._header)]
-        if regions:
-            self.refresh(*regions)
+        self.refresh_changed([(0, before, self._header)])
 
     def _refresh_row(self, row: int) -> None:
         """Draw one row again, if it is on screen."""
