@@ -142,14 +142,13 @@ def restored_terminal() -> Iterator[None]:
         saved = termios.tcgetattr(0)
     except (termios.error, OSError):
         pass
-    clean = False
     try:
         yield
-        clean = True
+    except BaseException:
+        with contextlib.suppress(OSError, ValueError):
+            os.write(2, RESTORE.encode())
+        raise
     finally:
-        if not clean:
-            with contextlib.suppress(OSError, ValueError):
-                os.write(2, RESTORE.encode())
         if saved is not None:
             with contextlib.suppress(termios.error, OSError):
                 termios.tcsetattr(0, termios.TCSANOW, saved)

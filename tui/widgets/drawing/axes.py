@@ -26,12 +26,8 @@ _MS_STEPS = (
 
 def span_of(values: Iterable[float]) -> Range | None:
     """Return the smallest and largest finite value, None without any."""
-    low = high = math.nan
-    for value in values:
-        if math.isfinite(value):
-            low = value if not low <= value else low
-            high = value if not high >= value else high
-    return None if math.isnan(low) else (float(low), float(high))
+    present = [float(value) for value in values if math.isfinite(value)]
+    return (min(present), max(present)) if present else None
 
 
 def round_step(rough: float, kind: Kind = "number") -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tui.glyphs import Glyphs
 from tui.widgets.drawing.axes import Range, bottom_axis, place, span_of
-from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join
+from tui.widgets.drawing.fragments import Fragment, Line, cells, fit, fit_line, harmless, join, split_at
 from tui.widgets.drawing.raster import finite
 from tui.widgets.table.window import Cell, Renderer
 
@@ -83,13 +83,7 @@ def change_bar(before: str, after: str, limit: str) -> Renderer:
             return line
         at = min(round(capacity / top * steps), steps - 1)
         style = "critical" if second > capacity else "mark"
-        out: Line = []
-        x = 0
-        for piece, own in line:
-            for character in piece:
-                out.append((cell.glyphs.vertical, style) if x == at else (character, own))
-                x += 1
-        return join(out)
+        return join((cell.glyphs.vertical, style) if x == at else each for x, each in enumerate(split_at(line)))
 
     return render
 

@@ -17,8 +17,6 @@ Numbers = Sequence[Any]
 
 def finite(value: Any) -> float | None:
     """Return ``value`` as a finite float, else None."""
-    if value is None:
-        return None
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -360,9 +360,7 @@ class Grid(ScrollView, Painter):
     @property
     def row(self) -> dict[str, Any] | None:
         """Return the values of the row under the cursor by column name (hidden ones too); None without rows."""
-        if self.window is None or not self.window.height:
-            return None
-        rows = self.window.rows(self.cursor, self.cursor + 1)
+        rows = self.window.rows(self.cursor, self.cursor + 1) if self.window is not None else []
         return rows[0] if rows else None
 
     @property

@@ -14,6 +14,7 @@ from textual.actions import SkipAction
 from textual.binding import BindingType
 from textual.message import Message
 
+from engine import units
 from tui.actions import bindings
 from tui.widgets.drawing.canvas import CSS_BY_COMPONENT, SCROLLING_CSS
 from tui.widgets.table.filters import FilterError
@@ -85,8 +86,6 @@ class LiveTable(Grid, can_focus=True):
 
     def _first_descending(self, name: str) -> bool:
         """Return whether the first sort by a column is descending: numbers and severities begin with the largest."""
-        from engine import units
-
         if self.spec is None:
             return False
         kind = self.spec.column(name).kind

@@ -15,7 +15,7 @@ from engine import units
 from tui.glyphs import BRAILLE, Glyphs
 from tui.widgets.drawing.fragments import Fragment, Line, cut_left, fit, fit_line, harmless, join
 from tui.widgets.table.filters import FilterError, matching, ranks
-from tui.widgets.table.layout import Layout
+from tui.widgets.table.layout import GAP, Layout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -253,13 +253,13 @@ def lines(
 ) -> list[Line]:
     """Return the rows ``start`` to ``stop`` as lines of exactly ``width`` cells."""
     renderers = renderers or {}
+    end = max((slot.x + slot.width for slot in places.slots), default=0)
     out: list[Line] = []
     for row in window.rows(start, stop):
         line: Line = []
-        x = 0
         for slot in places.slots:
-            if slot.x > x:
-                line.append((" " * (slot.x - x), ""))
+            if line:
+                line.append((" " * GAP, ""))
             cell = Cell(slot.column.name, row.get(slot.column.name), row, slot.width, glyphs, window.peak)
             renderer = renderers.get(slot.column.name)
             fragments = default_cell(slot.column, cell) if renderer is None else renderer(cell)
@@ -269,30 +269,24 @@ def lines(
                 line.append((fit(text, slot.width, align, glyphs.ellipsis), style))
             else:
                 line += fit_line(list(fragments), slot.width, glyphs.ellipsis)
-            x = slot.x + slot.width
-        if x < width:
-            line.append((" " * (width - x), ""))
-        out.append(join(line) if x <= width else fit_line(line, width, glyphs.ellipsis))
+        line.append((" " * (width - end), ""))
+        out.append(join(line) if end <= width else fit_line(line, width, glyphs.ellipsis))
     return out
 
 
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
     """Return the header line: titles, the sort mark, a style for the sorted column and for the ``current`` one."""
     line: Line = []
-    x = 0
     for slot in places.slots:
-        if slot.x > x:
-            line.append((" " * (slot.x - x), "header"))
+        if line:
+            line.append((" " * GAP, "header"))
         name = slot.column.name
         title = slot.column.header
         if window.choice.sort == name:
             title = (glyphs.down if window.choice.descending else glyphs.up) + title
         style = "cursor" if name == current else "sorted" if window.choice.sort == name else "header"
         line.append((fit(title, slot.width, "right" if slot.right else "left", glyphs.ellipsis), style))
-        x = slot.x + slot.width
-    if x < width:
-        line.append((" " * (width - x), "header"))
-    return fit_line(join(line), width)
+    return fit_line(join([*line, (" " * width, "header")]), width)
 
 
 def without_rows(window: Window | None) -> str:
