@@ -189,3 +189,14 @@ def _check_bounds(declared: Option, value: Any) -> None:
 def bound(number: float) -> str:
     """Format a bound as it would be typed: whole numbers with all their digits."""
     return str(int(number)) if float(number).is_integer() else f"{number:g}"
+
+
+def value_text(value: Any) -> str:
+    """Format a parameter's value as it is typed after ``-o key=``; empty for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value_text(part) for part in value)
+    return value.name if isinstance(value, Attachment) else str(value)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from engine.views import VIEWS
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from textual.binding import Binding
 
 
@@ -44,81 +46,76 @@ class Action:
         return self.run or self.id.partition(".")[2].replace("-", "_")
 
 
-def _app(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0, palette: bool = True) -> Action:
-    return Action(f"app.{name}", tuple(keys.split()), title, help, "app", run, bar, palette)
-
-
-def _pane(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0, palette: bool = True) -> Action:
-    return Action(f"pane.{name}", tuple(keys.split()), title, help, "pane", run, bar, palette)
-
-
-def _table(name: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0, palette: bool = True) -> Action:
-    return Action(f"table.{name}", tuple(keys.split()), title, help, "table", run, bar, palette)
+def _act(id: str, keys: str, title: str, help: str, *, run: str = "", bar: int = 0, palette: bool = True) -> Action:
+    """Return an action of the scope that ``id`` begins with; ``keys`` with spaces between."""
+    return Action(id, tuple(keys.split()), title, help, id.partition(".")[0], run, bar, palette)
 
 
 SHARED: tuple[Action, ...] = (
-    _app("help", "question_mark f1", "Help", "Show every key of this screen and what it does.", bar=90),
-    _app("palette", "colon ctrl+p", "Commands", "Search all actions by name and run one.", bar=80),
+    _act("app.help", "question_mark f1", "Help", "Show every key of this screen and what it does.", bar=90),
+    _act("app.palette", "colon ctrl+p", "Commands", "Search all actions by name and run one.", bar=80),
     *(
-        _app(
-            f"tab-{number}",
-            str(number),
-            f"Tab {number}: {entry.title}",
-            f"Show the tab {entry.title}.",
-            run=f"tab({number})",
-        )
+        _act(f"app.tab-{number}", str(number), f"Tab {number}: {entry.title}", f"Show the tab {entry.title}.",
+             run=f"tab({number})")
         for number, entry in enumerate(VIEWS, 1)
     ),
-    _app("tab-next", "right_curly_bracket", "Next tab", "Show the tab to the right.", palette=False),
-    _app("tab-previous", "left_curly_bracket", "Previous tab", "Show the tab to the left.", palette=False),
-    _app("problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.", bar=40),
-    _app("log", "L", "Log", "Show the program's own log: watching, timings, errors."),
-    _app("pause", "p", "Pause", "Freeze what is shown; files are read on and the status line counts them.", bar=30),
-    _app("refresh", "f5", "Look again", "Scan the folders now and compute this tab again."),
-    _app("theme", "T", "Theme", "Switch to the next colour theme."),
-    _app("glyphs", "f6", "Glyphs", "Switch between braille, block and ASCII drawing."),
-    _app("mouse", "f8", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text)."),
-    _app("suspend", "ctrl+z", "To the shell", "Stop the program and go back to the shell; fg continues it.",
+    _act("app.tab-next", "right_curly_bracket", "Next tab", "Show the tab to the right.",
+         run="step_tab(1)", palette=False),
+    _act("app.tab-previous", "left_curly_bracket", "Previous tab", "Show the tab to the left.",
+         run="step_tab(-1)", palette=False),
+    _act("app.problems", "exclamation_mark", "Problems", "List unreadable or damaged input, with place and reason.",
+         bar=40),
+    _act("app.log", "L", "Log", "Show the program's own log: watching, timings, errors."),
+    _act("app.pause", "p", "Pause", "Freeze what is shown; files are read on and the status line counts them.", bar=30),
+    _act("app.refresh", "f5", "Look again", "Scan the folders now and compute this tab again."),
+    _act("app.theme", "T", "Theme", "Switch to the next colour theme."),
+    _act("app.glyphs", "f6", "Glyphs", "Switch between braille, block and ASCII drawing."),
+    _act("app.mouse", "f8", "Mouse", "Switch mouse reporting on or off (off: the terminal selects text)."),
+    _act("app.suspend", "ctrl+z", "To the shell", "Stop the program and go back to the shell; fg continues it.",
          run="suspend_process"),
-    _app("quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens; what was chosen is remembered.", bar=100),
-    _pane("parameters", "o", "Options", "Edit any parameter of this view and see the effect at once.",
-          run="app.edit_parameters", bar=20),
-    _pane("undo", "u", "Undo", "Take back the last change of a parameter."),
-    _pane("redo", "U ctrl+r", "Redo", "Make the change of a parameter again that was taken back."),
-    _pane("reset", "R", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
-    _pane("back", "escape", "Back", "Close the detail, overlay or level on top.", palette=False),
-    _pane("detail", "d", "Detail", "Show or hide the detail panel beside the table.", bar=25),
-    _pane("section-next", "right_square_bracket", "Next section", "Show the next section of this tab.", palette=False),
-    _pane("section-previous", "left_square_bracket", "Previous section", "Show the previous section of this tab.",
-          palette=False),
-    _pane("earlier", "left_parenthesis", "Earlier", "Look at the data as they were one step earlier."),
-    _pane("later", "right_parenthesis", "Later", "Look at the data one step later."),
-    _pane("live", "backslash", "Live", "Return to the newest data."),
-    _table("up", "up k", "Up", "Move the cursor one row up.", palette=False),
-    _table("down", "down j", "Down", "Move the cursor one row down.", palette=False),
-    _table("left", "left h", "Column left", "Choose the column to the left.", palette=False),
-    _table("right", "right l", "Column right", "Choose the column to the right; further columns scroll in.",
-           palette=False),
-    _table("top", "home g", "First row", "Go to the first row.", palette=False),
-    _table("bottom", "end G", "Last row", "Go to the last row.", palette=False),
-    _table("page-up", "pageup ctrl+b", "Page up", "Go one page up.", palette=False),
-    _table("page-down", "pagedown ctrl+f", "Page down", "Go one page down.", palette=False),
-    _table("half-up", "ctrl+u", "Half a page up", "Go half a page up.", palette=False),
-    _table("half-down", "ctrl+d", "Half a page down", "Go half a page down.", palette=False),
-    _table("select", "enter", "Open", "Open the row under the cursor.", bar=10, palette=False),
-    _table("sort", "s", "Sort", "Sort by the chosen column; again to reverse.", bar=16),
-    _table("sort-previous", "less_than_sign", "Sort column left", "Sort by the column left of the sorted one."),
-    _table("sort-next", "greater_than_sign", "Sort column right", "Sort by the column right of the sorted one."),
-    _table("reverse", "r", "Reverse", "Reverse the order of rows."),
-    _table("filter", "slash", "Filter", "Show only rows that match: words, or cpu>50, state=RUNNING, name~etl.", bar=12),
-    _table("find", "f", "Find", "Go to the next row that matches, without hiding the others."),
-    _table("find-next", "n", "Find next", "Go to the next match.", palette=False),
-    _table("find-previous", "N", "Find previous", "Go to the previous match.", palette=False),
-    _table("columns", "C", "Columns", "Choose which columns are shown, and their order.", bar=35),
-    _table("export", "e", "Export", "Write this table, as filtered and sorted, to CSV, JSON or Markdown.", bar=45),
-    _table("copy", "c", "Copy", "Copy the chosen cell to the clipboard."),
-    _table("copy-row", "Y", "Copy row", "Copy the row under the cursor as tab-separated text."),
-    _table("clear", "escape", "Clear filter", "Remove the filter of this table.", palette=False),
+    _act("app.quit", "q ctrl+q ctrl+c", "Quit", "Leave loadlens; what was chosen is remembered.", bar=100),
+    _act("pane.parameters", "o", "Options", "Edit any parameter of this view and see the effect at once.",
+         run="app.edit_parameters", bar=20),
+    _act("pane.undo", "u", "Undo", "Take back the last change of a parameter."),
+    _act("pane.redo", "U ctrl+r", "Redo", "Make the change of a parameter again that was taken back."),
+    _act("pane.reset", "R", "Defaults", "Set all parameters of this view to where they were at start (can be undone)."),
+    _act("pane.back", "escape", "Back", "Close the detail, overlay or level on top.", palette=False),
+    _act("pane.detail", "d", "Detail", "Show or hide the detail panel beside the table.", bar=25),
+    _act("pane.section-next", "right_square_bracket", "Next section", "Show the next section of this tab.",
+         run="section(1)", palette=False),
+    _act("pane.section-previous", "left_square_bracket", "Previous section", "Show the previous section of this tab.",
+         run="section(-1)", palette=False),
+    _act("pane.earlier", "left_parenthesis", "Earlier", "Look at the data as they were one step earlier."),
+    _act("pane.later", "right_parenthesis", "Later", "Look at the data one step later."),
+    _act("pane.live", "backslash", "Live", "Return to the newest data."),
+    _act("table.up", "up k", "Up", "Move the cursor one row up.", run="move(-1)", palette=False),
+    _act("table.down", "down j", "Down", "Move the cursor one row down.", run="move(1)", palette=False),
+    _act("table.left", "left h", "Column left", "Choose the column to the left.", run="column(-1)", palette=False),
+    _act("table.right", "right l", "Column right", "Choose the column to the right; further columns scroll in.",
+         run="column(1)", palette=False),
+    _act("table.top", "home g", "First row", "Go to the first row.", run="edge(0)", palette=False),
+    _act("table.bottom", "end G", "Last row", "Go to the last row.", run="edge(1)", palette=False),
+    _act("table.page-up", "pageup ctrl+b", "Page up", "Go one page up.", run="page(-1)", palette=False),
+    _act("table.page-down", "pagedown ctrl+f", "Page down", "Go one page down.", run="page(1)", palette=False),
+    _act("table.half-up", "ctrl+u", "Half a page up", "Go half a page up.", run="page(-0.5)", palette=False),
+    _act("table.half-down", "ctrl+d", "Half a page down", "Go half a page down.", run="page(0.5)", palette=False),
+    _act("table.select", "enter", "Open", "Open the row under the cursor.", bar=10, palette=False),
+    _act("table.sort", "s", "Sort", "Sort by the chosen column; again to reverse.", bar=16),
+    _act("table.sort-previous", "less_than_sign", "Sort column left", "Sort by the column left of the sorted one.",
+         run="sort_column(-1)"),
+    _act("table.sort-next", "greater_than_sign", "Sort column right", "Sort by the column right of the sorted one.",
+         run="sort_column(1)"),
+    _act("table.reverse", "r", "Reverse", "Reverse the order of rows."),
+    _act("table.filter", "slash", "Filter", "Show only rows that match: words, or cpu>50, state=RUNNING, name~etl.",
+         bar=12),
+    _act("table.find", "f", "Find", "Go to the next row that matches, without hiding the others."),
+    _act("table.find-next", "n", "Find next", "Go to the next match.", run="find_again(1)", palette=False),
+    _act("table.find-previous", "N", "Find previous", "Go to the previous match.", run="find_again(-1)", palette=False),
+    _act("table.columns", "C", "Columns", "Choose which columns are shown, and their order.", bar=35),
+    _act("table.export", "e", "Export", "Write this table, as filtered and sorted, to CSV, JSON or Markdown.", bar=45),
+    _act("table.copy", "c", "Copy", "Copy the chosen cell to the clipboard."),
+    _act("table.copy-row", "Y", "Copy row", "Copy the row under the cursor as tab-separated text."),
+    _act("table.clear", "escape", "Clear filter", "Remove the filter of this table.", palette=False),
 )  # fmt: skip
 """Actions of the application, of every tab and of the shared table. Views add theirs."""
 
@@ -152,26 +149,22 @@ def box_bindings() -> list[Binding]:
 
 
 @cache
+def _module(view: str) -> ModuleType | None:
+    """Return ``tui/views/<view>/actions.py``; None if there is no such module."""
+    package = f"tui.views.{view.replace('-', '_')}"
+    if importlib.util.find_spec(package) is None or importlib.util.find_spec(f"{package}.actions") is None:
+        return None
+    return importlib.import_module(f"{package}.actions")
+
+
 def view_actions(view: str) -> tuple[Action, ...]:
     """Return the actions that a view declares in ``tui/views/<view>/actions.py``; none without that module."""
-    package = f"tui.views.{view.replace('-', '_')}"
-    try:
-        if importlib.util.find_spec(f"{package}.actions") is None:
-            return ()
-    except ModuleNotFoundError:
-        return ()
-    declared: tuple[Action, ...] = importlib.import_module(f"{package}.actions").ACTIONS
-    return declared
+    return getattr(_module(view), "ACTIONS", ())
 
 
-@cache
 def view_signs(view: str) -> tuple[str, ...]:
     """Return sentences on what a view's own letters and colours mean: ``SIGNS`` of its ``actions`` module, if any."""
-    if not view_actions(view):
-        return ()
-    module = importlib.import_module(f"tui.views.{view.replace('-', '_')}.actions")
-    signs: tuple[str, ...] = getattr(module, "SIGNS", ())
-    return signs
+    return getattr(_module(view), "SIGNS", ())
 
 
 def registry() -> tuple[Action, ...]:
@@ -181,9 +174,7 @@ def registry() -> tuple[Action, ...]:
 
 def scoped(scope: str) -> tuple[Action, ...]:
     """Return the actions of one scope in declared order."""
-    if scope in SCOPES:
-        return tuple(action for action in SHARED if action.scope == scope)
-    return tuple(action for action in view_actions(scope) if action.scope == scope)
+    return tuple(action for action in (SHARED if scope in SCOPES else view_actions(scope)) if action.scope == scope)
 
 
 def scope_title(scope: str) -> str:
@@ -199,34 +190,30 @@ def bindings(scope: str) -> list[Binding]:
 
     return [
         Binding(
-            ",".join(action.keys),
-            action.action,
-            action.title,
-            id=action.id,
-            tooltip=action.help,
-            show=bool(action.bar),
+            ",".join(action.keys), action.action, action.title, id=action.id, tooltip=action.help, show=bool(action.bar)
         )
         for action in scoped(scope)
     ]
 
 
-_NAMES = {
+KEY_NAMES = {
     "question_mark": "?", "colon": ":", "exclamation_mark": "!", "slash": "/", "less_than_sign": "<",
     "greater_than_sign": ">", "left_square_bracket": "[", "right_square_bracket": "]", "left_curly_bracket": "{",
     "right_curly_bracket": "}", "left_parenthesis": "(", "right_parenthesis": ")", "backslash": "\\",
     "escape": "Esc", "enter": "Enter", "space": "Space", "pageup": "PgUp", "pagedown": "PgDn", "up": "Up",
-    "down": "Down", "left": "Left", "right": "Right", "home": "Home", "end": "End", "plus": "+", "minus": "-",
-    "plus_sign": "+", "equals_sign": "=", "comma": ",", "full_stop": ".", "tab": "Tab", "backspace": "Backspace",
-    "delete": "Del", "asterisk": "*", "number_sign": "#", "at": "@", "underscore": "_", "semicolon": ";",
+    "down": "Down", "left": "Left", "right": "Right", "home": "Home", "end": "End", "plus_sign": "+", "plus": "+", "minus": "-",
+    "equals_sign": "=", "comma": ",", "full_stop": ".", "tab": "Tab", "backspace": "Backspace",
+    "delete": "Del", "insert": "insert", "asterisk": "*", "number_sign": "#", "at": "@", "underscore": "_", "semicolon": ";",
     "tilde": "~", "grave_accent": "`", "vertical_line": "|", "ampersand": "&", "percent_sign": "%",
     "dollar_sign": "$", "circumflex_accent": "^", "quotation_mark": '"', "apostrophe": "'",
 }  # fmt: skip
+"""What an operator reads for each of Textual's names of keys that are not a letter, a digit or a function key."""
 
 
 def key_text(key: str) -> str:
     """Return a Textual key name as an operator reads it: ``question_mark`` is ``?``, ``ctrl+p`` is ``Ctrl-P``."""
     *modifiers, name = key.split("+")
-    shown = _NAMES.get(name, name.upper() if modifiers or (name.startswith("f") and name[1:].isdigit()) else name)
+    shown = KEY_NAMES.get(name, name.upper() if modifiers or (name.startswith("f") and name[1:].isdigit()) else name)
     return "-".join([*(modifier.capitalize() for modifier in modifiers), shown])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,24 +25,24 @@ from engine.settings import State, folders
 from engine.views import VIEWS, Entry
 from tui import actions, keymap, textual_internals
 from tui.app_actions import AppActions
-from tui.engine_client import EngineClient, Opener, open_session
-from tui.messages import Changed, Computed, Opened, Progress, Scanning, WatchFailed
+from tui.engine_client import EngineClient, open_session
+from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
 from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
-from tui.status_model import SCAN, StatusModel
-from tui.table_choices import TableChoices
+from tui.status_model import StatusModel
 from tui.tabs import Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
 from tui.widgets.sections import TitleBar
 from tui.widgets.status import KeyBar, StatusLine
 from tui.widgets.table.table import LiveTable
+from tui.widgets.table.window import Choice
 
 if TYPE_CHECKING:
     from engine.live.status import Status
     from engine.problems import Problem
     from engine.settings import Settings
+    from tui.engine_client import Opener
     from tui.views.base import ViewPane
-    from tui.widgets.table.window import Choice
 
 log = logging.getLogger("loadlens.app")
 
@@ -52,6 +53,36 @@ class MainScreen(Screen[None], textual_internals.NeverScrolls):
     """The screen of the tabs; boxes are other screens over it."""
 
     focused: Reactive[Widget | None] = textual_internals.quiet_focus()
+
+
+class TableChoices:
+    """What the operator chose, by table name (``view/table``): sort and columns last between runs, filters within one."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._filters: dict[str, str] = {}
+
+    def get(self, table: str) -> Choice:
+        """Return the choice for ``table``; the declared order and columns if there is none."""
+        saved = self._state.get("tables", table, default=None)
+        text = self._filters.get(table, "")
+        if not isinstance(saved, dict):
+            return Choice(filter=text)
+        columns = saved.get("columns")
+        return Choice(
+            sort=str(saved.get("sort", "")),
+            descending=bool(saved.get("descending", False)),
+            filter=text,
+            columns=tuple(str(c) for c in columns) if isinstance(columns, list) and columns else None,
+        )
+
+    def set(self, table: str, choice: Choice) -> None:
+        """Remember ``choice``; its filter only within this run, since a next run would hide rows without a word."""
+        self._filters[table] = choice.filter
+        value: dict[str, Any] = {"sort": choice.sort, "descending": choice.descending}
+        if choice.columns is not None:
+            value["columns"] = list(choice.columns)
+        self._state.set("tables", table, value=value if choice != Choice(filter=choice.filter) else None)
 
 
 class Dashboard(AppActions):
@@ -94,7 +125,7 @@ class Dashboard(AppActions):
         self._saved = False
         self._guards = guards
         self._lost = lost
-        self._watchdog: lifecycle.Watchdog | None = None
+        self._watchdog: threading.Event | None = None
         self._collector = Collector() if guards else None
         self.client = EngineClient(
             self._post,
@@ -140,13 +171,12 @@ class Dashboard(AppActions):
         logs.attach(self.log_ring)
         if self._guards:
             lifecycle.install_signals(asyncio.get_running_loop(), self._leave, self.save_before_exit)
-            self._watchdog = lifecycle.Watchdog(self.save_before_exit)
-            self._watchdog.start()
+            self._watchdog = lifecycle.watch_terminal(self.save_before_exit)
         await self.show_tab(self.tabs.active, chosen=False)
         self.apply_glyphs()
-        shown = self.entries[self.tabs.active].name
-        others = [entry.name for entry in self.entries if entry.ready and entry.name != shown]
-        self.call_after_refresh(self.client.start, [shown, *others])
+        shown = self.tabs.shown
+        others = [entry.name for entry in self.entries if entry.ready and entry is not shown]
+        self.call_after_refresh(self.client.start, [shown.name, *others])
         self.set_interval(1.0, self._every_second)
         self.screen.bindings_updated_signal.subscribe(self, lambda _screen: self.update_keys())
         problems = [f"settings: {problem.reason}" for problem in self.settings.problems]
@@ -186,13 +216,9 @@ class Dashboard(AppActions):
         """Show tab ``number`` (from 1)."""
         await self.show_tab(number - 1)
 
-    async def action_tab_next(self) -> None:
-        """Show the tab to the right."""
-        await self.show_tab((self.tabs.active + 1) % len(self.entries))
-
-    async def action_tab_previous(self) -> None:
-        """Show the tab to the left."""
-        await self.show_tab((self.tabs.active - 1) % len(self.entries))
+    async def action_step_tab(self, by: int) -> None:
+        """Show the tab ``by`` places to the right."""
+        await self.show_tab((self.tabs.active + by) % len(self.entries))
 
     @on(TitleBar.Clicked, "#tabs")
     async def _tab_clicked(self, event: TitleBar.Clicked) -> None:
@@ -224,24 +250,20 @@ class Dashboard(AppActions):
 
     async def on_computed(self, event: Computed) -> None:
         """Show a result."""
-        self.status.busy.pop(event.outcome.view, None)
-        await self.tabs.receive(event.outcome)
+        self.status.busy.pop(event.view, None)
+        await self.tabs.receive(event)
         self.update_status(recount=True)
 
-    def on_scanning(self, event: Scanning) -> None:
-        """Show how far the first scan is."""
-        self._show_progress(SCAN, f"reading {event.fraction:.0%} {event.text}")
-
     def on_progress(self, event: Progress) -> None:
-        """Show how far a long computation is."""
-        done = round(min(max(event.fraction, 0.0), 1.0) * 10)
-        bar = self.glyphs.eighths[-1] * done + self.glyphs.gap * (10 - done)
-        self._show_progress(event.view, f"{event.text} {bar} {event.fraction:.0%}")
-
-    def _show_progress(self, work: str, text: str) -> None:
-        """Show ``text`` on the status line, and in the shown pane if that has no result yet and ``work`` is its own."""
-        self.status.busy[work] = text
-        if self.pane is not None and work in (SCAN, self.pane.entry.name):
+        """Show how far the scan or a long computation is, in the shown pane too if that waits for it."""
+        if event.view == SCAN:
+            text = f"reading {event.fraction:.0%} {event.text}"
+        else:
+            done = round(min(max(event.fraction, 0.0), 1.0) * 10)
+            bar = self.glyphs.eighths[-1] * done + self.glyphs.gap * (10 - done)
+            text = f"{event.text} {bar} {event.fraction:.0%}"
+        self.status.busy[event.view] = text
+        if self.pane is not None and event.view in (SCAN, self.pane.entry.name):
             self.pane.placeholder(text)
         self.update_status()
 
@@ -292,12 +314,9 @@ class Dashboard(AppActions):
         """Bring the status line up to date. ``recount``: there may be other problems."""
         if recount:
             self.status.recount()
-        if not self.screen_stack:
-            return
-        table = self.focused if isinstance(self.focused, LiveTable) else None
-        facts = self.status.facts(table.caption if table is not None else "", self.glyphs)
-        if facts is not None:
-            self._status_line.show(facts)
+        if self.screen_stack and self.pane is not None:
+            caption = self.focused.caption if isinstance(self.focused, LiveTable) else ""
+            self._status_line.show(self.status.facts(self.pane, self.glyphs), self.status.work(self.glyphs), caption)
 
     def update_keys(self) -> None:
         """Show the keys that do something where the focus is."""
@@ -349,8 +368,7 @@ class Dashboard(AppActions):
             self.client.resume()
             self._request_shown()
         else:
-            self.client.pause()
-            self.client.freeze(self.tabs.views)
+            self.client.pause(self.tabs.views)
         self.update_status()
 
     def action_refresh(self) -> None:
@@ -372,7 +390,7 @@ class Dashboard(AppActions):
         self.save_state()
         self.client.stop()
         if self._watchdog is not None:
-            self._watchdog.stop()
+            self._watchdog.set()
         self.exit(return_code=code, message=None)
 
     def save_before_exit(self) -> None:
@@ -386,7 +404,7 @@ class Dashboard(AppActions):
         """Save tab and choices; later calls do nothing."""
         if not self._saved:
             self._saved = True
-            self.state.set("tab", value=self.entries[self.tabs.active].name)
+            self.state.set("tab", value=self.tabs.shown.name)
             self.state.save()
 
     def on_unmount(self) -> None:

@@ -14,19 +14,21 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from tui.messages import Changed, Computed, Opened, Outcome, Progress, Scanning, WatchFailed
+from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
 
 if TYPE_CHECKING:
     from textual.message import Message
 
     from engine.inputs import Inputs
-    from engine.live.status import Status
-    from engine.problems import Problem
+    from engine.live.session import Session
     from engine.result import Result
     from engine.settings import Settings
     from engine.view import View
+
+    Opener = Callable[[Sequence[Path], Settings, str], tuple[Session, Mapping[str, View], Mapping[str, str]]]
+    """Makes the session, in the watching thread, with the view of a name alone or with all: see ``open_session``."""
 
 log = logging.getLogger("loadlens.engine")
 
@@ -38,58 +40,6 @@ PROGRESS_AFTER_S = 0.4
 """Seconds before a computation is shown as running: quick ones would flicker on the status line."""
 PROGRESS_INTERVAL_S = 0.25
 """Smallest number of seconds between two progress messages."""
-
-
-class SessionLike(Protocol):
-    """What the client uses of ``engine.live.session.Session``."""
-
-    def scan(self, *, final: bool = False, progress: Callable[[float, str], None] | None = None) -> frozenset[str]:
-        """Look once; return the names of views whose inputs changed."""
-
-    def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
-        """Call ``changed`` with names of views until ``stop`` is set."""
-
-    def inputs(self, view: str) -> Inputs:
-        """Return the newest snapshot."""
-
-    def compute(
-        self,
-        view: str,
-        parameters: Any,
-        *,
-        at_ms: int | None = None,
-        now_ms: int | None = None,
-        stop: Callable[[], bool] = ...,
-        progress: Callable[[float, str], None] = ...,
-        inputs: Inputs | None = None,
-    ) -> Result:
-        """Return a view's result."""
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """Problems of the live path."""
-
-    @property
-    def status(self) -> Status:
-        """What the live path is doing."""
-
-    def admit(self, views: Sequence[View]) -> None:
-        """Add views; the next scan reads for them."""
-
-    def close(self, timeout: float | None = None) -> None:
-        """End background work."""
-
-
-class Opener(Protocol):
-    """Makes the session, in the watching thread."""
-
-    def __call__(
-        self, roots: Sequence[Path], settings: Settings, first: str = "", /
-    ) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
-        """Return the session, its views by name, and the reasons of those that cannot be loaded.
-
-        It may begin with the view ``first`` alone.
-        """
 
 
 def load_views(names: Collection[str]) -> tuple[Mapping[str, View], Mapping[str, str]]:
@@ -110,9 +60,12 @@ def load_views(names: Collection[str]) -> tuple[Mapping[str, View], Mapping[str,
 
 
 def open_session(
-    roots: Sequence[Path], settings: Settings, first: str = ""
-) -> tuple[SessionLike, Mapping[str, View], Mapping[str, str]]:
-    """Open a real session on the view ``first``, or on all views; see ``Opener``."""
+    roots: Sequence[Path], settings: Settings, first: str
+) -> tuple[Session, Mapping[str, View], Mapping[str, str]]:
+    """Open a session on the view ``first``, or on all views if there is no such one.
+
+    Return it, its views by name, and the reasons of those that cannot be loaded.
+    """
     from engine.live.session import Session
     from engine.views import VIEWS
 
@@ -123,9 +76,8 @@ def open_session(
 
 @dataclass(frozen=True)
 class Request:
-    """Compute ``view`` with these parameters; ``inputs`` None means the newest ones."""
+    """Compute with these parameters; ``inputs`` None means the newest ones."""
 
-    view: str
     parameters: Any
     at_ms: int | None
     inputs: Inputs | None
@@ -151,7 +103,7 @@ class ComputeQueue:
         """Ask for a result."""
         with self._wake:
             urgent = urgent or (self._waiting is not None and self._waiting.urgent)
-            self._waiting = Request(self.view, parameters, at_ms, inputs, urgent)
+            self._waiting = Request(parameters, at_ms, inputs, urgent)
             if self._asked is None:
                 self._asked = time.monotonic()
             if self._thread is None:
@@ -200,17 +152,16 @@ class ComputeQueue:
             try:
                 outcome = self._compute(request)
                 with self._wake:
-                    if (
-                        outcome is not None or self._waiting is None
-                    ):  # a cancelled request is continued by the waiting one
+                    # A cancelled request is continued by the waiting one.
+                    if outcome is not None or self._waiting is None:
                         self._asked = time.monotonic() if self._waiting is not None else None
                 if outcome is not None and not self._closed:
-                    self._client.post(Computed(outcome))
+                    self._client.post(outcome)
                     self._client.first_result.set()
             finally:
                 self.busy = False
 
-    def _compute(self, request: Request) -> Outcome | None:
+    def _compute(self, request: Request) -> Computed | None:
         """Compute one request; None if it was cancelled."""
         from engine.view import Cancelled, NoInput
 
@@ -227,15 +178,9 @@ class ComputeQueue:
                 reported = now
                 self._client.post(Progress(self.view, fraction, text))
 
-        def outcome(**fields: Any) -> Outcome:
-            return Outcome(
-                self.view,
-                request.parameters,
-                request.at_ms,
-                files=len(inputs.files) if inputs is not None else 0,
-                stale=inputs.stale if inputs is not None else 0,
-                **fields,
-            )
+        def outcome(**fields: Any) -> Computed:
+            files, stale = (len(inputs.files), inputs.stale) if inputs is not None else (0, 0)
+            return Computed(self.view, request.parameters, request.at_ms, files=files, stale=stale, **fields)
 
         inputs: Inputs | None = None
         try:
@@ -277,7 +222,7 @@ class EngineClient:
         self.roots = tuple(roots)
         self.settings = settings
         self.interval = 1.0 / max(fps, 0.1)
-        self.session: SessionLike | None = None
+        self.session: Session | None = None
         self.changes = 0
         self.first_result = threading.Event()
         self._opener = opener
@@ -326,14 +271,14 @@ class EngineClient:
             self.post(WatchFailed(f"{type(error).__name__}: {error}"))
             self._settled()
 
-    def _scan(self, session: SessionLike) -> frozenset[str]:
+    def _scan(self, session: Session) -> frozenset[str]:
         """Look at everything once; return the names of views whose inputs changed."""
         started = time.perf_counter()
-        changed = session.scan(progress=lambda fraction, text: self.post(Scanning(fraction, text)))
+        changed = session.scan(progress=lambda fraction, text: self.post(Progress(SCAN, fraction, text)))
         log.info("looking at everything took %.0f ms", (time.perf_counter() - started) * 1000)
         return changed
 
-    def _load_others(self, session: SessionLike, names: Sequence[str], *, wait: bool) -> None:
+    def _load_others(self, session: Session, names: Sequence[str], *, wait: bool) -> None:
         """Load the views that are not shown; if ``wait``, after the shown one has had its time to compute and draw."""
         if wait and self.first_result.wait(FIRST_RESULT_TIMEOUT_S):
             self._stop.wait(FIRST_PAINT_S)
@@ -415,10 +360,11 @@ class EngineClient:
         """Number of changes since ``pause``; 0 if not paused."""
         return self.changes - self._changes_at_pause if self.paused else 0
 
-    def pause(self) -> None:
-        """Let later requests see inputs as they are when ``freeze`` is called."""
+    def pause(self, views: Iterable[str]) -> None:
+        """Let later requests see the inputs that ``views`` have now, and others as they are when ``freeze`` is called."""
         self._frozen = {}
         self._changes_at_pause = self.changes
+        self.freeze(views)
 
     def freeze(self, views: Iterable[str]) -> None:
         """While paused, keep the inputs that ``views`` have now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,11 @@ class Glyphs:
         return self.name == "ascii"
 
 
-_SEVERITY = {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "▲", "critical": "◆"}
-
 BRAILLE = Glyphs(
     "braille", True, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
-    _SEVERITY,
+    {"": " ", "ok": "·", "low": "▵", "moderate": "△", "severe": "▲", "critical": "◆"},
 )  # fmt: skip
-BLOCK = Glyphs(
-    "block", False, " ▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█", "─", "└", "┤", "│", "•", "·", "▲", "▼", "…", "→", "│",
-    _SEVERITY,
-)  # fmt: skip
+BLOCK = replace(BRAILLE, name="block", dots=False)
 ASCII = Glyphs(
     "ascii", False, "  --====#", " ._-=+*##", " .:*#", "-", "+", "|", "|", "*", ".", "^", "v", "~", ">", "|",
     {"": " ", "ok": ".", "low": "-", "moderate": "~", "severe": "!", "critical": "#"},
@@ -77,9 +72,7 @@ def choose(name: str | None, environ: Mapping[str, str] | None = None, encoding:
         return ASCII
     env = os.environ if environ is None else environ
     locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or ""
-    if "utf-8" not in locale.lower() and "utf8" not in locale.lower() and locale not in ("", "C", "POSIX"):
-        return ASCII
-    if locale in ("C", "POSIX"):
+    if locale and "utf-8" not in locale.lower() and "utf8" not in locale.lower():
         return ASCII
     if env.get("TERM") == "linux":  # the console font has blocks but no braille
         return BLOCK

@@ -11,21 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tui.actions import RESERVED, Action, key_text, scope_title
+from tui.actions import KEY_NAMES, RESERVED, SCOPES, Action, key_text, scope_title
 
-_CHARACTERS = {
-    "?": "question_mark", ":": "colon", "!": "exclamation_mark", "/": "slash", "<": "less_than_sign",
-    ">": "greater_than_sign", "[": "left_square_bracket", "]": "right_square_bracket", "{": "left_curly_bracket",
-    "}": "right_curly_bracket", "(": "left_parenthesis", ")": "right_parenthesis", "\\": "backslash", "+": "plus",
-    "-": "minus", "=": "equals_sign", ",": "comma", ".": "full_stop", "*": "asterisk", "#": "number_sign", "@": "at",
-    "_": "underscore", ";": "semicolon", "~": "tilde", "`": "grave_accent", "|": "vertical_line", "&": "ampersand",
-    "%": "percent_sign", "$": "dollar_sign", "^": "circumflex_accent", '"': "quotation_mark", "'": "apostrophe",
-    " ": "space",
-}  # fmt: skip
-_NAMED = {
-    *_CHARACTERS.values(), "escape", "enter", "tab", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown",
-    "up", "down", "left", "right", "plus_sign",
-}  # fmt: skip
+_CHARACTERS = {" ": "space"} | {text: name for name, text in KEY_NAMES.items() if len(text) == 1}
+"""Textual's names of keys that are one character."""
 
 
 def key_name(written: str) -> str | None:
@@ -42,7 +31,7 @@ def key_name(written: str) -> str | None:
         if not name.isprintable() or name.isspace():
             return None
         name = name.lower() if "ctrl" in modifiers else name
-    elif name not in _NAMED and not re.fullmatch(r"f([1-9]|1[0-9]|2[0-4])", name):
+    elif name not in KEY_NAMES and not re.fullmatch(r"f([1-9]|1[0-9]|2[0-4])", name):
         return None
     return "+".join([*modifiers, name])
 
@@ -104,10 +93,8 @@ def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> t
     """Return a remapped action, the action that has one of its keys already, and that key; None without a clash.
 
     Two actions clash in one scope, and where one of them is in a shared scope that the other would hide or be hidden by.
-
     Defaults of views may cover keys of shared scopes on purpose; users may not do so by accident.
     """
-    shared = ("app", "pane", "table")
     for action in actions:
         if action.id not in taken:
             continue
@@ -115,9 +102,7 @@ def _clash(actions: Sequence[Action], taken: Mapping[str, tuple[str, ...]]) -> t
             for other in actions:
                 if other is action or key not in other.keys:
                     continue
-                same_place = other.scope == action.scope or (other.scope in shared and action.scope in shared)
-                view_over_shared = (action.scope in shared) != (other.scope in shared)
-                if not (same_place or view_over_shared):
+                if other.scope != action.scope and other.scope not in SCOPES and action.scope not in SCOPES:
                     continue
                 if key == "escape" and "table.clear" in (other.id, action.id):
                     continue  # Escape: the table passes it on when it has no filter

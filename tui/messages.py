@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from engine.view import View
 
 
+@dataclass
 class Opened(Message):
     """Views are loaded. ``views`` by name; ``failed``: reasons of those that cannot be loaded; ``more``: others follow."""
 
-    def __init__(self, views: Mapping[str, View], failed: Mapping[str, str], *, more: bool = False) -> None:
-        super().__init__()
-        self.views = views
-        self.failed = failed
-        self.more = more
+    views: Mapping[str, View]
+    failed: Mapping[str, str]
+    more: bool = False
 
 
 class Changed(Message):
@@ -32,43 +31,32 @@ class Changed(Message):
         return isinstance(message, Changed)
 
 
-class Scanning(Message):
-    """Progress of the first scan: ``fraction`` 0-1 and what is being read."""
-
-    def __init__(self, fraction: float, text: str) -> None:
-        super().__init__()
-        self.fraction = fraction
-        self.text = text
-
-    def can_replace(self, message: Message) -> bool:
-        """Return True for any other progress of the scan."""
-        return isinstance(message, Scanning)
+SCAN = "scan"
+"""What ``Progress`` of the first scan names instead of a view."""
 
 
+@dataclass
 class Progress(Message):
-    """Progress of a computation of ``view``: ``fraction`` 0-1 and what is being done."""
+    """Progress of a computation of ``view``, or of the first scan (``SCAN``): ``fraction`` 0-1 and what is being done."""
 
-    def __init__(self, view: str, fraction: float, text: str) -> None:
-        super().__init__()
-        self.view = view
-        self.fraction = fraction
-        self.text = text
+    view: str
+    fraction: float
+    text: str
 
     def can_replace(self, message: Message) -> bool:
         """Return True for any other progress of the same view."""
         return isinstance(message, Progress) and message.view == self.view
 
 
+@dataclass
 class WatchFailed(Message):
     """The watching thread ended with an error (a bug or a broken platform); data are no longer live."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self.reason = reason
+    reason: str
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass
+class Computed(Message):
     """The outcome of one request: a result, or ``empty`` (why there is no input), or ``error``.
 
     ``same``: drawing the result would change nothing. ``parameters`` and ``at_ms`` as requested. ``files``: number of input
@@ -84,11 +72,3 @@ class Outcome:
     error: str = ""
     files: int = 0
     stale: int = 0
-
-
-class Computed(Message):
-    """One request is done."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__()
-        self.outcome = outcome

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from engine import units
-from tui.widgets.status import StatusFacts
 
 if TYPE_CHECKING:
     from engine.problems import Problem
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from tui.engine_client import EngineClient
     from tui.glyphs import Glyphs
     from tui.tabs import Tabs
+    from tui.views.base import ViewPane
+    from tui.widgets.drawing.fragments import Fragment
 
 RECOUNT_S = 5.0
 """Seconds between counts of problems while nothing says that anything changed: folding thousands takes a while."""
@@ -22,14 +23,11 @@ RECOUNT_S = 5.0
 WATCH_WORDS = {"events": "watched", "polling": "polled", "missing": "folder missing", "idle": ""}
 """Words of the status line for the ways in which files are followed."""
 
-SCAN = "scan"
-"""Key of the first scan in ``StatusModel.busy``, beside names of views."""
-
 
 class StatusModel:
     """Gathers the facts of the status line.
 
-    ``busy``: what is being done, by view name or ``SCAN``. ``watch_error``: why data are no longer live, or empty.
+    ``busy``: what is being done, by view name or ``messages.SCAN``. ``watch_error``: why data are no longer live, or empty.
     """
 
     def __init__(
@@ -66,34 +64,37 @@ class StatusModel:
             self._problem_count = len(self.all_problems())
         return self._problem_count
 
-    def _work(self, view: str, glyphs: Glyphs) -> str:
+    def work(self, glyphs: Glyphs) -> str:
         """Return what is being done: progress of the scan or of a computation, or that the shown view is computed."""
         if self.busy:
             return next(iter(self.busy.values()))
         if self._client.session is None:
             return "starting" + glyphs.ellipsis
-        return "computing" + glyphs.ellipsis if self._client.delayed(view) else ""
+        return "computing" + glyphs.ellipsis if self._client.delayed(self._tabs.shown.name) else ""
 
-    def facts(self, caption: str, glyphs: Glyphs) -> StatusFacts | None:
-        """Return the facts of the shown tab; None while its pane is being made. ``caption``: the focused table's place."""
-        pane, client = self._tabs.pane, self._client
-        if pane is None:
-            return None
+    def facts(self, pane: ViewPane, glyphs: Glyphs) -> list[Fragment]:
+        """Return the state of the data that ``pane`` shows, the most important fact first."""
+        client = self._client
         newest = pane.result.newest_ms if pane.result is not None else None
+        age = units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else ""
         status = client.session.status if client.session is not None else None
+        skipped = status.ignored_count if status is not None else 0
         modes = sorted({root.mode for root in status.roots}) if status is not None else []
-        return StatusFacts(
-            age=units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else "",
-            files=pane.files,
-            stale=pane.stale_files,
-            problems=self._count_problems(),
-            skipped=status.ignored_count if status is not None else 0,
-            mode=" ".join(WATCH_WORDS[mode] for mode in modes if WATCH_WORDS[mode]),
-            paused=client.paused,
-            pending=client.pending_changes,
-            at=units.moment(pane.at_ms) if pane.at_ms is not None else "",
-            busy=self._work(pane.entry.name, glyphs),
-            error=self.watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else ""),
-            caption=caption,
-            sampling="demo data" if self._demo else "",
-        )
+        mode = " ".join(WATCH_WORDS[mode] for mode in modes if WATCH_WORDS[mode])
+        at = units.moment(pane.at_ms) if pane.at_ms is not None else ""
+        waiting = f", {client.pending_changes} waiting" if client.pending_changes else ""
+        error = self.watch_error or (f"shown is old: {pane.error}" if pane.error and pane.levels else "")
+        problems = self._count_problems()
+        facts: list[tuple[object, str, str]] = [
+            (client.paused, f"PAUSED{waiting}", "moderate"),
+            (at, f"AT {at}", "moderate"),
+            (error, f"{glyphs.severity['severe']} {error}", "severe"),
+            (pane.stale_files, f"{pane.stale_files} stale", "moderate"),
+            (age, "data now" if age == "now" else f"data {age} old", ""),
+            (problems, f"! {problems:,} problem{'s' if problems != 1 else ''}", "severe"),
+            (True, f"{pane.files:,} file{'s' if pane.files != 1 else ''}", "dim"),
+            (skipped, f"{skipped:,} not read", "dim"),
+            (self._demo, "demo data", "dim"),
+            (mode, mode, "dim"),
+        ]
+        return [(text, style) for applies, text, style in facts if applies]

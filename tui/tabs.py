@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.settings import Settings
     from engine.views import Entry
     from tui.engine_client import EngineClient
-    from tui.messages import Opened, Outcome
+    from tui.messages import Computed, Opened
     from tui.views.base import ViewPane
 
 log = logging.getLogger("loadlens.tabs")
@@ -41,6 +41,7 @@ class Tabs(Frame):
     ``active``: index of the shown tab. ``panes``: the panes made so far, ``views``: the views loaded so far, ``failed``:
     reasons of those that cannot be loaded; all by view name. ``chosen``: whether the operator chose the tab, so that no data
     move it away. ``scanned``: whether the files have been looked at once, so that results can be asked for.
+    ``settled``: whether it is decided which tab is shown first.
     """
 
     class Delayed(Message):
@@ -63,16 +64,21 @@ class Tabs(Frame):
         self.settings_problems: list[Problem] = []
         self._settings = settings
         self._client = client
-        self._settled = False
+        self.settled = False
         self._loading_others = False
         self._delay_timer: Timer | None = None
 
     # -- which one is shown ---------------------------------------------------------------------------------------
 
     @property
+    def shown(self) -> Entry:
+        """The view of the shown tab."""
+        return self.entries[self.active]
+
+    @property
     def pane(self) -> ViewPane | None:
         """The shown pane; None while it is being made."""
-        return self.panes.get(self.entries[self.active].name)
+        return self.panes.get(self.shown.name)
 
     async def show(self, index: int) -> ViewPane:
         """Show the tab ``index`` (from 0) and focus its content; return its pane."""
@@ -84,10 +90,8 @@ class Tabs(Frame):
         if pane is None:
             pane = self.panes[entry.name] = make_pane(entry, id=f"pane-{entry.name}")
             await self.mount(pane)
-            if entry.name in self.views:
+            if entry.name in self.views or entry.name in self.failed:
                 self._give_view(pane)
-            elif entry.name in self.failed:
-                pane.show_load_error(self.failed[entry.name])
             else:
                 self._client.load_others_now()
         if pane.dirty:
@@ -114,16 +118,17 @@ class Tabs(Frame):
         self._loading_others = event.more
         self._client.freeze(event.views)
         for name, pane in self.panes.items():
-            if name in event.views:
+            if name in event.views or name in event.failed:
                 self._give_view(pane)
-            elif name in event.failed:
-                pane.show_load_error(event.failed[name])
 
     def _give_view(self, pane: ViewPane) -> None:
-        """Give a pane its view, with the parameters of the settings file."""
+        """Give a pane its view, with the parameters of the settings file, or the reason why it cannot be loaded."""
         from engine.settings import view_parameters
 
-        view = self.views[pane.entry.name]
+        view = self.views.get(pane.entry.name)
+        if view is None:
+            pane.show_load_error(self.failed[pane.entry.name])
+            return
         parameters, problems = view_parameters(self._settings, pane.entry.name, view.parameters)
         self.settings_problems += [problem for problem in problems if problem not in self.settings_problems]
         for problem in problems:
@@ -146,7 +151,7 @@ class Tabs(Frame):
     def _report_delay(self) -> None:
         """Tell the application if the shown tab still waits for its result."""
         self._delay_timer = None
-        if self._client.delayed(self.entries[self.active].name):
+        if self._client.delayed(self.shown.name):
             self.post_message(self.Delayed())
 
     # -- changes and results --------------------------------------------------------------------------------------
@@ -161,26 +166,21 @@ class Tabs(Frame):
             if name not in names and not (first and pane.dirty):
                 continue
             pane.dirty = True
-            if not self._client.paused and pane is self.pane and self._settled:
+            if not self._client.paused and pane is self.pane and self.settled:
                 requested = self.request(name, urgent=first) or requested
         return requested
-
-    @property
-    def settled(self) -> bool:
-        """Whether it is decided which tab is shown first."""
-        return self._settled
 
     def settle(self) -> bool:
         """Decide whether the shown tab stays; False while it has no files and other views are still being loaded."""
         session = self._client.session
         if session is not None and not self.chosen and self._loading_others:
-            name = self.entries[self.active].name
-            self._settled = name in self.views and bool(session.inputs(name).files)
+            name = self.shown.name
+            self.settled = name in self.views and bool(session.inputs(name).files)
         else:
-            self._settled = True
-        return self._settled
+            self.settled = True
+        return self.settled
 
-    async def receive(self, outcome: Outcome) -> None:
+    async def receive(self, outcome: Computed) -> None:
         """Draw a result, unless its pane has asked for something else meanwhile or it would change nothing."""
         pane = self.panes.get(outcome.view)
         if pane is None or outcome.parameters != pane.parameters or outcome.at_ms != pane.at_ms:

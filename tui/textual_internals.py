@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segments
 from rich.traceback import Traceback
@@ -23,6 +22,8 @@ from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widget import Widget
+
+from tui.widgets.drawing.fragments import single_cells
 
 log = logging.getLogger("loadlens.textual")
 
@@ -42,15 +43,10 @@ def render_spans(update: ChopsUpdate, console: Console) -> str:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is None or x >= stop or end <= start:
                 continue
-            first = max(start, x) if _single_cells(strip.text) else x
+            first = max(start, x) if single_cells(strip.text) else x
             out.append(f"\x1b[{y + 1};{first + 1}H")
             out.append(strip.crop(first - x, min(end, stop) - x).render(console))
     return "".join(out)
-
-
-def _single_cells(text: str) -> bool:
-    """Return whether each character takes one cell."""
-    return text.isascii() or all(cell_len(character) == 1 for character in text)
 
 
 def send_changed_cells_only() -> None:

@@ -93,13 +93,11 @@ def theme_for(wanted: str, environ: Mapping[str, str], known: tuple[str, ...]) -
     ``auto`` is dark. NO_COLOR and 16 colours turn dark and light into their ``ansi-`` forms, the terminal's own palette,
     since rounded colours are unreadable. ``known``: names of all themes.
     """
-    names = {"dark": "loadlens-dark", "light": "loadlens-light"}
-    few = few_colours(environ)
+    family = "ansi" if few_colours(environ) else "loadlens"
     if wanted in ("", "auto"):
         wanted = "dark"
     if wanted in ("dark", "light"):
-        return (f"ansi-{wanted}" if few else names[wanted]), ""
+        return f"{family}-{wanted}", ""
     if wanted in known:
         return wanted, ""
-    fallback = "ansi-dark" if few else names["dark"]
-    return fallback, f"no theme {wanted!r}; there are dark, light, {', '.join(sorted(known))}"
+    return f"{family}-dark", f"no theme {wanted!r}; there are dark, light, {', '.join(sorted(known))}"

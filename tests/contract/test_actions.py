@@ -26,7 +26,7 @@ from tui.widgets.facts import Facts, TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
 from tui.widgets.pick import PickList
 from tui.widgets.sections import Sections, TitleBar
-from tui.widgets.status import KeyBar, StatusFacts, StatusLine
+from tui.widgets.status import KeyBar, StatusLine
 from tui.widgets.table.table import LiveTable
 
 ALL = actions.registry()
@@ -165,7 +165,7 @@ def widgets() -> dict[str, Widget]:
     notes = NotesBar()
     notes.show([HOSTILE, HOSTILE])
     status = StatusLine()
-    status.show(StatusFacts(age=HOSTILE, error=HOSTILE, caption=HOSTILE, busy=HOSTILE, mode=HOSTILE))
+    status.show([(HOSTILE, "severe"), (HOSTILE, ""), (HOSTILE, "dim")], HOSTILE, HOSTILE)
     keys = KeyBar()
     keys.show([(actions.Action("app.x", ("x",), HOSTILE, "Hostile.", "app", bar=1), "x")])
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tui.cli.arguments import check_paths, load_settings
@@ -19,8 +20,20 @@ if TYPE_CHECKING:
     from engine.views import Entry
 
 
-def compute(arguments: argparse.Namespace) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
-    """Read and compute once: view, parameters, result (None without usable input), problems, instant, reason."""
+@dataclass(frozen=True)
+class Computation:
+    """A view computed once, as of ``instant`` (epoch ms); ``reason``: why there is no ``result``."""
+
+    view: View
+    parameters: Any
+    instant: int
+    problems: tuple[Problem, ...]
+    result: Result | None = None
+    reason: str = ""
+
+
+def compute(arguments: argparse.Namespace) -> Computation:
+    """Read the files that ``arguments`` name and compute their view once. Raises UsageError."""
     from engine.live.files.first_scan import FirstScan
     from engine.views import entry
 
@@ -65,7 +78,7 @@ def _view(wanted: Entry) -> View:
 
 def _computed(
     arguments: argparse.Namespace, view: View, settings: Settings, scan: FirstScan, pool: ReadingPool | None
-) -> tuple[View, Any, Result | None, tuple[Problem, ...], int, str]:
+) -> Computation:
     import time
 
     from engine import report, units
@@ -110,23 +123,21 @@ def _computed(
         except NoInput as error:
             problems = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
             reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
-            return view, parameters, None, fold(problems), instant, reason
-        return view, parameters, result, result.problems, instant, ""
+            return Computation(view, parameters, instant, fold(problems), reason=reason)
+        return Computation(view, parameters, instant, result.problems, result)
     finally:
         session.close()
 
 
 def option_help(view: View) -> str:
     """Return the text of ``-o help``: one line per option."""
-    from engine.parameters import options
+    from engine.parameters import options, value_text
 
     lines = [f"options of {view.name} (-o KEY=VALUE):"]
     for option in options(view.parameters):
         unit = f" [{option.unit}]" if option.unit else ""
         choices = f" ({'|'.join(option.choices)})" if option.choices else ""
-        default = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
-        if isinstance(default, bool):
-            default = str(default).lower()
-        shown = "" if default in (None, "") else f" (default {default})"
+        default = value_text(option.default)
+        shown = f" (default {default})" if default else ""
         lines.append(f"  {option.key}{unit}{choices}: {option.sentence}{shown}")
     return "\n".join(lines)

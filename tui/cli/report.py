@@ -5,45 +5,44 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tui.cli.compute import compute
+from tui.cli.compute import Computation, compute
 from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, write
 
 if TYPE_CHECKING:
     import argparse
 
-    from engine.problems import Problem
 
-
-def _report_no_input(arguments: argparse.Namespace, reason: str, problems: tuple[Problem, ...]) -> int:
+def _report_no_input(arguments: argparse.Namespace, done: Computation) -> int:
     """Say why nothing could be computed and what the view reads; return the exit code."""
     from engine import report
     from engine.text import clean
     from engine.views import entry
 
-    message(f"loadlens: {reason or 'no usable input'} in {clean(', '.join(arguments.paths))}")
+    message(f"loadlens: {done.reason or 'no usable input'} in {clean(', '.join(arguments.paths))}")
     message(f"loadlens: {arguments.view} reads {entry(arguments.view).reads}")
-    if problems:
-        message(report.problems_text(problems))
+    if done.problems:
+        message(report.problems_text(done.problems))
     return NO_INPUT
 
 
 def report_view(arguments: argparse.Namespace) -> int:
     """Print a view's result in the requested format; return the exit code."""
-    view, parameters, result, problems, instant, reason = compute(arguments)
+    done = compute(arguments)
     from engine import export, report  # late: workers read while they are loaded
 
+    view, result = done.view, done.result
     if result is None:
-        return _report_no_input(arguments, reason, problems)
+        return _report_no_input(arguments, done)
     declared = {table.name: table for table in view.tables}
     only = arguments.table
     if only is not None and only not in result.tables:
         why = "needs other options" if only in declared else "does not exist"
         raise UsageError(f"table {only!r} {why}; there are: {', '.join(result.tables)}")
     if arguments.format == "json":
-        write(report.to_json(view, result, parameters, instant, only))
+        write(report.to_json(view, result, done.parameters, done.instant, only))
         return FINE
     if arguments.format == "upstream":
-        text = view.upstream(result, parameters)
+        text = view.upstream(result, done.parameters)
         if text is None:
             raise UsageError(f"what {view.name} re-implements prints nothing for these options")
     elif arguments.format == "text":
@@ -55,23 +54,24 @@ def report_view(arguments: argparse.Namespace) -> int:
         frame = result.focused(name) if arguments.format == "markdown" else result.tables[name]
         text = export.FORMATS[arguments.format](frame, declared[name])
     write(text)
-    if arguments.format != "text" and problems:
-        message(report.problems_text(problems))
+    if arguments.format != "text" and done.problems:
+        message(report.problems_text(done.problems))
     return FINE
 
 
 def check_view(arguments: argparse.Namespace) -> int:
     """Print the findings at or above a level, one per line; return the exit code."""
-    view, parameters, result, problems, _instant, reason = compute(arguments)
+    done = compute(arguments)
     from engine import export, junit
 
+    view, result = done.view, done.result
     if result is None:
-        return _report_no_input(arguments, reason, problems)
+        return _report_no_input(arguments, done)
     level = arguments.fail_on or view.fail_on
     bad = export.at_least(result.findings, level)
     if arguments.junit is not None:
         own = getattr(view, "junit", None)
-        suite = own(result, parameters) if own else junit.suite_of_findings(view.name, result.findings, level)
+        suite = own(result, done.parameters) if own else junit.suite_of_findings(view.name, result.findings, level)
         try:
             Path(arguments.junit).write_text(junit.to_xml(suite), encoding="utf-8")
         except OSError as error:
@@ -80,6 +80,6 @@ def check_view(arguments: argparse.Namespace) -> int:
         write("".join(f"{finding.level.upper()} {finding.subject}: {finding.text}\n" for finding in bad))
     except BrokenPipeError:
         return FINDING  # the reader has seen enough, the verdict stands
-    if problems:
-        message(f"loadlens: {len(problems)} problems in the input; loadlens report {view.name} lists them")
+    if done.problems:
+        message(f"loadlens: {len(done.problems)} problems in the input; loadlens report {view.name} lists them")
     return FINDING if bad else FINE

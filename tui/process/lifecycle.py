@@ -23,6 +23,8 @@ SAVE_TIMEOUT_S = 5.0
 """Seconds that a process without a terminal may take to save its state and to remove temporary files."""
 HANGUP_TIMEOUT_S = 2.0
 """Seconds from a hang-up to the end of the process: writing to the lost terminal may block for ever."""
+TERMINAL_CHECK_S = 1.0
+"""Seconds between looks at whether the terminal is still there."""
 
 RESTORE = "\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[<u\x1b[0m"
 """Escape sequences that undo everything a full-screen program may have switched on."""
@@ -78,27 +80,17 @@ def terminal_lost(descriptor: int = 0) -> bool:
     return False
 
 
-class Watchdog:
-    """Ends the process from a thread when its terminal is gone, after calling ``save``."""
+def watch_terminal(save: Callable[[], None]) -> threading.Event:
+    """Start a thread that ends the process when its terminal is gone, after ``save``; setting the event ends the thread."""
+    stop = threading.Event()
 
-    def __init__(self, save: Callable[[], None], *, every: float = 1.0, descriptor: int = 0) -> None:
-        self._save = save
-        self._every = every
-        self._descriptor = descriptor
-        self._stop = threading.Event()
+    def watch() -> None:
+        while not stop.wait(TERMINAL_CHECK_S):
+            if terminal_lost():
+                exit_without_terminal(save)
 
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="terminal watchdog", daemon=True).start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._every):
-            if terminal_lost(self._descriptor):
-                exit_without_terminal(self._save)
+    threading.Thread(target=watch, name="terminal watchdog", daemon=True).start()
+    return stop
 
 
 def exit_without_terminal(save: Callable[[], None]) -> None:
@@ -150,14 +142,13 @@ def restored_terminal() -> Iterator[None]:
         saved = termios.tcgetattr(0)
     except (termios.error, OSError):
         pass
-    clean = False
     try:
         yield
-        clean = True
+    except BaseException:
+        with contextlib.suppress(OSError, ValueError):
+            os.write(2, RESTORE.encode())
+        raise
     finally:
-        if not clean:
-            with contextlib.suppress(OSError, ValueError):
-                os.write(2, RESTORE.encode())
         if saved is not None:
             with contextlib.suppress(termios.error, OSError):
                 termios.tcsetattr(0, termios.TCSANOW, saved)

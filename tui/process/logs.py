@@ -87,19 +87,15 @@ class File(logging.Handler):
 def to_file(path: Path) -> Iterator[None]:
     """Write the log of the program to ``path`` and nowhere else (not to the terminal) while the context lasts."""
     handler = File(path)
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [(logger.level, logger.propagate) for logger in loggers]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
+    attach(handler)
+    for name in LOGGERS:
+        logging.getLogger(name).propagate = False
     try:
         yield
     finally:
-        for logger, (level, propagate) in zip(loggers, before, strict=True):
-            logger.removeHandler(handler)
-            logger.setLevel(level)
-            logger.propagate = propagate
+        for name in LOGGERS:
+            logging.getLogger(name).propagate = True
+        detach(handler)
         handler.close()
 
 

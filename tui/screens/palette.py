@@ -71,13 +71,10 @@ class PaletteScreen(Box[Action]):
 
     def _narrow(self, typed: str) -> None:
         """Show the actions that match, best first."""
-        scored = [(matches(action, typed), index, action) for index, action in enumerate(self._actions)]
-        self._matching = [action for score, _, action in sorted(
-            (entry for entry in scored if entry[0] is not None), key=lambda entry: (entry[0] or 0, entry[1])
-        )]  # fmt: skip
-        width = 26
+        scored = [(score, action) for action in self._actions if (score := matches(action, typed)) is not None]
+        self._matching = [action for _, action in sorted(scored, key=lambda pair: pair[0])]
         lines: list[Line] = [
-            [(fit(keys_text(a.keys[:2]), 10), "key"), (fit(a.title, width) + " ", "title"), (a.help, "dim")]
+            [(fit(keys_text(a.keys[:2]), 10), "key"), (fit(a.title, 26) + " ", "title"), (a.help, "dim")]
             for a in self._matching
         ]
         matching = self.query_one(PickList)

@@ -8,7 +8,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from engine.parameters import bound
+from engine.parameters import bound, value_text
 from tui.screens.box import Box, about
 from tui.widgets.control import STEPS, stepped
 from tui.widgets.drawing.fragments import Line, fit
@@ -19,20 +19,6 @@ from tui.widgets.prompt import ask
 if TYPE_CHECKING:
     from engine.parameters import Option
     from tui.views.base import ViewPane
-
-
-def value_text(value: Any) -> str:
-    """Return a parameter's value as it is typed after ``-o key=``."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ",".join(value_text(part) for part in value)
-    name = getattr(value, "name", None)
-    if isinstance(name, str) and hasattr(value, "data"):
-        return name
-    return str(value)
 
 
 class ParametersScreen(Box[None]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
@@ -13,7 +14,6 @@ from tui.screens.box import Box, about
 from tui.widgets.drawing.fragments import Fragment, cut_left, harmless
 from tui.widgets.facts import Facts
 from tui.widgets.sections import Sections
-from tui.widgets.table.grid import Grid
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Cell
 
@@ -22,42 +22,24 @@ if TYPE_CHECKING:
     from engine.tables import Table
 
 
-def problem_table() -> Table:
-    """Return the declaration of the table of problems."""
+def declarations() -> tuple[Table, Table]:
+    """Return the declarations of the table of problems and of that of files that are not read."""
     import polars as pl
 
     from engine.tables import Column, Table
 
-    return Table(
-        "problems",
-        "What is wrong with the input.",
-        (
-            Column("path", pl.String, "The file.", priority=0),
-            Column("line", pl.Int64, "The line, from 1.", kind="count", width=7, priority=2),
-            Column("kind", pl.String, "What it is.", width=18, priority=1),
-            Column("count", pl.Int64, "How often it was met.", kind="count", width=6, priority=2),
-            Column("reason", pl.String, "What is wrong, in a sentence.", priority=0),
-        ),
-        key=("path", "kind", "reason"),
-        title="Problems",
+    path = Column("path", pl.String, "The file.", priority=0)
+    problems = (
+        path,
+        Column("line", pl.Int64, "The line, from 1.", kind="count", width=7, priority=2),
+        Column("kind", pl.String, "What it is.", width=18, priority=1),
+        Column("count", pl.Int64, "How often it was met.", kind="count", width=6, priority=2),
+        Column("reason", pl.String, "What is wrong, in a sentence.", priority=0),
     )
-
-
-def skipped_table() -> Table:
-    """Return the declaration of the table of files that are not read."""
-    import polars as pl
-
-    from engine.tables import Column, Table
-
-    return Table(
-        "not-read",
-        "Files that no view reads.",
-        (
-            Column("path", pl.String, "The file.", priority=0),
-            Column("reason", pl.String, "Why it is not read.", priority=0),
-        ),
-        key=("path",),
-        title="Not read",
+    skipped = (path, Column("reason", pl.String, "Why it is not read.", priority=0))
+    return (
+        Table("problems", "What is wrong with the input.", problems, key=("path", "kind", "reason"), title="Problems"),
+        Table("not-read", "Files that no view reads.", skipped, key=("path",), title="Not read"),
     )
 
 
@@ -80,7 +62,7 @@ class ProblemsScreen(Box[None]):
     def __init__(self) -> None:
         super().__init__()
         self._shown: tuple[Problem, ...] | None = None
-        self._tables = problem_table(), skipped_table()
+        self._tables = declarations()
 
     def content(self) -> list[Widget]:
         """Return both tables and the chosen reason in full."""
@@ -112,27 +94,14 @@ class ProblemsScreen(Box[None]):
             {"path": [i.path for i in ignored], "reason": [i.reason for i in ignored]}, schema=self._tables[1].schema
         )
         self.query_one("#skipped", LiveTable).show(frame)
-        self._show_chosen_row()
+        self._show_row()
 
-    def on_live_table_highlighted(self, event: LiveTable.Highlighted) -> None:
-        """Show the row under the cursor in full."""
-        event.stop()
-        if event.table.display:
-            self._show_row(event.table)
-
-    def on_sections_shown(self) -> None:
-        """Show the row of the other table in full."""
-        self._show_chosen_row()
-
-    def _show_chosen_row(self) -> None:
+    @on(LiveTable.Highlighted)
+    @on(Sections.Shown)
+    def _show_row(self) -> None:
         """Show the row under the cursor of the shown table in full."""
         table = self.query_one(Sections).current
-        if isinstance(table, LiveTable):
-            self._show_row(table)
-
-    def _show_row(self, table: Grid) -> None:
-        """Show the row under the cursor of ``table`` in full."""
-        row = table.row or {}
+        row = (table.row if isinstance(table, LiveTable) else None) or {}
         place = f" line {row['line']}" if row.get("line") else ""
         facts = [("file", f"{row['path']}{place}", ""), ("reason", str(row["reason"]), "")] if row else []
         self.query_one(Facts).show(facts)

@@ -15,8 +15,8 @@ from tui.glyphs import Glyphs
 from tui.host import Host, host_of
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
-from tui.widgets.focus import focus_first
 from tui.widgets.headline import HeadlineBar, NotesBar
+from tui.widgets.sections import Sections, focus_first
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Level(Frame):
 
     DEFAULT_CSS = "Level { height: 1fr; width: 1fr; }"
 
-    def __init__(self, crumb: str = "", *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, crumb: str = "") -> None:
+        super().__init__()
         self.crumb = crumb
 
     @property
@@ -61,7 +61,7 @@ class RootLevel(Level):
     """The bottom level: what ``compose_view`` yields."""
 
     def __init__(self, pane: ViewPane) -> None:
-        super().__init__("")
+        super().__init__()
         self._pane = pane
 
     def compose(self) -> ComposeResult:
@@ -86,7 +86,7 @@ class DetailPanel(Frame):
 
 
 class ViewPane(Frame):
-    """One tab. The docstring of ``tui.views`` tells how to write one.
+    """One tab. docs/screen.md tells how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
     ``at_ms`` (None: live), ``error`` and ``empty`` (why the newest request gave no result, else empty).
@@ -257,8 +257,7 @@ class ViewPane(Frame):
             lines.append((progress, "title"))
         else:
             lines.append(("Looking for files" + self.glyphs.ellipsis, "title"))
-        lines.append(("", ""))
-        lines.append((f"This tab reads {self.entry.reads}.", ""))
+        lines += [("", ""), (f"This tab reads {self.entry.reads}.", "")]
         status = self.host.live_status
         roots = status.roots if status is not None else ()
         missing = [str(Path(root.path)) for root in roots if root.mode == "missing"]
@@ -274,17 +273,15 @@ class ViewPane(Frame):
         self.placeholder()
 
     async def receive(self, result: Result) -> None:
-        """Draw a new result: headline, notes, then the levels from the bottom up."""
-        with self.app.batch_update():  # one repaint, whatever is mounted and shown here
+        """Draw a new result: headline, notes, then the levels from the bottom up, all in one repaint."""
+        with self.app.batch_update():
             await self._receive(result)
 
     async def _receive(self, result: Result) -> None:
-        """Draw a new result, without a repaint in between."""
         self.result = result
         self.error = self.empty = ""
         self.query_one(HeadlineBar).show(result.headline)
-        notes = self.query_one(NotesBar)
-        notes.show(result.notes)
+        self.query_one(NotesBar).show(result.notes)
         self._place_notes()
         if not self.levels:
             root = RootLevel(self)
@@ -353,20 +350,19 @@ class ViewPane(Frame):
 
     def action_undo(self) -> None:
         """Take back the last change of parameters."""
-        if not self._undo:
-            self.notify("nothing to undo", timeout=2)
-            return
-        self._redo.append(self.parameters)
-        self.parameters = self._undo.pop()
-        self._ask()
+        self._take_from(self._undo, self._redo, "nothing to undo")
 
     def action_redo(self) -> None:
         """Make the change that was taken back again."""
-        if not self._redo:
-            self.notify("nothing to redo", timeout=2)
+        self._take_from(self._redo, self._undo, "nothing to redo")
+
+    def _take_from(self, source: list[Any], other: list[Any], nothing: str) -> None:
+        """Take the last parameters of ``source``; those in force go to ``other``."""
+        if not source:
+            self.notify(nothing, timeout=2)
             return
-        self._undo.append(self.parameters)
-        self.parameters = self._redo.pop()
+        other.append(self.parameters)
+        self.parameters = source.pop()
         self._ask()
 
     def action_reset(self) -> None:
@@ -391,18 +387,8 @@ class ViewPane(Frame):
         if focus is None or not focus.display:
             self.focus_content()
 
-    def action_section_next(self) -> None:
-        """Show the next section."""
-        self._section(1)
-
-    def action_section_previous(self) -> None:
-        """Show the previous section."""
-        self._section(-1)
-
-    def _section(self, step: int) -> None:
+    def action_section(self, step: int) -> None:
         """Step through the sections around the focus, else through the first ones of the level on top."""
-        from tui.widgets.sections import Sections
-
         top = self.levels[-1] if self.levels else self
         focused = self.app.focused
         holders = [node for node in focused.ancestors if isinstance(node, Sections)] if focused is not None else []
@@ -413,9 +399,7 @@ class ViewPane(Frame):
     def action_earlier(self) -> None:
         """Go one step back in time."""
         steps = list(self.steps())
-        before = [moment for moment in steps if self.at_ms is None or moment < self.at_ms]
-        if self.at_ms is None:
-            before = before[:-1]
+        before = steps[:-1] if self.at_ms is None else [moment for moment in steps if moment < self.at_ms]
         if before:
             self.at(before[-1])
         else:
@@ -423,11 +407,11 @@ class ViewPane(Frame):
 
     def action_later(self) -> None:
         """Go one step forward in time."""
-        if self.at_ms is None:
-            self.notify("these are the newest data" if self.steps() else NO_HISTORY, timeout=3)
-            return
-        after = [moment for moment in self.steps() if moment > self.at_ms]
-        self.at(after[0] if len(after) > 1 else None)
+        after = [moment for moment in self.steps() if self.at_ms is not None and moment > self.at_ms]
+        if len(after) > 1:
+            self.at(after[0])
+        else:
+            self.action_live()
 
     def action_live(self) -> None:
         """Go to the newest data."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 from typing import TYPE_CHECKING
 
@@ -52,9 +51,8 @@ def make_pane(entry: Entry, *, id: str | None = None) -> ViewPane:
     """
     module = f"tui.views.{entry.name.replace('-', '_')}.pane"
     try:
-        if importlib.util.find_spec(module) is not None:
-            pane: type[ViewPane] = importlib.import_module(module).Pane
-            return pane(entry, id=id)
+        pane: type[ViewPane] = importlib.import_module(module).Pane
+        return pane(entry, id=id)
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             log.exception("pane %s cannot be imported", module)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -22,6 +23,8 @@ STEPS: tuple[BindingType, ...] = (
     Binding("minus,left,h", "step(-1)", show=False),
 )
 """Keys that step a value, in controls and in the options box."""
+
+V = TypeVar("V", float, str)
 
 
 def stepped(value: float, by: int, low: float | None, high: float | None) -> float | int:
@@ -42,7 +45,7 @@ def stepped(value: float, by: int, low: float | None, high: float | None) -> flo
     return result
 
 
-class Control(Canvas, can_focus=True):
+class Control(Canvas, Generic[V], can_focus=True):
     """One line with a label, in reverse while it has the focus. Up and down go to its neighbours."""
 
     DEFAULT_CSS = "Control { height: 1; } Control:focus { background: $panel; }"
@@ -52,21 +55,26 @@ class Control(Canvas, can_focus=True):
         Binding("up,k", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, label: str, label_width: int, id: str | None) -> None:
+    def __init__(self, label: str, label_width: int, value: V, id: str | None) -> None:
         super().__init__(id=id)
         self.label = label
+        self.value: V = value
         self.label_width = label_width
+
+    def show(self, value: V) -> None:
+        """Show another value without a message (it came from parameters)."""
+        if value != self.value:
+            self.value = value
+            self.repaint()
 
     def name_tag(self, width: int) -> Fragment:
         """Return the label in ``width`` cells."""
         return fit(self.label, width, ellipsis=self.glyphs.ellipsis), "cursor" if self.has_focus else ""
 
-    def on_focus(self) -> None:
-        """Draw the label as focused, once Textual has noted the focus, which it does after this."""
-        self.call_later(self.repaint)
-
-    def on_blur(self) -> None:
-        """Draw the label as not focused."""
+    @on(events.Focus)
+    @on(events.Blur)
+    def _focus_changed(self) -> None:
+        """Draw the label again, once Textual has noted the focus, which it does after this."""
         self.call_later(self.repaint)
 
     def on_click(self, event: events.Click) -> None:
@@ -74,7 +82,7 @@ class Control(Canvas, can_focus=True):
         self.focus()
 
 
-class NumberControl(Control):
+class NumberControl(Control[float]):
     """A number with bounds: ``label  value  bar``. Posts ``Changed`` for each change.
 
     ``-``/``+`` (also left/right, h/l) step, Enter asks for a number, Backspace restores the start value. ``step`` None
@@ -86,13 +94,12 @@ class NumberControl(Control):
         Binding("backspace", "restore", show=False),
     ]
 
+    @dataclass
     class Changed(Message):
         """The value of a control changed."""
 
-        def __init__(self, control_: NumberControl, value: float) -> None:
-            super().__init__()
-            self.number = control_
-            self.value = value
+        number: NumberControl
+        value: float
 
         @property
         def control(self) -> NumberControl:
@@ -111,15 +118,9 @@ class NumberControl(Control):
         label_width: int = 18,
         id: str | None = None,
     ) -> None:
-        super().__init__(label, label_width, id)
-        self.value = self.start = value
+        super().__init__(label, label_width, value, id)
+        self.start = value
         self.low, self.high, self.by, self.kind = low, high, step, kind
-
-    def show(self, value: float) -> None:
-        """Show another value without a message (it came from parameters)."""
-        if value != self.value:
-            self.value = value
-            self.repaint()
 
     def _set(self, value: float) -> None:
         """Set a value within the bounds."""
@@ -170,7 +171,7 @@ class NumberControl(Control):
         ask(self, f"{self.label} = ", str(self.value), f"from {self.low:g}", done=set_text)
 
 
-class WordControl(Control):
+class WordControl(Control[str]):
     """One word of several: ``label  one [two] three``. Posts ``Changed`` for each change.
 
     Left/right (``-``/``+``, h/l) or Enter choose.
@@ -178,13 +179,12 @@ class WordControl(Control):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "step(1)", show=False)]
 
+    @dataclass
     class Changed(Message):
         """The word of a control changed."""
 
-        def __init__(self, control_: WordControl, value: str) -> None:
-            super().__init__()
-            self.word = control_
-            self.value = value
+        word: WordControl
+        value: str
 
         @property
         def control(self) -> WordControl:
@@ -194,27 +194,17 @@ class WordControl(Control):
     def __init__(
         self, label: str, words: Sequence[str], value: str, *, label_width: int = 18, id: str | None = None
     ) -> None:
-        super().__init__(label, label_width, id)
-        self.words, self.value = tuple(words), value
-
-    def show(self, value: str) -> None:
-        """Show another word without a message."""
-        if value != self.value:
-            self.value = value
-            self.repaint()
+        super().__init__(label, label_width, value, id)
+        self.words = tuple(words)
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Return the label, then the words, the chosen one in brackets."""
         left = min(self.label_width, width // 2)
         line: Line = [self.name_tag(left)]
         room = width - left
-        if sum(cells(harmless(word)) + 3 for word in self.words) > room:
-            line.append((f"[{self.value}]", "title"))
-        else:
-            for word in self.words:
-                line.append(
-                    (f"[{word}]" if word == self.value else f" {word} ", "title" if word == self.value else "dim")
-                )
+        fits = sum(cells(harmless(word)) + 3 for word in self.words) <= room
+        for word in self.words if fits else (self.value,):
+            line.append((f"[{word}]", "title") if word == self.value else (f" {word} ", "dim"))
         return [line]
 
     def action_step(self, by: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui.widgets.drawing.canvas import ScrollCanvas
-from tui.widgets.drawing.fragments import Line, cells, cut, fit, harmless, wrap
+from tui.widgets.drawing.fragments import Fragment, Line, cells, cut, fit, harmless, wrap
 
 Fact = tuple[str, str, str]
 """Label, value as text, style of the value. An empty value makes the label a heading."""
@@ -14,8 +14,8 @@ Fact = tuple[str, str, str]
 class Facts(ScrollCanvas, can_focus=False):
     """Lines of label and value; long values wrap."""
 
-    def __init__(self, facts: Sequence[Fact] = (), *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, facts: Sequence[Fact] = (), *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.facts: tuple[Fact, ...] = tuple(facts)
 
     def show(self, facts: Sequence[Fact]) -> None:
@@ -43,13 +43,11 @@ class TextPanel(ScrollCanvas, can_focus=False):
 
     DEFAULT_CSS = "TextPanel { padding: 1 2; }"
 
-    def __init__(
-        self, lines: Sequence[tuple[str, str]] = (), *, id: str | None = None, classes: str | None = None
-    ) -> None:
-        super().__init__(id=id, classes=classes)
-        self.paragraphs: tuple[tuple[str, str], ...] = tuple(lines)
+    def __init__(self, lines: Sequence[Fragment] = (), *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.paragraphs: tuple[Fragment, ...] = tuple(lines)
 
-    def show(self, lines: Sequence[tuple[str, str]]) -> None:
+    def show(self, lines: Sequence[Fragment]) -> None:
         """Show these paragraphs instead: text and style of each."""
         self.paragraphs = tuple(lines)
         self.repaint()

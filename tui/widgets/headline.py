@@ -19,11 +19,9 @@ class HeadlineBar(Canvas):
     are two lines (not in a drill-down, where the breadcrumbs matter more).
     """
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._headline: tuple[Headline, ...] = ()
-        self._crumbs: tuple[str, ...] = ()
-        self._rows = 1
+    _headline: tuple[Headline, ...] = ()
+    _crumbs: tuple[str, ...] = ()
+    _rows = 1
 
     def show(self, headline: Sequence[Headline]) -> None:
         """Show these numbers instead."""
@@ -44,17 +42,13 @@ class HeadlineBar(Canvas):
     def _fit(self) -> None:
         """Take one line, or two if the numbers that must be shown need them."""
         width = self.size.width
-        rows = 2 if width and not self._crumbs and len(self._lines_of(width, 2)) > 1 else 1
+        rows = 2 if width and not self._crumbs and len(self.paint(width, 2)) > 1 else 1
         if rows != self._rows:
             self._rows = rows
             self.styles.height = rows
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Return the line or lines; see the class."""
-        return self._lines_of(width, height)
-
-    def _lines_of(self, width: int, rows: int) -> list[Line]:
-        """Return at most ``rows`` lines of ``width`` cells."""
         glyphs = self.glyphs
         first: Line = []
         for crumb in self._crumbs:
@@ -69,7 +63,7 @@ class HeadlineBar(Canvas):
             lines, shown = self._spread(first, brief, width, 1, full)
             if shown == len(brief):
                 return lines
-        return lines if rows == 1 else self._spread(first, brief, width, rows, 0)[0]
+        return lines if height == 1 else self._spread(first, brief, width, height, 0)[0]
 
     def _spread(
         self, first: Line, numbers: Sequence[Headline], width: int, rows: int, full: int | None = None
@@ -110,9 +104,7 @@ class HeadlineBar(Canvas):
 class NotesBar(Canvas):
     """One line with the modes and assumptions in force, cut at the right."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._notes: tuple[str, ...] = ()
+    _notes: tuple[str, ...] = ()
 
     def show(self, notes: Sequence[str]) -> None:
         """Show these notes instead."""

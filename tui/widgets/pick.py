@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -26,27 +27,20 @@ class PickList(ScrollCanvas, can_focus=True):
         Binding("enter", "pick", show=False),
     ]
 
-    class AtLine(Message):
-        """Base of the messages about the line ``index``."""
-
-        def __init__(self, list_: PickList, index: int) -> None:
-            super().__init__()
-            self.list = list_
-            self.index = index
-
-        @property
-        def control(self) -> PickList:
-            """Return the list."""
-            return self.list
-
-    class Picked(AtLine):
+    @dataclass
+    class Picked(Message):
         """A line was picked."""
 
-    class Moved(AtLine):
+        index: int
+
+    @dataclass
+    class Moved(Message):
         """The cursor moved to another line."""
 
-    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+        index: int
+
+    def __init__(self, lines: Sequence[Line] = (), *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.items: list[Line] = list(lines)
         self.cursor = 0
 
@@ -65,12 +59,8 @@ class PickList(ScrollCanvas, can_focus=True):
         """Draw the line under the cursor in its style."""
         if index != self.cursor or index >= len(self.items):
             return line
-        return [
-            (
-                plain(fit_line(line, max(self.scrollable_content_region.width, 1))),
-                "cursor" if self.has_focus else "cursor-blur",
-            )
-        ]
+        text = plain(fit_line(line, max(self.scrollable_content_region.width, 1)))
+        return [(text, "cursor" if self.has_focus else "cursor-blur")]
 
     def move(self, index: int) -> None:
         """Put the cursor on line ``index``."""
@@ -86,7 +76,7 @@ class PickList(ScrollCanvas, can_focus=True):
         else:
             self.refresh_lines(old)
             self.refresh_lines(index)
-        self.post_message(self.Moved(self, index))
+        self.post_message(self.Moved(index))
 
     def action_move(self, by: int) -> None:
         """Move the cursor up or down."""
@@ -103,14 +93,12 @@ class PickList(ScrollCanvas, can_focus=True):
     def action_pick(self) -> None:
         """Pick the line under the cursor."""
         if self.items:
-            self.post_message(self.Picked(self, self.cursor))
+            self.post_message(self.Picked(self.cursor))
 
-    def on_focus(self) -> None:
-        """Draw the cursor as focused."""
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """Draw the cursor as not focused."""
+    @on(events.Focus)
+    @on(events.Blur)
+    def _focus_changed(self) -> None:
+        """Draw the cursor again: its style tells the focus."""
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:

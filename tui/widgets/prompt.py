@@ -28,13 +28,7 @@ class Prompt(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel", show=False)]
 
     def __init__(
-        self,
-        origin: Widget,
-        label: str,
-        value: str,
-        hint: str,
-        changed: Callable[[str], object] | None,
-        done: Done,
+        self, origin: Widget, label: str, value: str, hint: str, changed: Callable[[str], object] | None, done: Done
     ) -> None:
         super().__init__(id="prompt")
         self._origin = origin

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
 from textual import events
 from textual.app import ComposeResult
 from textual.message import Message
@@ -9,35 +12,41 @@ from textual.widget import Widget
 
 from tui.widgets.drawing.canvas import Canvas, Frame
 from tui.widgets.drawing.fragments import Line, cells, harmless
-from tui.widgets.focus import focus_first
+from tui.widgets.table.table import LiveTable
+
+
+def focus_first(widget: Widget) -> None:
+    """Focus the first widget inside that takes keys, tables before all others."""
+    tables: Iterable[Widget] = [table for table in widget.query(LiveTable) if _visible(table)]
+    for candidate in (*tables, *widget.query("*")):
+        if candidate.focusable and _visible(candidate):
+            candidate.focus(scroll_visible=False)
+            return
+
+
+def _visible(widget: Widget) -> bool:
+    """Return whether ``widget`` and all around it are displayed."""
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
 
 
 class TitleBar(Canvas):
     """Titles in one line, one of them chosen. Where they do not fit, all but the chosen one are shortened."""
 
+    @dataclass
     class Clicked(Message):
         """A title was clicked."""
 
-        def __init__(self, bar: TitleBar, index: int) -> None:
-            super().__init__()
-            self.bar = bar
-            self.index = index
+        bar: TitleBar
+        index: int
 
         @property
         def control(self) -> TitleBar:
             """Return the bar."""
             return self.bar
 
-    def __init__(
-        self,
-        titles: list[str] | None = None,
-        *,
-        numbered: bool = False,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(id=id, classes=classes)
-        self.titles = list(titles or [])
+    def __init__(self, titles: Sequence[str], *, numbered: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.titles = titles
         self.marks: dict[int, tuple[str, str]] = {}
         self.chosen = 0
         self.numbered = numbered
@@ -113,21 +122,20 @@ class Sections(Frame):
     Sections > TitleBar { height: 1; }
     """
 
+    @dataclass
     class Shown(Message):
         """Another section is shown."""
 
-        def __init__(self, sections: Sections, index: int) -> None:
-            super().__init__()
-            self.sections = sections
-            self.index = index
+        sections: Sections
+        index: int
 
         @property
         def control(self) -> Sections:
             """Return the sections."""
             return self.sections
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.contents: list[tuple[str, Widget]] = []
         self.chosen = 0
 

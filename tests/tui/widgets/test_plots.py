@@ -68,9 +68,7 @@ def test_changed_spans_cover_every_difference(a: str, b: str) -> None:
 @given(series, series, st.integers(0, 120), st.integers(0, 30), glyph_sets, st.booleans(), st.booleans(), texts)
 @settings(max_examples=150, deadline=None)
 def test_plot_is_exact(x, y, width, height, glyphs, step, points, name) -> None:
-    one = plot.Series(
-        sorted(v for v in x if v is not None and v == v), y, name, step=step, points=points, low=y, high=x
-    )
+    one = plot.Series(sorted(v for v in x if v is not None and v == v), y, name, step=step, points=points)
     marks = [plot.Mark(v, name) for v in x[:2] if isinstance(v, float)]
     out = plot.plot([one], width, height, glyphs, marks=marks, rules=marks)
     check(out, width, height if width else 0)
@@ -97,7 +95,7 @@ def test_bars_are_exact(values, width, glyphs, text) -> None:
 
 
 def test_line_goes_through_its_points() -> None:
-    lines = plot.plot([plot.Series([0, 1, 2, 3], [0, 10, 0, 10])], 40, 12, SETS["ascii"], legend=False)
+    lines = plot.plot([plot.Series([0, 1, 2, 3], [0, 10, 0, 10])], 40, 12, SETS["ascii"])
     body = [f.plain(line) for line in lines[:-2]]
     assert body[0].startswith("10|") and body[-1].startswith(" 0|")
     peak = [i for i, c in enumerate(body[0]) if c in "'.:"]
@@ -115,7 +113,7 @@ def test_peaks_survive_thinning() -> None:
 
 def test_gaps_are_gaps() -> None:
     y = [5.0] * 40 + [None] * 20 + [5.0] * 40
-    lines = plot.plot([plot.Series(list(range(100)), y)], 104, 8, SETS["ascii"], y_span=(0, 10), legend=False)
+    lines = plot.plot([plot.Series(list(range(100)), y)], 104, 8, SETS["ascii"], y_span=(0, 10))
     row = next(f.plain(line) for line in lines if "''''" in f.plain(line) or "...." in f.plain(line))
     assert "          " in row[40:70]
 

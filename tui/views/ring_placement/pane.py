@@ -25,9 +25,8 @@ from tui.views.ring_placement.cells import (
 from tui.views.ring_placement.drawing import ShardMap, TimeAxis
 from tui.widgets.drawing.canvas import glyphs_of
 from tui.widgets.facts import Fact, Facts
-from tui.widgets.focus import focus_first
 from tui.widgets.prompt import ask
-from tui.widgets.sections import Sections, TitleBar
+from tui.widgets.sections import Sections, TitleBar, focus_first
 from tui.widgets.table.table import LiveTable
 from tui.widgets.table.window import Renderer
 

@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from engine import units
-from tui.widgets.drawing.fragments import cells
+from tui.glyphs import Glyphs
+from tui.widgets.drawing.fragments import Line, cells
 
 if TYPE_CHECKING:
     from engine.tables import Kind
@@ -25,12 +26,8 @@ _MS_STEPS = (
 
 def span_of(values: Iterable[float]) -> Range | None:
     """Return the smallest and largest finite value, None without any."""
-    low = high = math.nan
-    for value in values:
-        if math.isfinite(value):
-            low = value if not low <= value else low
-            high = value if not high >= value else high
-    return None if math.isnan(low) else (float(low), float(high))
+    present = [float(value) for value in values if math.isfinite(value)]
+    return (min(present), max(present)) if present else None
 
 
 def round_step(rough: float, kind: Kind = "number") -> float:
@@ -138,3 +135,10 @@ def bottom_labels(values: Sequence[float], texts: Sequence[str], span: Range, wi
         row[start : start + size] = list(text)
         free = start + size + 1
     return "".join(row)
+
+
+def bottom_axis(span: Range, kind: Kind, front: str, inner: int, glyphs: Glyphs, size: int) -> list[Line]:
+    """Return the axis of ``inner`` cells behind ``front``, and below it labels of at most ``size`` cells each."""
+    values = ticks(span, max(inner // 12, 1), kind)
+    labels = bottom_labels(values, tick_texts(values, kind, size), span, inner)
+    return [[(front + glyphs.line * inner, "dim")], [(" " * cells(front) + labels, "dim")]]

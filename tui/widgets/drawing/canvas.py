@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
@@ -43,6 +45,14 @@ CSS_BY_COMPONENT = """
 {name} > .ll--changed {{ text-style: bold; }}
 """
 
+SCROLLING_CSS = (
+    "{name} {{ height: 1fr; overflow-x: hidden; overflow-y: {bar}; scrollbar-size-vertical: 1; "
+    "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
+    "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
+    "scrollbar-gutter: stable; }}"
+)
+"""Style of a widget that scrolls up and down; ``bar``: whether its scroll bar is always there (scroll) or not (auto)."""
+
 
 def glyphs_of(app: App[object]) -> Glyphs:
     """Return the glyph set in force."""
@@ -80,6 +90,12 @@ class Painter(Widget):
                 look = looks[style] = self.look(style)
             segments.append(Segment(self.spell(text), look))
         return Strip(segments, width)
+
+    def refresh_changed(self, lines: Iterable[tuple[int, Line, Line]]) -> None:
+        """Draw the spans again in which lines differ; ``lines``: y on screen, before, after."""
+        regions = [Region(x, y, size, 1) for y, old, new in lines for x, size in changed_spans(old, new)]
+        if regions:
+            self.refresh(*regions)
 
     def spell(self, text: str) -> str:
         """Return ``text`` in characters that the terminal can show."""
@@ -122,13 +138,7 @@ class Canvas(Painter, NeverScrolls):
             self.refresh()
             return
         old, self._lines = self._lines, self._fresh()
-        regions = [
-            Region(x, y, width, 1)
-            for y, (before, after) in enumerate(zip(old, self._lines, strict=False))
-            for x, width in changed_spans(before, after)
-        ]
-        if regions:
-            self.refresh(*regions)
+        self.refresh_changed(zip(range(len(old)), old, self._lines, strict=False))
 
     def redraw(self) -> None:
         """Draw everything again: the glyphs changed. A theme needs no new lines, they hold style names."""
@@ -156,12 +166,7 @@ class ScrollCanvas(ScrollView, Painter):
         Binding("G", "scroll_end", show=False),
     ]
 
-    DEFAULT_CSS = (
-        "ScrollCanvas { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; "
-        "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
-        "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
-        "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="ScrollCanvas")
-    )
+    DEFAULT_CSS = SCROLLING_CSS.format(name="ScrollCanvas", bar="auto") + CSS_BY_COMPONENT.format(name="ScrollCanvas")
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -181,24 +186,16 @@ class ScrollCanvas(ScrollView, Painter):
         old, same = self._lines, width == self._width
         self._width = width
         self._lines = [fit_line(line, width, self.glyphs.ellipsis) for line in self.content(width)]
-        size = Size(width, len(self._lines))
-        set_virtual_size(self, size)
+        set_virtual_size(self, Size(width, len(self._lines)))
         longest = max(len(old), len(self._lines))
         if not same or (len(old) != len(self._lines) and longest > self.size.height):
             if old != self._lines:
                 self.refresh()
             return
         top = self.scroll_offset.y
-        blank: Line = [(" " * width, "")]
-        regions = [
-            Region(x, y - top, size, 1)
-            for y in range(top, min(top + self.size.height, longest))
-            for x, size in changed_spans(
-                old[y] if y < len(old) else blank, self._lines[y] if y < len(self._lines) else blank
-            )
-        ]
-        if regions:
-            self.refresh(*regions)
+        pairs = zip_longest(old, self._lines, fillvalue=[(" " * width, "")])
+        visible = islice(enumerate(pairs), top, top + self.size.height)
+        self.refresh_changed((y - top, before, after) for y, (before, after) in visible)
 
     def redraw(self) -> None:
         """Draw everything again: the glyphs changed."""

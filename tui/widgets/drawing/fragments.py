@@ -65,12 +65,8 @@ def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
 def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
     """Make ``text`` harmless and exactly ``width`` cells wide; ``align`` is left or right."""
     text = cut(harmless(text), width, ellipsis)
-    space = width - cells(text)
-    if space <= 0:
-        return text
-    if align == "right":
-        return " " * space + text
-    return text + " " * space
+    space = " " * (width - cells(text))
+    return space + text if align == "right" else text + space
 
 
 def width_of(line: Iterable[Fragment]) -> int:
@@ -118,15 +114,12 @@ def plain(line: Iterable[Fragment]) -> str:
 
 def split_at(line: Iterable[Fragment]) -> list[tuple[str, str]]:
     """Return (character, style) for each character of a line."""
-    out: list[tuple[str, str]] = []
-    for text, style in line:
-        out += [(char, style) for char in text]
-    return out
+    return [(character, style) for text, style in line for character in text]
 
 
-def _single(line: Line) -> bool:
+def single_cells(text: str) -> bool:
     """Return whether each character takes one cell: a wide and a combining one together have the right length too."""
-    return all(text.isascii() or all(cells(character) == 1 for character in text) for text, _ in line)
+    return text.isascii() or all(cell_len(character) == 1 for character in text)
 
 
 def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
@@ -139,7 +132,7 @@ def changed_spans(old: Line, new: Line, gap: int = 8) -> list[tuple[int, int]]:
         return []
     a, b = split_at(old), split_at(new)
     width = width_of(new)
-    if len(a) != len(b) or len(b) != width or not (_single(old) and _single(new)):
+    if len(a) != len(b) or len(b) != width or not all(single_cells(text) for text, _ in (*old, *new)):
         return [(0, max(width, width_of(old)))]
     spans: list[tuple[int, int]] = []
     for x, (left, right) in enumerate(zip(a, b, strict=True)):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tui.glyphs import Glyphs
-from tui.widgets.drawing.axes import Range, bottom_labels, place, round_range, span_of, tick_texts, ticks
+from tui.widgets.drawing.axes import Range, bottom_axis, place, round_range, span_of, tick_texts, ticks
 from tui.widgets.drawing.canvas import Canvas
 from tui.widgets.drawing.fragments import Line, cells, cut, fit, fit_line, harmless
 from tui.widgets.drawing.raster import Mark, Numbers, Raster, Series, draw_series, finite
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from engine.tables import Kind
 
 __all__ = ["Mark", "PlotView", "Series", "ecdf", "histogram", "plot", "spark", "thin"]
+
+Draw = Callable[[int, int, Glyphs], list[Line]]
+"""Draws a plot in a width and a height."""
 
 
 def thin(values: Numbers, columns: int) -> list[float | None]:
@@ -76,16 +79,15 @@ def plot(
     marks: Sequence[Mark] = (),
     rules: Sequence[Mark] = (),
     zero: bool = True,
-    legend: bool = True,
 ) -> list[Line]:
-    """Draw lines, steps, bands and points over round axes.
+    """Draw lines, steps and points over round axes.
 
     ``x_span``/``y_span`` fix the ranges (else they fit the data; with ``zero`` the y axis begins at 0); ``marks`` are
     vertical, ``rules`` horizontal lines. Named series give a legend line at the top. Small areas lose the axes first.
     """
     if width <= 0 or height <= 0:
         return []
-    head = _legend(series, width, glyphs) if legend and height >= 5 else []
+    head = _legend(series, width, glyphs) if height >= 5 else []
     x_span = _x_span(series) if x_span is None else x_span
     y_span = _y_span(series, rules, y_kind, zero) if y_span is None else y_span
     if x_span is None or y_span is None:
@@ -103,11 +105,11 @@ def plot(
     _draw_marks(raster, marks, rules, x_span, y_span)
     for each in series:
         draw_series(raster, each, x_span, y_span)
-    _write_labels(raster, marks, rules, x_span, y_span)
+    _write_labels(raster, marks, x_span)
     labels = {rows - 1 - place(value, y_span, rows): text for value, text in zip(y_ticks, y_texts, strict=True)}
     out = head + _with_left_axis(raster.lines(), labels, left, width, glyphs)
     if axis:
-        out += _bottom_axis(x_span, x_kind, left, width, glyphs)
+        out += bottom_axis(x_span, x_kind, _corner(left, glyphs), width - left, glyphs, 11)
     return out[:height]
 
 
@@ -130,15 +132,8 @@ def _x_span(series: Sequence[Series]) -> Range | None:
 
 
 def _y_span(series: Sequence[Series], rules: Sequence[Mark], kind: Kind, zero: bool) -> Range | None:
-    """Return a round range around all y values, bands and ``rules``; None without any."""
-    values = [
-        value
-        for each in series
-        for source in (each.y, each.low, each.high)
-        if source is not None
-        for value in map(finite, source)
-        if value is not None
-    ]
+    """Return a round range around all y values and ``rules``; None without any."""
+    values = [value for each in series for value in map(finite, each.y) if value is not None]
     span = span_of([*values, *(rule.at for rule in rules)])
     return None if span is None else round_range(span[0], span[1], kind, zero)
 
@@ -157,16 +152,12 @@ def _draw_marks(raster: Raster, marks: Sequence[Mark], rules: Sequence[Mark], x_
                 raster.dot(x, y, mark.style)
 
 
-def _write_labels(raster: Raster, marks: Sequence[Mark], rules: Sequence[Mark], x_span: Range, y_span: Range) -> None:
-    """Write the labels of ``marks`` right of them, each a line lower, and of ``rules`` at the right edge."""
-    rows, inner = raster.height, raster.width
+def _write_labels(raster: Raster, marks: Sequence[Mark], x_span: Range) -> None:
+    """Write the labels of ``marks`` right of them, each a line lower."""
     for number, mark in enumerate(marks):
         if mark.label and x_span[0] <= mark.at <= x_span[1]:
-            raster.write(place(mark.at, x_span, inner) + 1, min(number, rows - 1), mark.label, mark.style)
-    for rule in rules:
-        if rule.label and y_span[0] <= rule.at <= y_span[1]:
-            row = rows - 1 - place(rule.at, y_span, raster.rows) // raster.fine_y
-            raster.write(inner - cells(harmless(rule.label)), row, rule.label, rule.style)
+            column = place(mark.at, x_span, raster.width) + 1
+            raster.write(column, min(number, raster.height - 1), mark.label, mark.style)
 
 
 def _with_left_axis(
@@ -182,16 +173,9 @@ def _with_left_axis(
     return out
 
 
-def _bottom_axis(span: Range, kind: Kind, left: int, width: int, glyphs: Glyphs) -> list[Line]:
-    """Return the two lines of an axis under a plot: the axis and its labels."""
-    inner = width - left
-    values = ticks(span, max(inner // 12, 1), kind)
-    edge = (" " * (left - 1) + glyphs.corner) if left else ""
-    labels = bottom_labels(values, tick_texts(values, kind, 11), span, inner)
-    return [
-        fit_line([(edge + glyphs.line * inner, "dim")], width, glyphs.ellipsis),
-        fit_line([(" " * left + labels, "dim")], width, glyphs.ellipsis),
-    ]
+def _corner(left: int, glyphs: Glyphs) -> str:
+    """Return what stands before a bottom axis under a left one of ``left`` cells (0: none)."""
+    return " " * (left - 1) + glyphs.corner if left else ""
 
 
 def histogram(
@@ -203,9 +187,7 @@ def histogram(
     *,
     kind: Kind = "number",
     marks: Sequence[Mark] = (),
-    style: str = "bar",
     other: Numbers | None = None,
-    other_style: str = "bar2",
 ) -> list[Line]:
     """Draw columns of ``counts`` between ``edges`` (one more than counts), in eighths of a cell.
 
@@ -226,17 +208,17 @@ def histogram(
     inner = width - left
     span = (bounds[0], bounds[-1])
     columns = _bucket_columns(bounds, inner, len(values))
-    grid = _bars_upright([values[index] / top * rows for index in columns], rows, style, glyphs)
+    grid = _bars_upright([values[index] / top * rows for index in columns], rows, glyphs)
     if second:
         for x, index in enumerate(columns):
             count = second[min(index, len(second) - 1)]
             if count > 0:
-                grid[rows - 1 - place(count, (0.0, top), rows)][x] = (glyphs.point, other_style)
+                grid[rows - 1 - place(count, (0.0, top), rows)][x] = (glyphs.point, "bar2")
     marked = {place(mark.at, span, inner): mark for mark in marks if span[0] <= mark.at <= span[1]}
     _mark_columns(grid, marked, glyphs)
     out = _with_left_axis(grid, {0: label}, left, width, glyphs)
     if axis:
-        out += _bottom_axis(span, kind, left, width, glyphs)
+        out += bottom_axis(span, kind, _corner(left, glyphs), inner, glyphs, 11)
     return out[:height]
 
 
@@ -247,7 +229,7 @@ def _bucket_columns(edges: Sequence[float], width: int, buckets: int) -> list[in
     return [min(sum(1 for edge in edges[1:-1] if edge <= at), buckets - 1) for at in middles]
 
 
-def _bars_upright(levels: Sequence[float], rows: int, style: str, glyphs: Glyphs) -> list[Line]:
+def _bars_upright(levels: Sequence[float], rows: int, glyphs: Glyphs) -> list[Line]:
     """Return upright bars as ``rows`` lines of single cells; ``levels`` in cells from the bottom."""
     eighths = len(glyphs.levels) - 1
     grid: list[Line] = []
@@ -256,7 +238,7 @@ def _bars_upright(levels: Sequence[float], rows: int, style: str, glyphs: Glyphs
         for level in levels:
             steps = math.ceil((level - floor) * eighths - 1e-9) if level > floor else 0
             glyph = glyphs.levels[min(max(steps, 0), eighths)] if level > floor else " "
-            line.append((glyph, style if glyph != " " else ""))
+            line.append((glyph, "bar" if glyph != " " else ""))
         grid.append(line)
     return grid
 
@@ -277,13 +259,7 @@ def _mark_columns(grid: list[Line], marked: Mapping[int, Mark], glyphs: Glyphs) 
 
 
 def ecdf(
-    samples: Sequence[tuple[str, Numbers, str]],
-    width: int,
-    height: int,
-    glyphs: Glyphs,
-    *,
-    kind: Kind = "number",
-    marks: Sequence[Mark] = (),
+    samples: Sequence[tuple[str, Numbers, str]], width: int, height: int, glyphs: Glyphs, *, kind: Kind = "number"
 ) -> list[Line]:
     """Draw empirical distribution functions of samples (name, values, style): the share of values up to x, as steps."""
     series = []
@@ -298,7 +274,7 @@ def ecdf(
         if xs:
             xs, ys = [xs[0], *xs], [0.0, *ys]
         series.append(Series(xs, ys, name, style, step=True, dashed=index % 2 == 1))
-    return plot(series, width, height, glyphs, x_kind=kind, y_kind="percent", y_span=(0.0, 100.0), marks=marks)
+    return plot(series, width, height, glyphs, x_kind=kind, y_kind="percent", y_span=(0.0, 100.0))
 
 
 class PlotView(Canvas):
@@ -309,17 +285,11 @@ class PlotView(Canvas):
 
     DEFAULT_CSS = "PlotView { height: 10; width: 1fr; }"
 
-    def __init__(
-        self,
-        draw: Callable[[int, int, Glyphs], list[Line]] | None = None,
-        *,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, draw: Draw | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._draw = draw
 
-    def show(self, draw: Callable[[int, int, Glyphs], list[Line]] | None) -> None:
+    def show(self, draw: Draw | None) -> None:
         """Show another plot instead; only differing cells are sent."""
         self._draw = draw
         self.repaint()

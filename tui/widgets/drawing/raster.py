@@ -17,8 +17,6 @@ Numbers = Sequence[Any]
 
 def finite(value: Any) -> float | None:
     """Return ``value`` as a finite float, else None."""
-    if value is None:
-        return None
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -30,16 +28,14 @@ def finite(value: Any) -> float | None:
 class Series:
     """A series: ``x`` ascending and ``y`` of equal length, its ``name`` for the legend, its style.
 
-    ``low`` and ``high`` draw a band; ``step`` holds each value until the next; ``dashed`` distinguishes it from another;
-    ``points`` draws no line but points, in ``shape`` if that is given.
+    ``step`` holds each value until the next; ``dashed`` distinguishes it from another; ``points`` draws no line but points,
+    in ``shape`` if that is given.
     """
 
     x: Numbers
     y: Numbers
     name: str = ""
     style: str = "bar"
-    low: Numbers | None = None
-    high: Numbers | None = None
     step: bool = False
     dashed: bool = False
     points: bool = False
@@ -156,8 +152,7 @@ def _columns(series: Series, x_span: Range, columns: int) -> list[_Column | None
 
 
 def draw_series(raster: Raster, series: Series, x_span: Range, y_span: Range) -> None:
-    """Draw the band of a series, then its points or its line."""
-    _draw_band(raster, series, x_span, y_span)
+    """Draw the points or the line of a series."""
     before: _Column | None = None
     for column in _columns(series, x_span, raster.columns):
         if column is not None:
@@ -166,21 +161,6 @@ def draw_series(raster: Raster, series: Series, x_span: Range, y_span: Range) ->
             else:
                 _draw_line(raster, series, before, column, y_span)
         before = column
-
-
-def _draw_band(raster: Raster, series: Series, x_span: Range, y_span: Range) -> None:
-    """Fill the band between ``low`` and ``high`` with a pattern, if the series has one."""
-    if series.low is None or series.high is None:
-        return
-    for raw_x, raw_low, raw_high in zip(series.x, series.low, series.high, strict=False):
-        x, low, high = finite(raw_x), finite(raw_low), finite(raw_high)
-        if x is None or low is None or high is None or not x_span[0] <= x <= x_span[1]:
-            continue
-        column = place(x, x_span, raster.columns)
-        bottom, top = (place(value, y_span, raster.rows) for value in (min(low, high), max(low, high)))
-        for y in range(bottom, top + 1):
-            if (column + y) % 2 == 0 or raster.glyphs.ascii:
-                raster.dot(column, y, "dim")
 
 
 def _draw_points(raster: Raster, series: Series, values: _Column, y_span: Range) -> None:

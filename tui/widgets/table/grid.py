@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
+from textual import events, on
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -22,7 +24,7 @@ from textual.strip import Strip
 from tui.host import Host
 from tui.textual_internals import set_virtual_size
 from tui.widgets.drawing.canvas import COMPONENTS, Painter
-from tui.widgets.drawing.fragments import Line, changed_spans, fit_line
+from tui.widgets.drawing.fragments import Line, fit_line
 from tui.widgets.table import window as windows
 from tui.widgets.table.layout import Layout, layout
 from tui.widgets.table.window import Choice, Key, Renderer, Window
@@ -48,16 +50,15 @@ class Grid(ScrollView, Painter):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)  # Textual collects them along the first base only
 
+    @dataclass
     class Highlighted(Message, namespace="live_table"):
         """The cursor is on another row (``key`` None: on none), or rows appear only now that were sorted in a thread.
 
         Not posted by ``show`` if the cursor stays on its row: callers draw what depends on it right after ``show``.
         """
 
-        def __init__(self, grid: Grid, key: Key | None) -> None:
-            super().__init__()
-            self.table = grid
-            self.key = key
+        table: Grid
+        key: Key | None
 
         @property
         def control(self) -> Grid:
@@ -68,13 +69,12 @@ class Grid(ScrollView, Painter):
             """Return True for any other message of the same table: only the newest counts."""
             return isinstance(message, Grid.Highlighted) and message.table is self.table
 
+    @dataclass
     class Built(Message, namespace="live_table"):
         """A window that was built in a thread is ready."""
 
-        def __init__(self, window: Window, generation: int) -> None:
-            super().__init__()
-            self.window = window
-            self.generation = generation
+        window: Window
+        generation: int
 
     def __init__(
         self,
@@ -85,9 +85,8 @@ class Grid(ScrollView, Painter):
         row_style: RowStyle | None = None,
         choice: Choice | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(name=name, id=id)
         self.spec = spec
         self.renderers: dict[str, Renderer] = dict(renderers or {})
         self.row_style = row_style
@@ -200,19 +199,11 @@ class Grid(ScrollView, Painter):
         old = self._cache
         self._cache = {}
         top = self.scroll_offset.y
-        regions = [Region(x, 0, size, 1) for x, size in changed_spans(before_header, self._header)]
         assert self.window is not None
         # Below the last row nothing changes; without rows the first line says why.
-        for row in range(top, min(top + self._page, max(self.window.height, 1))):
-            y = row - top + 1
-            after = self._line(row)
-            before = old.get(row)
-            if before is None:
-                regions.append(Region(0, y, max(self._width, 1), 1))
-            else:
-                regions += [Region(x, y, size, 1) for x, size in changed_spans(before, after)]
-        if regions:
-            self.refresh(*regions)
+        rows = range(top, min(top + self._page, max(self.window.height, 1)))
+        lines = [(row - top + 1, old.get(row, []), self._line(row)) for row in rows]
+        self.refresh_changed([(0, before_header, self._header), *lines])
 
     # -- geometry -----------------------------------------------------------------------------------------------
 
@@ -231,9 +222,11 @@ class Grid(ScrollView, Painter):
         names = [slot.column.name for slot in self._layout.slots]
         if self.current not in names:
             self.current = window.choice.sort if window.choice.sort in names else (names[0] if names else "")
-        self._header = windows.header(
-            window, self._layout, self._width, self.glyphs, self.current if self.has_focus else ""
-        )
+        self._header = self._titles(window)
+
+    def _titles(self, window: Window) -> Line:
+        """Return the header line, the chosen column marked while the table has the focus."""
+        return windows.header(window, self._layout, self._width, self.glyphs, self.current if self.has_focus else "")
 
     def _resize(self) -> bool:
         """Tell Textual how many lines there are; return whether the size changed."""
@@ -253,10 +246,6 @@ class Grid(ScrollView, Painter):
         self.on_resize()
 
     def redraw(self) -> None:
-        """Draw everything again: the glyphs changed."""
-        self._redo()
-
-    def _redo(self) -> None:
         """Draw everything again: width, glyphs or columns changed."""
         self._cache.clear()
         self._arrange()
@@ -268,13 +257,8 @@ class Grid(ScrollView, Painter):
         """Refresh the spans in which the header differs."""
         if self.window is None:
             return
-        before = self._header
-        self._header = windows.header(
-            self.window, self._layout, self._width, self.glyphs, self.current if self.has_focus else ""
-        )
-        regions = [Region(x, 0, size, 1) for x, size in changed_spans(before, self._header)]
-        if regions:
-            self.refresh(*regions)
+        before, self._header = self._header, self._titles(self.window)
+        self.refresh_changed([(0, before, self._header)])
 
     def _refresh_row(self, row: int) -> None:
         """Draw one row again, if it is on screen."""
@@ -282,13 +266,10 @@ class Grid(ScrollView, Painter):
         if 0 <= y < self._page:
             self.refresh(Region(0, y + 1, max(self._width, 1), 1))
 
-    def on_focus(self) -> None:
-        """Draw the cursor as focused; Textual notes the focus only after this."""
-        self.call_later(self._redo_header)
-        self._refresh_row(self.cursor)
-
-    def on_blur(self) -> None:
-        """Draw the cursor as not focused."""
+    @on(events.Focus)
+    @on(events.Blur)
+    def _focus_changed(self) -> None:
+        """Draw cursor and header again; Textual notes the focus only after this."""
         self.call_later(self._redo_header)
         self._refresh_row(self.cursor)
 
@@ -354,9 +335,8 @@ class Grid(ScrollView, Painter):
         self.cursor_key = window.key(row)
         top = self.scroll_offset.y
         if top <= row < top + self._page:
-            self.refresh(
-                *(Region(0, place - top + 1, self._width, 1) for place in (old, row) if top <= place < top + self._page)
-            )
+            self._refresh_row(old)
+            self._refresh_row(row)
         else:
             self._into_view()
         self.post_message(self.Highlighted(self, self.cursor_key))
@@ -380,9 +360,7 @@ class Grid(ScrollView, Painter):
     @property
     def row(self) -> dict[str, Any] | None:
         """Return the values of the row under the cursor by column name (hidden ones too); None without rows."""
-        if self.window is None or not self.window.height:
-            return None
-        rows = self.window.rows(self.cursor, self.cursor + 1)
+        rows = self.window.rows(self.cursor, self.cursor + 1) if self.window is not None else []
         return rows[0] if rows else None
 
     @property

@@ -23,6 +23,9 @@ FLEXIBLE: frozenset[str] = frozenset({"text", "id", "json"})
 FLEX_LIMIT = 48
 """Width in cells up to which such a column takes spare cells."""
 
+GAP = 1
+"""Cells between two columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -40,22 +43,20 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns that fit, in order. ``hidden``: how many did not; ``offset``: how many are scrolled away behind the first."""
+    """The columns that fit, in order. ``hidden``: how many did not."""
 
     slots: tuple[Slot, ...]
     hidden: int
-    offset: int = 0
 
 
-def column_width(column: Column, default_width: int | None = None) -> int:
+def column_width(column: Column) -> int:
     """Return the smallest width of a column: declared, or what suits its kind, and enough for a short header."""
     if column.width:
         return column.width
-    base = WIDTHS.get(column.kind, 12) if default_width is None else default_width
-    return max(base, min(len(column.header) + 1, 14))
+    return max(WIDTHS.get(column.kind, 12), min(len(column.header) + 1, 14))
 
 
-def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1) -> Layout:
+def layout(columns: Sequence[Column], width: int, offset: int = 0) -> Layout:
     """Fit ``columns`` into ``width`` cells: the least important (highest ``priority``, then last) hide first; spare
     cells go to columns that ``grow``, then to text columns. It depends on columns and width only, never on values, so
     nothing jumps as data change.
@@ -65,29 +66,17 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1)
     if not columns:
         return Layout((), 0)
     total = len(columns)
-    if offset:
-        offset = min(offset, total - 1)
-        columns = [columns[0], *columns[1 + offset :]]
-        chosen: list[Column] = []
-        used = 0
-        for column in columns:
-            size = column_width(column) + (gap if chosen else 0)
-            if chosen and used + size > width:
-                break
-            chosen.append(column)
-            used += size
-    else:
-        ranked = sorted(range(total), key=lambda i: (columns[i].priority, i))
-        fitting: set[int] = set()
-        used = 0
-        for index in ranked:
-            size = column_width(columns[index]) + (gap if fitting else 0)
-            if fitting and used + size > width:
-                # An important column that does not fit ends the row: a less important one must not take its place.
-                break
-            fitting.add(index)
-            used += size
-        chosen = [columns[i] for i in sorted(fitting)]
+    offset = min(offset, total - 1)
+    ranked = [0, *range(1 + offset, total)] if offset else sorted(range(total), key=lambda i: (columns[i].priority, i))
+    fitting: list[int] = []
+    used = 0
+    for index in ranked:
+        size = column_width(columns[index]) + (GAP if fitting else 0)
+        if fitting and used + size > width:
+            break  # an important column that does not fit ends the row: a less important one must not take its place
+        fitting.append(index)
+        used += size
+    chosen = [columns[index] for index in sorted(fitting)]
     widths = {column.name: min(column_width(column), max(width, 1)) for column in chosen}
     flexible = [c for c in chosen if c.kind in FLEXIBLE and not c.width] or [c for c in chosen if c.kind in FLEXIBLE]
     spare = _grow(widths, {c.name: c.grow for c in chosen if c.grow}, width - used)
@@ -96,8 +85,8 @@ def layout(columns: Sequence[Column], width: int, offset: int = 0, gap: int = 1)
     x = 0
     for column in chosen:
         slots.append(Slot(column, x, widths[column.name]))
-        x += widths[column.name] + gap
-    return Layout(tuple(slots), total - len(chosen), offset)
+        x += widths[column.name] + GAP
+    return Layout(tuple(slots), total - len(chosen))
 
 
 def _grow(widths: dict[str, int], limits: Mapping[str, int], spare: int) -> int:

@@ -6,6 +6,7 @@ survive updates and are remembered by name.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
@@ -13,9 +14,9 @@ from textual.actions import SkipAction
 from textual.binding import BindingType
 from textual.message import Message
 
+from engine import units
 from tui.actions import bindings
-from tui.widgets.drawing.canvas import CSS_BY_COMPONENT
-from tui.widgets.table import window as windows
+from tui.widgets.drawing.canvas import CSS_BY_COMPONENT, SCROLLING_CSS
 from tui.widgets.table.filters import FilterError
 from tui.widgets.table.grid import Grid
 from tui.widgets.table.window import Key
@@ -32,37 +33,25 @@ class LiveTable(Grid, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
-    DEFAULT_CSS = (
-        "LiveTable { height: 1fr; overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; "
-        "scrollbar-color: $primary; scrollbar-color-hover: $primary; scrollbar-color-active: $primary; "
-        "scrollbar-background: $surface; scrollbar-background-hover: $surface; scrollbar-background-active: $surface; "
-        "scrollbar-gutter: stable; }" + CSS_BY_COMPONENT.format(name="LiveTable")
-    )
+    DEFAULT_CSS = SCROLLING_CSS.format(name="LiveTable", bar="scroll") + CSS_BY_COMPONENT.format(name="LiveTable")
 
+    @dataclass
     class Selected(Message):
         """A row was opened."""
 
-        def __init__(self, table: LiveTable, key: Key) -> None:
-            super().__init__()
-            self.table = table
-            self.key = key
+        table: LiveTable
+        key: Key
 
         @property
         def control(self) -> LiveTable:
             """Return the table."""
             return self.table
 
+    @dataclass
     class Chosen(Message):
         """The operator changed sort, filter or columns; the application remembers them."""
 
-        def __init__(self, table: LiveTable) -> None:
-            super().__init__()
-            self.table = table
-
-        @property
-        def control(self) -> LiveTable:
-            """Return the table."""
-            return self.table
+        table: LiveTable
 
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked row; on the header sort by the clicked column."""
@@ -80,7 +69,7 @@ class LiveTable(Grid, can_focus=True):
 
     def choose(self, *, remember: bool = True, **fields: Any) -> None:
         """Change sort, descending, filter or columns, and show the result. ``remember``: post ``Chosen``."""
-        choice = windows.rechoose(self.choice, **fields)
+        choice = replace(self.choice, **fields)
         if choice == self.choice:
             return
         columns_changed = choice.columns != self.choice.columns
@@ -97,21 +86,12 @@ class LiveTable(Grid, can_focus=True):
 
     def _first_descending(self, name: str) -> bool:
         """Return whether the first sort by a column is descending: numbers and severities begin with the largest."""
-        from engine import units
-
         if self.spec is None:
             return False
         kind = self.spec.column(name).kind
         return kind in units.NUMERIC or kind in ("level", "spark", "flag")
 
-    def _sort_by(self, name: str) -> None:
-        """Sort by a column; reverse the order if it is sorted by it already."""
-        if name == self.choice.sort:
-            self.choose(descending=not self.choice.descending)
-        else:
-            self.choose(sort=name, descending=self._first_descending(name))
-
-    def _step_sort(self, step: int) -> None:
+    def action_sort_column(self, step: int) -> None:
         """Sort by the shown column ``step`` places right of the sorted one."""
         names = [column.name for column in (self.window.columns if self.window else ())]
         if not names:
@@ -125,7 +105,7 @@ class LiveTable(Grid, can_focus=True):
             self.current = name
         self.choose(sort=name, descending=self._first_descending(name))
 
-    def _step_column(self, step: int) -> None:
+    def action_column(self, step: int) -> None:
         """Choose the column ``step`` places to the right; columns scroll in at the edges."""
         names = [column.name for column in self.visible_columns()]
         if not names:
@@ -134,11 +114,11 @@ class LiveTable(Grid, can_focus=True):
         if index >= len(names):
             if self._layout.hidden > self._offset:
                 self._offset += 1
-                self._redo()
+                self.redraw()
                 self.current = self.visible_columns()[-1].name
         elif self._offset and index < 2 and step < 0:
             self._offset -= 1
-            self._redo()
+            self.redraw()
             self.current = self.visible_columns()[min(1, len(self.visible_columns()) - 1)].name
         else:
             self.current = names[max(index, 0)]
@@ -155,55 +135,21 @@ class LiveTable(Grid, can_focus=True):
 
     # -- actions ------------------------------------------------------------------------------------------------
 
-    def action_up(self) -> None:
-        """Move the cursor one row up."""
-        self.move_to(self.cursor - 1)
+    def action_move(self, by: int) -> None:
+        """Move the cursor down by some rows."""
+        self.move_to(self.cursor + by)
 
-    def action_down(self) -> None:
-        """Move the cursor one row down."""
-        self.move_to(self.cursor + 1)
+    def action_edge(self, last: int) -> None:
+        """Go to the first or the last row."""
+        self.move_to(self.window.height - 1 if last and self.window is not None else 0)
 
-    def action_left(self) -> None:
-        """Choose the column to the left."""
-        self._step_column(-1)
-
-    def action_right(self) -> None:
-        """Choose the column to the right."""
-        self._step_column(1)
-
-    def action_top(self) -> None:
-        """Go to the first row."""
-        self.move_to(0)
-
-    def action_bottom(self) -> None:
-        """Go to the last row."""
-        if self.window is not None:
-            self.move_to(self.window.height - 1)
-
-    def _page_by(self, rows: int) -> None:
-        """Scroll and move the cursor by ``rows``."""
-        if self.window is None:
-            return
+    def action_page(self, pages: float) -> None:
+        """Scroll and move the cursor by a page or half of one."""
+        rows = max(int(self._page * abs(pages)), 1) * (1 if pages > 0 else -1)
         target = max(min(self.scroll_offset.y + rows, self.max_scroll_y), 0)
         if target != self.scroll_offset.y:
             self.scroll_to(y=target, animate=False)
         self.move_to(self.cursor + rows)
-
-    def action_page_up(self) -> None:
-        """Go one page up."""
-        self._page_by(-self._page)
-
-    def action_page_down(self) -> None:
-        """Go one page down."""
-        self._page_by(self._page)
-
-    def action_half_up(self) -> None:
-        """Go half a page up."""
-        self._page_by(-max(self._page // 2, 1))
-
-    def action_half_down(self) -> None:
-        """Go half a page down."""
-        self._page_by(max(self._page // 2, 1))
 
     def action_select(self) -> None:
         """Open the row under the cursor."""
@@ -211,17 +157,11 @@ class LiveTable(Grid, can_focus=True):
             self.post_message(self.Selected(self, self.cursor_key))
 
     def action_sort(self) -> None:
-        """Sort by the chosen column, or reverse the order."""
-        if self.current:
-            self._sort_by(self.current)
-
-    def action_sort_previous(self) -> None:
-        """Sort by the column to the left."""
-        self._step_sort(-1)
-
-    def action_sort_next(self) -> None:
-        """Sort by the column to the right."""
-        self._step_sort(1)
+        """Sort by the chosen column, or reverse the order if it is sorted by it already."""
+        if self.current and self.current == self.choice.sort:
+            self.action_reverse()
+        elif self.current:
+            self.choose(sort=self.current, descending=self._first_descending(self.current))
 
     def action_reverse(self) -> None:
         """Reverse the order."""
@@ -233,14 +173,9 @@ class LiveTable(Grid, can_focus=True):
             raise SkipAction()
         self.choose(filter="")
 
-    def action_find_next(self) -> None:
-        """Go to the next match."""
-        if self.search and not self.find(self.search):
-            self.notify(f"nothing matches {self.search!r}", markup=False)
-
-    def action_find_previous(self) -> None:
-        """Go to the previous match."""
-        if self.search and not self.find(self.search, -1):
+    def action_find_again(self, step: int) -> None:
+        """Go to the next or previous match."""
+        if self.search and not self.find(self.search, step):
             self.notify(f"nothing matches {self.search!r}", markup=False)
 
     def action_filter(self) -> None:

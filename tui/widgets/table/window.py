@@ -8,14 +8,14 @@ rows on screen into fragments. Polars is imported when the first frame arrives, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine import units
 from tui.glyphs import BRAILLE, Glyphs
 from tui.widgets.drawing.fragments import Fragment, Line, cut_left, fit, fit_line, harmless, join
 from tui.widgets.table.filters import FilterError, matching, ranks
-from tui.widgets.table.layout import Layout
+from tui.widgets.table.layout import GAP, Layout
 
 if TYPE_CHECKING:
     import polars as pl
@@ -224,13 +224,6 @@ def unsorted(spec: Table, frame: pl.DataFrame, choice: Choice) -> Window:
     return Window(spec, frame, choice, rows, shown_columns(spec, frame, choice), error)
 
 
-def spark_text(values: Sequence[Any], width: int, glyphs: Glyphs) -> str:
-    """Draw a list of numbers as one line of vertical bars, thinned to ``width`` with peaks and dips preserved."""
-    from tui.widgets.drawing.plot import spark
-
-    return spark(values, width, glyphs)
-
-
 def default_cell(column: Column, cell: Cell) -> list[Fragment]:
     """Draw a value without a renderer: text by kind; severities carry a mark, a word and a colour."""
     value = cell.value
@@ -240,7 +233,9 @@ def default_cell(column: Column, cell: Cell) -> list[Fragment]:
         level = units.level_of(value)
         return [(f"{cell.glyphs.severity[level]} {units.text('level', value)}", level)]
     if column.kind == "spark" and not isinstance(value, (str, int, float)):
-        return [(spark_text(list(value), cell.width, cell.glyphs), "bar")]
+        from tui.widgets.drawing.plot import spark
+
+        return [(spark(list(value), cell.width, cell.glyphs), "bar")]
     shown = units.text(column.kind, value, cell.width)
     if column.kind == "id" or column.name in PATHS:
         shown = cut_left(harmless(shown), cell.width, cell.glyphs.ellipsis)
@@ -258,13 +253,13 @@ def lines(
 ) -> list[Line]:
     """Return the rows ``start`` to ``stop`` as lines of exactly ``width`` cells."""
     renderers = renderers or {}
+    end = max((slot.x + slot.width for slot in places.slots), default=0)
     out: list[Line] = []
     for row in window.rows(start, stop):
         line: Line = []
-        x = 0
         for slot in places.slots:
-            if slot.x > x:
-                line.append((" " * (slot.x - x), ""))
+            if line:
+                line.append((" " * GAP, ""))
             cell = Cell(slot.column.name, row.get(slot.column.name), row, slot.width, glyphs, window.peak)
             renderer = renderers.get(slot.column.name)
             fragments = default_cell(slot.column, cell) if renderer is None else renderer(cell)
@@ -274,35 +269,24 @@ def lines(
                 line.append((fit(text, slot.width, align, glyphs.ellipsis), style))
             else:
                 line += fit_line(list(fragments), slot.width, glyphs.ellipsis)
-            x = slot.x + slot.width
-        if x < width:
-            line.append((" " * (width - x), ""))
-        out.append(join(line) if x <= width else fit_line(line, width, glyphs.ellipsis))
+        line.append((" " * (width - end), ""))
+        out.append(join(line) if end <= width else fit_line(line, width, glyphs.ellipsis))
     return out
 
 
 def header(window: Window, places: Layout, width: int, glyphs: Glyphs = BRAILLE, current: str = "") -> Line:
     """Return the header line: titles, the sort mark, a style for the sorted column and for the ``current`` one."""
     line: Line = []
-    x = 0
     for slot in places.slots:
-        if slot.x > x:
-            line.append((" " * (slot.x - x), "header"))
+        if line:
+            line.append((" " * GAP, "header"))
         name = slot.column.name
         title = slot.column.header
         if window.choice.sort == name:
             title = (glyphs.down if window.choice.descending else glyphs.up) + title
         style = "cursor" if name == current else "sorted" if window.choice.sort == name else "header"
         line.append((fit(title, slot.width, "right" if slot.right else "left", glyphs.ellipsis), style))
-        x = slot.x + slot.width
-    if x < width:
-        line.append((" " * (width - x), "header"))
-    return fit_line(join(line), width)
-
-
-def rechoose(choice: Choice, **fields: Any) -> Choice:
-    """Return ``choice`` with some fields changed."""
-    return replace(choice, **fields)
+    return fit_line(join([*line, (" " * width, "header")]), width)
 
 
 def without_rows(window: Window | None) -> str:
