@@ -235,8 +235,9 @@ def test_one_key_explained(tmp_path: Path) -> None:
             await s.press("enter")
             await s.until(lambda: "explain" in pane(s).result.tables)
             await s.see("3565d2b26259a99d")
-            shown = pane(s).result.detail.explanation
-            await s.see(shown.owner)
+            steps = pane(s).result.tables["explain"]
+            owner = next(row["value"] for row in steps.to_dicts() if row["name"] == "owner")
+            await s.see(owner)
             await s.press("j")
             await s.see("XXH64 of 'api'")
 
@@ -252,8 +253,9 @@ def test_enter_on_a_key_explains_it(tmp_path: Path) -> None:
             await s.until(lambda: table(s, "placements").row is not None)
             row = table(s, "placements").row
             await s.press("enter")
-            await s.until(lambda: pane(s).result.detail.explanation is not None)
-            assert pane(s).result.detail.explanation.key.tenant == row["tenant"]
+            await s.until(lambda: "explain" in pane(s).result.tables)
+            hashed = pane(s).result.tables["explain"].row(0, named=True)
+            assert hashed["name"] == "tenant" and hashed["note"] == f"XXH64 of {row['tenant']!r}"
             assert sections.chosen == 4
 
     play(story)
