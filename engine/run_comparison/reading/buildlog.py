@@ -9,7 +9,7 @@ from engine.reading import Reading, Source
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.clusterloader import take_items
 from engine.run_comparison.reading.metric_kinds import BY_NAME
-from engine.run_comparison.reading.rows import Collected
+from engine.run_comparison.reading.series import Collected
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 

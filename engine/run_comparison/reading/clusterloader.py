@@ -16,8 +16,7 @@ from engine.run_comparison.reading.metric_kinds import (
     kind_of_content,
     kind_of_name,
 )
-from engine.run_comparison.reading.rows import Collected, split_report_name
-from engine.run_comparison.reading.series import NOT_AN_INTEGER, Series
+from engine.run_comparison.reading.series import NOT_AN_INTEGER, Collected, Series, split_report_name
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 

@@ -9,8 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from engine.reading import Reading, Source, whole_lines
-from engine.run_comparison.reading.rows import Collected, epoch_ms, time_ms
-from engine.run_comparison.reading.series import Series
+from engine.run_comparison.reading.series import Collected, Series, epoch_ms, time_ms
 from engine.run_comparison.tables import MEASUREMENTS
 from engine.tables import Table
 from engine.text import clean, decode

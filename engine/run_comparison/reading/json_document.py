@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.run_comparison.reading.go_json import looks_cut
-from engine.run_comparison.reading.rows import Collected
+from engine.run_comparison.reading.series import Collected
 
 
 class BadShape(ValueError):

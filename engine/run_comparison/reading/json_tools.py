@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from engine.reading import Reading, Source
 from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, load_document
-from engine.run_comparison.reading.rows import Collected, epoch_ms, time_ms
-from engine.run_comparison.reading.series import Series
+from engine.run_comparison.reading.series import Collected, Series, epoch_ms, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.problems import Problem
 from engine.reading import Reading, Source
-from engine.run_comparison.reading.rows import epoch_ms
+from engine.run_comparison.reading.series import epoch_ms
 from engine.run_comparison.tables import RUN_FACTS
 from engine.tables import Rows, Table
 from engine.text import clean

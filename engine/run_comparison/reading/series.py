@@ -1,9 +1,16 @@
-"""Pack the identity of a measured series into one text, so that millions of values have one column for it."""
+"""Name measured series and collect their values into columns."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.tables import Rows
 from engine.text import clean
 
 SEPARATOR = "\x1f"
@@ -37,3 +44,121 @@ class Series(NamedTuple):
     def unpack(cls, text: str) -> Series:
         """Return the series that ``pack`` made a text of."""
         return cls(*text.split(SEPARATOR))
+
+
+class Collected:
+    """Columns of the ``measurements`` table of one file under construction, and its problems."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.series: list[str] = []
+        self.value: list[float | None] = []
+        self.count: list[int | None] | None = None
+        self.run: list[str] | None = None
+        self.time_ms: list[int | None] | None = None
+        self.refused = False
+        self.report_ms: int | None = None
+        self.better: dict[str, str] = {}
+        """Directions that the file states, ``lower`` or ``higher`` by unit or metric."""
+        self.problems: list[Problem] = []
+
+    def add(self, series: Series, value: Any, *, run: str | None = None, time_ms: int | None = None) -> None:
+        """Add one value; what is not a finite number becomes a problem, null a missing value with a problem."""
+        number = self._number(value, series)
+        if number is None and value is not None:
+            return
+        self.series.append(series.pack())
+        self.value.append(number)
+        if run is not None:
+            self.run = self.run or []
+            self.run.append(run)
+            self.time_ms = self.time_ms or []
+            self.time_ms.append(time_ms)
+
+    def _number(self, value: Any, series: Series) -> float | None:
+        what = " ".join(part for part in (series.verb, series.resource, series.metric, series.bucket) if part)
+        if value is None:
+            self.problem("null-value", f"{what}: null where a number belongs")
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self.problem("bad-value", f"{what}: {value!r:.40} is not a number")
+            return None
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            self.problem("bad-value", f"{what}: not a finite number")
+            return None
+        return number
+
+    def problem(self, kind: str, reason: str, *, line: int | None = None, count: int = 1) -> None:
+        """Note something wrong in this file."""
+        self.problems.append(Problem.at(self.source.path, kind, reason, line=line, count=count))
+
+    def reading(self, consumed: int, *, complete: bool = True) -> Reading:
+        """Return what a reader's ``read`` returns. ``consumed``: bytes read; ``complete``: the file parses to its end."""
+        rows: dict[str, Rows] = {}
+        if self.series:
+            columns: dict[str, Any] = {"series": self.series, "value": self.value}
+            if self.refused:  # absent is null is no: two million times False is not worth its memory
+                columns["refused"] = [True] * len(self.series)
+            if self.count is not None:
+                columns["count"] = self.count
+            if self.run is not None and self.time_ms is not None:
+                columns["run"] = self.run
+                columns["time_ms"] = self.time_ms
+            rows["measurements"] = columns
+        facts: list[tuple[str, int | None, str | None]]
+        facts = [("direction", None, f"{name}={word}") for name, word in self.better.items()]
+        if self.report_ms is not None:
+            facts.append(("report", self.report_ms, None))
+        if facts:
+            rows["run_facts"] = dict(
+                zip(("fact", "time_ms", "result"), map(list, zip(*facts, strict=True)), strict=True)
+            )
+        return Reading(rows=rows, problems=self.problems, consumed=consumed, complete=complete)
+
+
+_STAMP = re.compile(r"[_.-](\d{4}-\d\d-\d\d(?:T[\d:.\-]+(?:Z|[+-]\d\d:?\d\d)?)?)$")
+
+
+def split_report_name(name: str) -> tuple[str, int | None]:
+    """Return a report's file name without ending and time, and the time in epoch ms if the name has one."""
+    stem = re.sub(r"\.(json|txt|csv|log|xml)$", "", name)
+    stamp = _STAMP.search(stem)
+    if stamp is None:
+        return stem, None
+    return stem[: stamp.start()], time_ms(stamp[1])
+
+
+def time_ms(text: Any) -> int | None:
+    """Convert an ISO 8601 time (UTC without an offset) to epoch ms; None if it is not one."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return round(moment.timestamp() * 1000)
+    except (OverflowError, ValueError):
+        return None
+
+
+def epoch_ms(seconds: Any, scale: float = 1000.0) -> int | None:
+    """Convert epoch seconds (ms with ``scale`` 1) to whole ms; None if it is no sane time."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        return None
+    try:
+        ms = float(seconds) * scale
+    except OverflowError:
+        return None
+    return round(ms) if math.isfinite(ms) and abs(ms) < 2**53 else None
+
+
+def texts(values: Mapping[Any, Any]) -> dict[str, str]:
+    """A mapping with both sides as text."""
+    return {str(key): str(value) for key, value in values.items()}

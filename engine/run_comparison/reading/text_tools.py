@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 from engine.reading import Reading, Source, whole_lines
-from engine.run_comparison.reading.rows import Collected
-from engine.run_comparison.reading.series import Series
+from engine.run_comparison.reading.series import Collected, Series
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 from engine.text import decode
