@@ -21,7 +21,7 @@ from tui.screens.help import HelpScreen
 from tui.views.base import Level
 from tui.widgets.drawing.fragments import plain
 from tui.widgets.sections import Sections
-from tui.widgets.status import KeyBar, StatusLine
+from tui.widgets.status import KeyBar
 from tui.widgets.table import window
 from tui.widgets.table.table import LiveTable
 
@@ -513,7 +513,7 @@ def test_sections_and_time_keys(tmp_path: Path) -> None:
                 await s.until(lambda: "no earlier moments" not in s.text())
             s.app.pane.at(1_700_000_000_000)
             await s.until(lambda: s.session.views["fake-view"].calls[-1][1] == 1_700_000_000_000)
-            assert s.app.query_one(StatusLine).facts.at
+            await s.see(" AT 2023-11-14")
             await s.press("backslash")
             await s.until(lambda: s.session.views["fake-view"].calls[-1][1] is None)
 
