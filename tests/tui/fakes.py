@@ -218,7 +218,7 @@ class Stage:
         self.session = session
         self.pilot = pilot
 
-    async def until(self, true: Callable[[], Any], seconds: float = 10.0) -> None:
+    async def until(self, true: Callable[[], Any], seconds: float = 30.0) -> None:
         """Wait until ``true()``; fails after ``seconds``."""
         end = time.monotonic() + seconds
         while not true():
