@@ -24,7 +24,7 @@ def show(arguments: argparse.Namespace) -> int:
     _require_terminal()
     paths = arguments.paths or ["."]
     check_paths(paths)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import helps nobody
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an exception in the middle of an import would only show a traceback
     return _run([Path(path) for path in paths], arguments)
 
 

@@ -250,7 +250,7 @@ def workload(label: str, run: Sequence[Snapshot], intervals: Sequence[Interval])
     turns = returns(run, intervals)
     mixed = turns >= MOST_RETURNS
     if mixed:
-        notes = (f"{MIXED}: their differences are nobody's work, so nothing is shown (see problems)",)
+        notes = (f"{MIXED}: their differences are the work of no single server, so nothing is shown (see problems)",)
     column, infos = _class_columns(run)
     count = len(intervals)
     row = np.repeat(np.arange(count), [len(i.classes) for i in intervals])
