@@ -60,7 +60,7 @@ class Detail:
     """
 
     profile: Profile
-    exact: Exact | None
+    exact: Exact
     listing: pl.DataFrame
     names: Mapping[str, str]
     token: object

@@ -141,7 +141,7 @@ class Sums:
             c = n * self.sxz - sx * sz
             slope = np.where(n == 0, 0.0, np.where(n == 1, sz / sx, c / a))
             intercept = np.where(n < 2, 0.0, (sz - slope * sx) / n)
-            r2 = np.where(n < 2, 0.0, c * c / (a * b))
+            r2 = np.where(n < 2, 0.0, c * c / a / b)  # in this order: what overflows shows
             scatter = np.sqrt((b - c * c / a) / (n - 2))
             mean = sx / n
             slope_se = np.where(n < 3, 0.0, scatter / np.sqrt(a))
