@@ -15,7 +15,7 @@ from engine.query_profile import tables
 from engine.query_profile.insight.fits import Fits
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
-from engine.query_profile.wlr.regression import HUGE, Lines, Quality, quality
+from engine.query_profile.wlr.regression import HUGE, Lines, Quality, quality, without_tiny
 from engine.query_profile.workloads.workload import Workload
 from engine.reading import Reading, Source
 
@@ -106,6 +106,8 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
         with np.errstate(invalid="ignore", over="ignore"):
             signed = not float(x.min(initial=0.0)) >= 0
             keep &= (np.abs(x) if signed else x).sum(axis=1) < HUGE
+            keep &= ~(np.abs(y) >= HUGE)
+        x, y = without_tiny(x), without_tiny(y)
     if not keep.all():
         x, y, number, seconds = x[keep], y[keep], number[keep], seconds[keep]
         calls = calls[keep] if calls is not None else None
