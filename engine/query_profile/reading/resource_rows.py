@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.formats.timestamps import name_stem
-from engine.problems import Problem
+from engine.problems import Problem, Problems
 from engine.query_profile.tables import HOST
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -31,7 +31,7 @@ class HostRows:
         self.cores = cores
         self.series = name_stem(source.name)
         self.columns: dict[str, list[Any]] = {name: [] for name in HOST.schema}
-        self.problems: list[Problem] = []
+        self.problems: list[Problem] = Problems()
 
     def add(self, at_ms: int, name: str, value: float, seconds: float | None = None) -> None:
         """Add a cumulative ``value`` in microseconds, or percent over the ``seconds`` before ``at_ms``."""
