@@ -48,6 +48,16 @@ def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(sorted(first.values(), key=lambda p: (p.path, p.line or 0, p.byte or 0, p.kind, p.reason)))
 
 
+def not_utf8(path: str, data: bytes) -> tuple[Problem, ...]:
+    """Return a problem with the first place where ``data`` is not UTF-8; none where all of it is."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        reason = "bytes that are not UTF-8 are shown as \ufffd"
+        return (Problem.at(path, "not-utf-8", reason, line=data.count(b"\n", 0, error.start) + 1),)
+    return ()
+
+
 MORE = "more-problems"
 """Kind of the problem that counts those which are not listed."""
 

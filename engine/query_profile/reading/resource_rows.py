@@ -19,6 +19,9 @@ STATES = ("user_us", "system_us", "iowait_us", "idle_us", "steal_us")
 LARGEST = 1e21
 """Value beyond which a number is no counter (2^64 microseconds are 1.8e19)."""
 
+LONGEST_S = 1e7
+"""Seconds beyond which a stretch between two samples is a damaged number."""
+
 
 class HostRows:
     """Rows of the ``host`` table, collected column by column. ``host``, ``cores`` and ``series`` (the file's name without its
@@ -65,7 +68,10 @@ class HostKind:
 
 def finite(text: Any) -> float:
     """Parse a number that can be a counter or a percentage. Raises ValueError (TypeError) for any other."""
-    value = float(text)
+    try:
+        value = float(text)
+    except OverflowError:  # a whole number of hundreds of digits
+        value = math.inf
     if not math.isfinite(value) or abs(value) > LARGEST:
         raise ValueError(f"{str(text)[:40]!r} is no counter")
     return value

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from engine.formats.delimited import BOM
-from engine.problems import Problem
+from engine.problems import Problem, not_utf8
 from engine.query_profile.tables import MATRIX
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -183,6 +183,7 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
             "ignored"
         )
         problems.append(Problem.at(source.path, "byte-order-mark", reason, line=1))
+    problems += not_utf8(source.path, head)
     text = decode(head).strip("\r\n").replace("\r\n", "\n")
     try:
         # csv takes a line end of its own for the end of the header, where the program takes it for part of a name
