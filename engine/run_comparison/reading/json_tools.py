@@ -57,7 +57,7 @@ class K6Summary(_JsonTool):
 
     id = "k6-summary"
     title = "k6 end-of-test summary (JSON)"
-    version = 2
+    version = 3
 
     _units: ClassVar = {"time": "ms", "data": "bytes"}
 
@@ -82,7 +82,7 @@ class K6Summary(_JsonTool):
                 contains = contains or ("time" if "avg" in values and "duration" in name else "")
             if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
                 # How much was done in a run: its count and its rate say the same.
-                out.better[name] = "lower" if _TROUBLE.search(name) else "higher"
+                out.direct("k6", "verb", name, "lower" if _TROUBLE.search(name) else "higher")
             for bucket, value in values.items():
                 unit = self._units.get(contains, "")
                 if kind == "counter" and bucket == "rate":
@@ -162,6 +162,7 @@ class Jmh(_JsonTool):
 
     id = "jmh"
     title = "JMH -rf json"
+    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a list of benchmarks with a primary metric, or the version field."""
@@ -181,7 +182,7 @@ class Jmh(_JsonTool):
                 fields = as_object(metric, "primaryMetric")
                 full = f"{name}:{secondary}" if secondary else name
                 if mode == "thrpt" and not secondary:
-                    out.better[full] = "higher"
+                    out.direct("jmh", "verb", full, "higher")
                 series = Series("jmh", mode, full, metric=labels, bucket="score", unit=_text(fields.get("scoreUnit")))
                 raw = fields.get("rawData")
                 values = [v for fork in raw for v in fork] if isinstance(raw, list) and _nested(raw) else []
