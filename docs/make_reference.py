@@ -1,4 +1,4 @@
-"""Write the generated pages of ``docs/reference``: ``python docs/make_reference.py`` (from the root of the repository).
+"""Write the generated pages of ``docs/reference``: ``uv run python docs/make_reference.py``, from the root of the repository.
 
 A contract test compares the pages with the code, so that they cannot go stale.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-NOTE = "<!-- Generated: python docs/make_reference.py -->"
+NOTE = "<!-- Generated: uv run python docs/make_reference.py -->"
 
 
 def keys() -> Iterator[str]:

@@ -12,8 +12,11 @@ from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 
 
-class _JsonTool:
-    """What all tools share: parsing, problems of cut files and wrong shapes, hints about directions."""
+class JsonTool:
+    """A tool that writes one JSON document: a subclass says what it recognises and what it takes.
+
+    Cut files and wrong shapes become problems here.
+    """
 
     id = ""
     title = ""
@@ -35,7 +38,7 @@ class _JsonTool:
         return out.reading(len(data))
 
     def take(self, out: Collected, document: Any) -> None:
-        """Take rows of a parsed document, and the directions that it states. Raises BadShape."""
+        """Add the values of a parsed document, its time (``out.report_ms``) and the directions it states. Raises BadShape."""
         raise NotImplementedError
 
 
@@ -52,7 +55,7 @@ def _labels(values: Any) -> str:
 _TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
 
 
-class K6Summary(_JsonTool):
+class K6Summary(JsonTool):
     """k6's end-of-test summary."""
 
     id = "k6-summary"
@@ -92,7 +95,7 @@ class K6Summary(_JsonTool):
                 out.add(Series("k6", "", name, bucket=bucket, unit=unit), value)
 
 
-class PytestBenchmark(_JsonTool):
+class PytestBenchmark(JsonTool):
     """pytest-benchmark: minimum, median and mean of each benchmark, and its rounds where they are stored and few."""
 
     id = "pytest-benchmark"
@@ -124,7 +127,7 @@ class PytestBenchmark(_JsonTool):
                     out.add(Series("pytest-benchmark", report, name, bucket="round", unit="s"), value)
 
 
-class Hyperfine(_JsonTool):
+class Hyperfine(JsonTool):
     """hyperfine: every timing, and user and system time."""
 
     id = "hyperfine"
@@ -157,7 +160,7 @@ class Hyperfine(_JsonTool):
                 out.problem("failed-command", f"{command}: runs that did not exit with 0", count=failed)
 
 
-class Jmh(_JsonTool):
+class Jmh(JsonTool):
     """JMH: every iteration of every fork."""
 
     id = "jmh"
@@ -194,7 +197,7 @@ def _nested(raw: list[Any]) -> bool:
     return all(isinstance(fork, list) for fork in raw)
 
 
-class Fio(_JsonTool):
+class Fio(JsonTool):
     """fio: rates, latencies and CPU of each job."""
 
     id = "fio"
@@ -245,7 +248,7 @@ class Fio(_JsonTool):
                 out.add(series._replace(bucket=self._percentiles[key]), value)
 
 
-class Pyperf(_JsonTool):
+class Pyperf(JsonTool):
     """pyperf: every value of every worker run; calibrations have none."""
 
     id = "pyperf"
@@ -275,7 +278,7 @@ class Pyperf(_JsonTool):
                     out.add(Series("pyperf", "", name, bucket="value", unit=unit), value)
 
 
-class KubeBurner(_JsonTool):
+class KubeBurner(JsonTool):
     """kube-burner's indexed documents in a local file."""
 
     id = "kube-burner"
