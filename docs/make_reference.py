@@ -5,9 +5,15 @@ A contract test compares the pages with the code, so that they cannot go stale.
 
 from __future__ import annotations
 
+import ast
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.tables import Table
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -49,14 +55,15 @@ def tables() -> Iterator[str]:
     yield "# Tables and columns"
     yield (
         "\nWhat `loadlens report VIEW PATH --table NAME` prints, and what the tabs show. NaN and infinities are null in JSON,"
-        "\n64-bit ids are strings; the order of rows is defined.\n"
+        "\n64-bit ids are strings; the order of rows is defined. Each table names the modules that hold its rules and the one"
+        "\nthat arranges its rows.\n"
     )
     for entry in VIEWS:
         if not entry.ready:
             continue
         yield f"## {entry.title} (`{entry.name}`)\n"
         for table in entry.load().tables:
-            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n"
+            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\n{_origin(entry.module, table)}\n"
             yield "| column | unit | meaning |\n|---|---|---|"
             yield from (f"| `{c.name}` | {_cell(c.unit)} | {_cell(c.meaning)} |" for c in table.columns)
             yield ""
@@ -79,11 +86,48 @@ def files() -> Iterator[str]:
                 yield f"| {entry.name} | `{kind.id}` | {_cell(kind.title)} | {how} |"
 
 
+def modules() -> Iterator[str]:
+    """Yield the page of all rooms and modules of the views, from the first line of each docstring."""
+    from engine.views import VIEWS
+
+    yield "# Rooms and modules of the views"
+    yield (
+        "\nThe rooms of each view, lowest first: a module imports from its own room and from those before it. What belongs into"
+        "\nwhich kind of room stands in [CONTRIBUTING](../../CONTRIBUTING.md); which table comes from where in"
+        "\n[tables](tables.md).\n"
+    )
+    for entry in VIEWS:
+        package = HERE.parent.joinpath(*entry.module.split(".")[:-1])
+        yield f"## {entry.title} (`{package.relative_to(HERE.parent)}`)\n"
+        for room in importlib.import_module(entry.module.rpartition(".")[0]).ROOMS:
+            yield f"### `{room}/`\n\n{_first_line(package / room / '__init__.py')}\n"
+            yield "| module | content |\n|---|---|"
+            paths = sorted(path for path in (package / room).rglob("*.py") if path.name != "__init__.py")
+            for path in paths:
+                yield f"| `{path.relative_to(package / room)}` | {_cell(_first_line(path))} |"
+            yield ""
+
+
+def _origin(module: str, table: Table) -> str:
+    """Return where the cells of a result table come from."""
+    package = module.rpartition(".")[0]
+    maker, *rules = (
+        f"`{package.replace('.', '/')}/{name.replace('.', '/')}.py`" for name in (table.made_in, *table.rules)
+    )
+    return f"Rules in {', '.join(rules)}; rows arranged in {maker}." if rules else f"Rules and rows in {maker}."
+
+
+def _first_line(path: Path) -> str:
+    """Return the first line of a module's docstring."""
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0].replace("``", "`")
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-PAGES = {"keys": keys, "settings": settings, "tables": tables, "files": files}
+PAGES = {"keys": keys, "settings": settings, "tables": tables, "files": files, "modules": modules}
 
 
 def pages() -> dict[Path, str]:

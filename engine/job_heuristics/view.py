@@ -41,7 +41,7 @@ class JobHeuristics:
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
-        """The file kinds, in the order of recognition."""
+        """The file kinds."""
         from engine.job_heuristics.reading.kinds import KINDS
 
         return KINDS
