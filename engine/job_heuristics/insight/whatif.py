@@ -19,7 +19,7 @@ from engine.job_heuristics.dr_elephant import metrics as dr_elephant_metrics
 from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.insight.skew import robust_line
-from engine.job_heuristics.model.job_arrays import MB, Ints, Job, Side, number
+from engine.job_heuristics.model.job_arrays import MB, NO_COUNTERS, Ints, Job, Side, number
 
 START_MS = 2000.0
 """Assumed ms to start a task where bytes do not explain the time."""
@@ -158,7 +158,7 @@ def _contain(side: Side, mb: int | None, assumptions: list[str], warnings: list[
     peak = int(side.peak.max()) // MB if len(side.peak) else 0
     if peak >= mb:
         warnings.append(f"a {side.word} reached {peak} MB: a container of {mb} MB would be killed")
-    return replace(side, container_mb=mb, memory_container_mb=mb)
+    return replace(side, container_mb=mb, stated_mb=mb)
 
 
 def _start_cost(side: Side, work: Ints) -> float:
@@ -188,6 +188,7 @@ def _taken(side: Side, at: Ints, per_task: float) -> Side:
         taken,
         n=len(at),
         planned=len(at),
+        untimed=NO_COUNTERS,
         size=scaled(taken.size),
         cpu=scaled(taken.cpu),
         gc=scaled(taken.gc),
