@@ -97,17 +97,11 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         [f[["job_id", "task_id", "type", FILE]] for f in (events.task_starts, events.task_ends, attempts)]
     ).unique("task_id", keep="first", maintain_order=True)
     chosen = _chosen_attempts(ends, attempts, rest)
-    # Hadoop's parser has all phases of an attempt end with it if it did not succeed, and unknown times are -1.
+    # Hadoop's parser has all phases of an attempt that did not succeed end with it.
     histories = pl.Series([i for i, info in events.infos.items() if info.kind == "jhist"], dtype=pl.UInt32)
-    parsed = pl.col(FILE).is_in(histories.implode()) & pl.col("finish_ms").is_not_null()
-    failed = pl.col("state").is_in(["FAILED", "KILLED"])
+    failed = pl.col(FILE).is_in(histories.implode()) & pl.col("state").is_in(["FAILED", "KILLED"])
     phase_ends = [
-        pl.when(parsed & failed)
-        .then(pl.coalesce(name, "finish_ms"))
-        .when(parsed)
-        .then(pl.col(name).fill_null(-1))
-        .otherwise(name)
-        .alias(name)
+        pl.when(failed).then(pl.coalesce(name, "finish_ms")).otherwise(name).alias(name)
         for name in ("shuffle_finish_ms", "sort_finish_ms")
     ]
     picked = chosen.lazy().join(

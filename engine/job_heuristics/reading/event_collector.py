@@ -314,7 +314,7 @@ def clean_text(text: str, limit: int = MAX_FIELD) -> str:
     """Clean a text of several lines: as ``clean``, but line breaks and tabs stay."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
+    return "\n".join("\t".join(clean(part, limit) for part in line.split("\t")) for line in text.split("\n"))
 
 
 def _property(name: str, value: str | None) -> str | None:
@@ -418,6 +418,9 @@ def _attempt_started(to: Collector, seq: int, kind: str, e: TaskAttemptStarted) 
     )  # fmt: skip
 
 
+_NO_PHASES = ("SETUP", "CLEANUP")
+
+
 def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished) -> None:
     to.attempt_end(
         (
@@ -426,6 +429,8 @@ def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished)
             plain(e.state), _progress(e), False,
         )
     )  # fmt: skip
+    if kind.startswith(_NO_PHASES):
+        to.parser_error(seq, f"java.lang.ClassCastException: {kind} is taken for the end of a map or reduce")
 
 
 def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
