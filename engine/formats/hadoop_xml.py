@@ -13,8 +13,8 @@ from defusedxml.ElementTree import fromstring
 
 MAX_BYTES = 64 * 2**20
 """Bytes of the largest XML file that is parsed. Real job configurations have 20 to 300 kB."""
-MAX_TAGS = 2_000_000
-"""Most tags of an XML file that is parsed: each element takes about 100 bytes of memory."""
+MAX_TAGS = 400_000
+"""Most tags of an XML file that is parsed: each element takes about 250 bytes of memory, and a property up to ten tags."""
 _JAVA_BLANKS = "".join(map(chr, range(33)))
 """What Java's ``String.trim`` takes away."""
 

@@ -85,7 +85,9 @@ def assumptions(jobs: Jobs) -> list[str]:
         else:
             words.append("no configuration found: containers of 2048 MB and an unknown job type are assumed")
         if huge:
-            words.append("memory x time is beyond 64 bit: it wraps around as Dr. Elephant's does, and no total counts it")
+            words.append(
+                "memory x time is beyond 64 bit: it wraps around as Dr. Elephant's does, and no total counts it"
+            )
         if unmeasured:
             words.append("memory was not measured: all of it would count as wasted")
         if state == "RUNNING":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter as Counts
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -161,6 +162,7 @@ class Collector:
         self.job = job
         self.unplaced: list[tuple[int, str]] = [(place, message) for place, message in unplaced]
         self._problems: dict[tuple[str, str], Problem] = {}
+        self._counts: Counts[tuple[str, str]] = Counts()
         self._broken: set[str] = set()
         self.jobs: list[dict[str, Any]] = []
         self.task_starts: list[tuple[Any, ...]] = []
@@ -174,20 +176,18 @@ class Collector:
     @property
     def problems(self) -> list[Problem]:
         """The problems of this file, equal ones counted once."""
-        return list(self._problems.values())
+        return [replace(problem, count=self._counts[key]) for key, problem in self._problems.items()]
 
     def problem(
         self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None, count: int = 1
     ) -> None:
         """Note one problem of this file. Of very many different ones of a kind only their number stays."""
-        if len(self._problems) >= MOST_PROBLEMS and (kind, reason) not in self._problems:
-            reason = "further problems of this kind"
-        known = self._problems.get((kind, reason))
-        self._problems[kind, reason] = (
-            Problem.at(self.path, kind, reason, line=line, byte=byte, count=count)
-            if known is None
-            else replace(known, count=known.count + count)
-        )
+        key = (kind, reason)
+        if key not in self._problems:
+            if len(self._problems) >= MOST_PROBLEMS:
+                key = (kind, "further problems of this kind")
+            self._problems.setdefault(key, Problem.at(self.path, *key, line=line, byte=byte))
+        self._counts[key] += count
 
     def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
         """Add a job-level row: of ``job``, or of the job that records before it named."""

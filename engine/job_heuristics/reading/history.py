@@ -117,7 +117,9 @@ class History:
         """As ``_begin`` where no header line ends within the bytes at hand; ``begun``: one has begun."""
         if history_text.is_event(data[:256]) and b"\n" in data:
             to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
-            to.parser_error(0, "java.io.IOException: Incompatible event log version: " + decode(data.partition(b"\n")[0][:40]))
+            to.parser_error(
+                0, "java.io.IOException: Incompatible event log version: " + decode(data.partition(b"\n")[0][:40])
+            )
             state["form"] = "json"
             return 0
         if not data or (len(data) < _LONGEST_PREFACE and not final):

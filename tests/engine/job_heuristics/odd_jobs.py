@@ -88,7 +88,9 @@ class _Drawing:
         self.id = f"job_{self.number}"
         self.odd = self.random.random() < 0.75
         """Whether anything is odd that would keep Dr. Elephant from showing the job."""
-        self.scale = self.random.choice((700, 5_000, 30_000, 100_000, 240_000, 600_000, 1_000_000, 3_600_000, 9_000_000))
+        self.scale = self.random.choice(
+            (700, 5_000, 30_000, 100_000, 240_000, 600_000, 1_000_000, 3_600_000, 9_000_000)
+        )
         self.bytes = self.random.choice((0, 1000, 8 * MB, 70 * MB, 5000 * MB))
         self.huge = {name for name in (*_COUNTERS, "files") if self.often(0.02)}
         """Counters with huge values."""
@@ -103,7 +105,9 @@ class _Drawing:
         state = r.choices(("SUCCEEDED", "FAILED", "KILLED", ""), (88, 8, 2, 2))[0]
         finish = SUBMITTED + r.choice((5_000, 10**6, 10**7))
         head = self._head(maps, reduces)
-        tasks = [list(self._task("MAP", k)) for k in range(maps)] + [list(self._task("REDUCE", k)) for k in range(reduces)]
+        tasks = [list(self._task("MAP", k)) for k in range(maps)] + [
+            list(self._task("REDUCE", k)) for k in range(reduces)
+        ]
         events = [*head, *self._mixed(tasks)]
         if not self.odd and self.often(0.15) and len(events) > len(head):
             del events[r.randrange(len(head), len(events))]
@@ -166,7 +170,9 @@ class _Drawing:
         task = {"taskid": f"task_{tail}", "taskType": kind}
         begin = SUBMITTED + 2_000 + r.randrange(0, 200_000)
         yield "TASK_STARTED", "TaskStarted", {**task, "startTime": begin, "splitLocations": ""}
-        how = r.choices(("well", "failed", "no attempt", "lost", "raced", "open"), (86, 4, 4, 3, 3, 0 if self.odd else 0.1))[0]
+        how = r.choices(
+            ("well", "failed", "no attempt", "lost", "raced", "open"), (86, 4, 4, 3, 3, 0 if self.odd else 0.1)
+        )[0]
         counters = self._counters(kind)
         number = 0
 
@@ -214,7 +220,10 @@ class _Drawing:
             times = {"mapFinishTime": start + total}
         else:
             shuffled = start + int(total * r.choice((0.0, 0.1, 0.4, 0.9, 1.2)))
-            times = {"shuffleFinishTime": shuffled, "sortFinishTime": shuffled + int(total * r.choice((0.0, 0.05, 0.6)))}
+            times = {
+                "shuffleFinishTime": shuffled,
+                "sortFinishTime": shuffled + int(total * r.choice((0.0, 0.05, 0.6))),
+            }
         yield f"{kind}_ATTEMPT_FINISHED", f"{kind.capitalize()}AttemptFinished", {
             **task, "attemptId": name, "taskStatus": "SUCCEEDED", **times, "finishTime": start + total, **place,
             "state": "", "counters": counters, **self._splits(),
@@ -236,7 +245,13 @@ class _Drawing:
     def _finished(self, task: dict[str, Any], chosen: str, finish: int, counters: dict[str, Any]) -> Event:
         if not self.odd and self.often(0.002):
             chosen = chosen[:-1] + "9"
-        fields = {**task, "finishTime": finish, "status": "SUCCEEDED", "counters": counters, "successfulAttemptId": chosen}
+        fields = {
+            **task,
+            "finishTime": finish,
+            "status": "SUCCEEDED",
+            "counters": counters,
+            "successfulAttemptId": chosen,
+        }
         return "TASK_FINISHED", "TaskFinished", fields
 
     def _failed(self, task: dict[str, Any], chosen: str | None, finish: int, counters: dict[str, Any]) -> Event:
@@ -253,16 +268,16 @@ class _Drawing:
             return self.random.choice(_HUGE)
         if self.often(0.02):
             return self.random.choice((-1, 0, -5 * MB))
-        return int(usual * self.random.uniform(0.9, 1.1)) if self.often(0.85) else usual * self.random.choice((0, 2, 10))
+        return (
+            int(usual * self.random.uniform(0.9, 1.1)) if self.often(0.85) else usual * self.random.choice((0, 2, 10))
+        )
 
     def _counters(self, kind: str) -> dict[str, Any]:
         r = self.random
         scale, fetched = self.scale, self.bytes if kind == "REDUCE" else 0
         values = (scale // 2, scale // r.choice((20, 60, 300)), 700 * MB, 1500 * MB, 2100, 1000, fetched)
         usual = dict(zip(_COUNTERS, values, strict=True))
-        own = {
-            name: self._value(value, huge=name in self.huge) for name, value in usual.items() if self.often(0.98)
-        }
+        own = {name: self._value(value, huge=name in self.huge) for name, value in usual.items() if self.often(0.98)}
         files = {
             name: self._value(self.bytes // 2, huge="files" in self.huge)
             for name in ("HDFS_BYTES_READ", "S3_BYTES_READ", "S3A_BYTES_READ", "S3N_BYTES_READ", "FILE_BYTES_READ")
