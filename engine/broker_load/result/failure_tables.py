@@ -70,7 +70,7 @@ def _badness(row: dict[str, Any]) -> tuple[float, ...]:
 def _outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: BrokerLoadParameters) -> dict[str, Any]:
     """Return the row of result table ``failures`` for the failure called ``name``."""
     election, sums = aftermath.election, aftermath.sums
-    room = failover.headroom(cluster, aftermath.failed, {r: sums.of(r) for r in RESOURCES}, parameters)
+    room = failover.headroom(cluster, aftermath.failed, {r: sums.raw(r) for r in RESOURCES}, parameters)
     return {
         "failure": name,
         "moved": int((election.moved & (election.new >= 0)).sum()),
