@@ -140,15 +140,6 @@ class Cluster:
         return self.total(resource) / whole if whole > 0 else float("nan")
 
     @cached_property
-    def topic_counts(self) -> Ints:
-        """[T, B] replicas of each topic on each broker (topics in the model only)."""
-        topology = self.topology
-        rows, _ = np.nonzero(self.loads.held)
-        flat = topology.topic[rows].astype(np.int64) * topology.brokers + topology.replicas[self.loads.held]
-        shape = (len(topology.topics), topology.brokers)
-        return np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int32)
-
-    @cached_property
     def model_topics(self) -> Flags:
         """[T] topics with at least one partition in the model."""
         present = np.zeros(len(self.topology.topics), np.bool_)
@@ -192,11 +183,19 @@ def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
         average = float(counts.sum()) / count
         deviation = float(np.sqrt(np.mean((counts[alive] - average) ** 2)))
         note(key, average, float(counts.min()), float(counts.max()), deviation)
-    table = cluster.topic_counts[cluster.model_topics]
-    if len(table):
-        averages = table.sum(axis=1) / count
-        spread = np.sqrt(((table[:, alive] - averages[:, None]) ** 2).mean(axis=1))
-        note("topic_replicas", float(averages.mean()), float(table.min()), float(table.max()), float(spread.mean()))
+    pairs, topics = topology.topic_counts, int(cluster.model_topics.sum())
+    if topics:
+        kinds = len(topology.topics)
+        averages = tally(pairs.topic, pairs.count, kinds) / count
+        live = alive[pairs.broker]
+        # Brokers without a replica of the topic are as far from the average as the average is from 0.
+        empty = count - np.bincount(pairs.topic[live], minlength=kinds)
+        off = tally(pairs.topic[live], (pairs.count[live] - averages[pairs.topic[live]]) ** 2, kinds)
+        spread = np.sqrt((off + empty * averages**2) / count)[cluster.model_topics]
+        everywhere = bool((np.bincount(pairs.topic, minlength=kinds)[cluster.model_topics] == topology.brokers).all())
+        least = float(pairs.count.min()) if everywhere else 0.0
+        average = float(averages[cluster.model_topics].mean())
+        note("topic_replicas", average, least, float(pairs.count.max()), float(spread.mean()))
     else:
         note("topic_replicas", 0.0, 0.0, 0.0, 0.0)
     return out

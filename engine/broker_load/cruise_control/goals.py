@@ -16,7 +16,7 @@ import numpy as np
 from engine.broker_load.cruise_control import balance
 from engine.broker_load.cruise_control.balance import MARGIN
 from engine.broker_load.cruise_control.cluster_model import Cluster
-from engine.broker_load.model.topology import Flags, Floats, Topology, any_of
+from engine.broker_load.model.topology import Flags, Floats, Topology, any_of, tally
 from engine.broker_load.parameters import BrokerLoadParameters
 
 DEAD_NOTE = "dead brokers or offline replicas make the goal count as violated: their replicas must move"
@@ -97,24 +97,33 @@ def _counts(cluster: Cluster, counts: Floats, threshold: float) -> Decision:
 
 
 def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    alive = cluster.topology.alive
-    table = cluster.topic_counts
-    average = table.sum(axis=1) / max(int(alive.sum()), 1)
+    topology, pairs = cluster.topology, cluster.topology.topic_counts
+    alive, kinds = topology.alive, len(topology.topics)
+    average = tally(pairs.topic, pairs.count, kinds) / max(int(alive.sum()), 1)
     margin = (parameters.topic_replica_count_balance_threshold - 1) * MARGIN
     up, down = np.ceil(average), np.floor(average)
     least, most = TOPIC_GAPS
     high = np.clip(np.ceil(average * (1 + margin)), up + least, up + most)
     low = np.maximum(np.clip(np.floor(average * (1 - margin)), down - most, down - least), 0)
-    bad = ((table > high[:, None]) | (table < low[:, None])) & alive[None, :] & cluster.model_topics[:, None]
-    if not bad.any():
+    mine, theirs = low[pairs.topic], high[pairs.topic]
+    excess = np.where(alive[pairs.broker], np.maximum(pairs.count - theirs, mine - pairs.count), 0)
+    # Brokers without a replica of the topic have 0, which is too few where the limit is above.
+    holders = np.bincount(pairs.topic[alive[pairs.broker]], minlength=kinds)
+    lacking = cluster.model_topics & (low > 0) & (holders < alive.sum())
+    bad = np.union1d(pairs.topic[excess > 0], np.flatnonzero(lacking))
+    if not len(bad):
         return False, "", 0
-    excess = np.where(bad, np.maximum(table - high[:, None], low[:, None] - table), -1)
-    topic, broker = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    if (excess > 0).any() and excess.max() >= np.where(lacking, low, 0).max():
+        place = int(np.argmax(excess))
+        topic, count, broker = int(pairs.topic[place]), int(pairs.count[place]), int(pairs.broker[place])
+    else:
+        topic, count = int(np.argmax(np.where(lacking, low, 0))), 0
+        broker = int(np.flatnonzero(alive & ~np.isin(np.arange(topology.brokers), pairs.broker[pairs.topic == topic]))[0])
     detail = (
-        f"topic {cluster.topology.topics[topic]}: {table[topic, broker]} replicas on broker "
-        f"{cluster.topology.ids[broker]}, allowed {low[topic]:.0f} to {high[topic]:.0f}"
+        f"topic {topology.topics[topic]}: {count} replicas on broker {topology.ids[broker]}, "
+        f"allowed {low[topic]:.0f} to {high[topic]:.0f}"
     )
-    return True, detail, int(bad.any(axis=1).sum())
+    return True, detail, len(bad)
 
 
 def _racks(topology: Topology, bad: Flags, what: str) -> Decision:
@@ -135,15 +144,19 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
         return None, f"not a regular expression: {error}", 0
     topology = cluster.topology
     chosen = np.array([bool(pattern.fullmatch(name)) for name in topology.topics], np.bool_)
-    leads = topology.leader >= 0
-    flat = topology.topic[leads].astype(np.int64) * topology.brokers + topology.leader[leads]
-    counts = np.bincount(flat, minlength=len(topology.topics) * topology.brokers).reshape(-1, topology.brokers)
-    bad = (counts < parameters.min_topic_leaders_per_broker) & chosen[:, None] & topology.alive[None, :]
-    if not bad.any():
+    leads = np.flatnonzero((topology.leader >= 0) & chosen[topology.topic])
+    pair = topology.topic[leads].astype(np.int64) * topology.brokers + topology.leader[leads]
+    names, counts = np.unique(pair, return_counts=True)
+    enough = names[(counts >= parameters.min_topic_leaders_per_broker) & topology.alive[names % topology.brokers]]
+    bad = np.flatnonzero(chosen & (np.bincount(enough // topology.brokers, minlength=len(chosen)) < topology.alive.sum()))
+    if not len(bad):
         return False, "", 0
-    topic, broker = (int(axis[0]) for axis in np.nonzero(bad))
-    detail = f"topic {topology.topics[topic]}: {counts[topic, broker]} leaders on broker {topology.ids[broker]}"
-    return True, detail, int(bad.any(axis=1).sum())
+    topic = int(bad[0])
+    satisfied = np.isin(topic * topology.brokers + np.arange(topology.brokers), enough)
+    broker = int(np.flatnonzero(topology.alive & ~satisfied)[0])
+    count = int(counts[names == topic * topology.brokers + broker].sum())
+    detail = f"topic {topology.topics[topic]}: {count} leaders on broker {topology.ids[broker]}"
+    return True, detail, len(bad)
 
 
 def _potential(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,16 +97,22 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         by_window.setdefault(one.time_ms // parameters.window_ms + 1, []).append(place)
     finished = _finished(samples_given, final, set(by_window), parameters.window_ms)
     split = _split(finished, parameters.window_ms)
-    sampled_windows = sorted({*by_window, *split})
+    held = {one.time_ms // parameters.window_ms + 1 for one, taken in zip(rounds, sampled, strict=True) if taken.taken}
+    sampled_windows = sorted({*held, *split} or by_window)
     chosen = windows.choose(sampled_windows, at_ms, parameters.window_ms, parameters.windows)
     # The window before them may have been a neighbour of the oldest one.
-    looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in {*by_window, *split} else chosen
+    looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in sampled_windows else chosen
     members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in looked_at}
     made = _windows(context, final, members, split, revisions)
-    aggregated = partial(
-        windows.aggregate, made[: len(chosen)], made[-1] if len(made) > len(chosen) else None, parameters.window_ms,
-        parameters.min_samples, parameters.max_extrapolations, final.topic,
-    )  # fmt: skip
+    before = made[-1] if len(made) > len(chosen) else None
+    stand_in = at_ms is not None and chosen[:1] != [at_ms // parameters.window_ms]
+
+    def aggregated(ratio: float) -> Aggregate:
+        return windows.aggregate(
+            made[: len(chosen)], before, parameters.window_ms, parameters.min_samples, parameters.max_extrapolations,
+            final.topic, stand_in, ratio,
+        )  # fmt: skip
+
     total = aggregated(0.0)
     context.check()
     leader = leader_values(total)

@@ -75,6 +75,15 @@ class Slots:
 
 
 @dataclass(frozen=True, eq=False)
+class TopicCounts:
+    """N pairs of a topic and a broker that holds replicas of it: ``topic`` and ``broker`` indices and ``count``."""
+
+    topic: Longs
+    broker: Longs
+    count: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Topology:
     """P partitions sorted by topic and number, at most R replicas each, B brokers sorted by id, T topics.
 
@@ -163,6 +172,15 @@ class Topology:
         code = self.norm[self.topic[rows]]
         order = np.lexsort((partition, code, broker))
         return Slots(broker[order], code[order], partition[order], np.flatnonzero(self.held)[order])
+
+    @cached_property
+    def topic_counts(self) -> TopicCounts:
+        """Replicas of each topic on each broker that holds some, of partitions with a leader."""
+        rows, columns = np.nonzero(self.held & (self.leader >= 0)[:, None])
+        pair = self.topic[rows].astype(np.int64) * self.brokers + self.replicas[rows, columns]
+        names, counts = np.unique(pair, return_counts=True)
+        width = max(self.brokers, 1)
+        return TopicCounts(names // width, names % width, counts.astype(np.int32))
 
     @cached_property
     def machines(self) -> tuple[int, Ints]:

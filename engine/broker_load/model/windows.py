@@ -213,14 +213,14 @@ def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: in
 
 def aggregate(
     offered: Sequence[Window], before: Window | None, window_ms: int, minimum: int, allowed: int, topic: Ints,
-    ratio: float = 0.0,
+    stand_in: bool = False, ratio: float = 0.0,
 ) -> Aggregate:  # fmt: skip
     """Extrapolate the ``offered`` windows (newest first) and use each, from the newest on, that leaves enough partitions
     valid; one that does not is skipped.
 
     ``before``: the window before all of them, where Cruise Control has held it once; ``minimum`` samples a full window
     needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule that at least one whole topic must stay
-    valid; ``ratio`` of valid partitions asked for.
+    valid; ``stand_in``: the windows are not those that Cruise Control would look at; ``ratio`` of valid partitions asked for.
     """
     size = len(topic)
     states = [_states(offered, place, minimum) for place in range(len(offered))]
@@ -241,8 +241,8 @@ def aggregate(
         if float(share) >= ratio and (whole[members > 0] == members[members > 0]).any():
             valid, stretched = now_valid, now_stretched
             used.append(place)
-    enough = bool(used)
-    if not enough:
+    enough = bool(used) and not stand_in
+    if not used:
         # Cruise Control would refuse; the newest window is shown anyway, with a note.
         used, valid = [0][: len(offered)], np.zeros(size, np.bool_)
         for found in states[:1]:

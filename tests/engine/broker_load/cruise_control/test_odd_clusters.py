@@ -47,7 +47,9 @@ class Case:
     def rows(self, name: str) -> Rows:
         """Rows of an expected CSV file."""
         path = self.expected / f"{name}.csv"
-        return pl.read_csv(path, infer_schema_length=None).with_columns(pl.col(pl.String).fill_null("")).rows(named=True)
+        return (
+            pl.read_csv(path, infer_schema_length=None).with_columns(pl.col(pl.String).fill_null("")).rows(named=True)
+        )
 
     def text(self, **options: str) -> str:
         """Our answer."""
@@ -83,7 +85,12 @@ def same(ours: dict[tuple[Any, ...], dict[str, Any]], theirs: dict[tuple[Any, ..
     assert ours.keys() == theirs.keys()
     for key, row in theirs.items():
         for theirs_name, mine in names.items():
-            assert near(ours[key][mine], row[theirs_name], tolerance(theirs_name)), (key, theirs_name, ours[key][mine], row)
+            assert near(ours[key][mine], row[theirs_name], tolerance(theirs_name)), (
+                key,
+                theirs_name,
+                ours[key][mine],
+                row,
+            )
 
 
 def plain(names: tuple[str, ...]) -> dict[str, str]:
@@ -107,7 +114,9 @@ def test_windows(case: Case) -> None:
     keys = ("topic", "partition", "window_end_ms", "extrapolation")
     theirs = case.rows("windows")
     same(by(case.result.tables["windows"].rows(named=True), *keys), by(theirs, *keys), plain(SAMPLE), lambda _: 1e-6)
-    valid = {(row["topic"], row["partition"]): row["valid"] for row in case.result.tables["partitions"].rows(named=True)}
+    valid = {
+        (row["topic"], row["partition"]): row["valid"] for row in case.result.tables["partitions"].rows(named=True)
+    }
     assert {(row["topic"], row["partition"]): row["valid"] for row in theirs}.items() <= valid.items()
 
 
@@ -203,5 +212,5 @@ def test_partition_load_text(case: Case, order: str) -> None:
     assert ours.split("\n")[0] == theirs.split("\n")[0]
     same_text("\n".join(sorted(ours.split("\n"))), "\n".join(sorted(theirs.split("\n"))))
     column = {"disk_avg": 1, "cpu": 0, "nw_out_max": 3}[order]
-    numbers = [[x for x in re.findall(rf"{_NUMBER}|NaN", line)][column] for line in ours.strip().split("\n")[1:]]
+    numbers = [re.findall(rf"{_NUMBER}|NaN", line)[column] for line in ours.strip().split("\n")[1:]]
     assert numbers == sorted(numbers, key=lambda x: -math.inf if x == "NaN" else -float(x))
