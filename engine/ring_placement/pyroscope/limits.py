@@ -132,10 +132,16 @@ class Rule:
 def policy_of(
     tenant: str, name: str, rules: Mapping[tuple[str, str], Rule], overrides: Mapping[str, Limits], default: Limits
 ) -> Policy:
-    """Look up the policy of (tenant, dataset): its rule if there is one, else the tenant's limits, else ``default``."""
+    """Look up the policy of (tenant, dataset): its rule if there is one, else the tenant's limits, else ``default``.
+
+    Without a rule the tenant's own strategy counts as well: only ``round-robin`` picks a shard at random.
+    """
     rule = rules.get((tenant, name))
     if rule is not None:
         return Policy(rule.tenant_limit, rule.dataset_limit, rule.load_balancing == ROUND_ROBIN, "rule")
     own = overrides.get(tenant)
     limits = default if own is None else own
-    return Policy(limits.tenant_limit, limits.default_dataset_shards, False, "default" if own is None else "override")
+    at_random = limits.load_balancing == "round-robin"
+    return Policy(
+        limits.tenant_limit, limits.default_dataset_shards, at_random, "default" if own is None else "override"
+    )
