@@ -57,6 +57,8 @@ class Collected:
         self.run: list[str] | None = None
         self.time_ms: list[int | None] | None = None
         self.refused = False
+        self.no_values = False
+        """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
         self.better: dict[str, str] = {}
         """Directions that the file states, ``lower`` or ``higher`` by unit or metric."""
@@ -111,6 +113,8 @@ class Collected:
             rows["measurements"] = columns
         facts: list[tuple[str, int | None, str | None]]
         facts = [("direction", None, f"{name}={word}") for name, word in self.better.items()]
+        if self.no_values:
+            facts.append(("no-values", None, None))
         if self.report_ms is not None:
             facts.append(("report", self.report_ms, None))
         if facts:
