@@ -1,4 +1,7 @@
-"""JSON nested deeper than the decoders' recursion allows: what lies too deep is checked, and left out of the value."""
+"""JSON beyond what the decoders take: nested deeper than they recurse, or with integers of thousands of digits.
+
+What lies too deep is checked, and left out of the value; huge integers are floats. So one odd value does not cost a file.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,20 @@ class TooDeep(ValueError):
     """Raised for JSON that is nested deeper than is accepted at all."""
 
 
+_HUGE = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) < 400 else float(digits))
+
+
+def _decode(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python refuses to read integers of more than 4300 digits
+        return _HUGE.decode(text)
+
+
 def loads(
-    text: str, decode: Callable[[str], Any] = json.loads, *, deepest: int | None = None, stream: bool = False
+    text: str, decode: Callable[[str], Any] = _decode, *, deepest: int | None = None, stream: bool = False
 ) -> Any:
     """Decode ``text`` with ``decode``, and in pieces where that ends in a RecursionError.
 

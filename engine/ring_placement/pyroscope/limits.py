@@ -6,10 +6,9 @@ Source: ``validation.Limits`` and the packages ``distributor/placement`` and ``a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from engine.problems import Problem
 from engine.units import duration_ns
 
 STRATEGIES = ("dynamic", "fingerprint", "round-robin")
@@ -73,30 +72,6 @@ def parse_value(field: str, value: Any) -> Any:
     if not 0 <= value <= _MAX:
         raise ValueError(f"{value!r} is out of range")
     return value
-
-
-def parse_limits(
-    entries: Mapping[Any, Any], base: Limits, path: str, lines: Mapping[Any, int], where: str
-) -> tuple[Limits, list[Problem]]:
-    """Apply the ``entries`` of one tenant to ``base``. Returns the limits and the problems.
-
-    A key that is not understood, or a value out of range, is a problem and leaves the base value. ``path``: file of the
-    problems; ``lines``: 1-based line of each key; ``where`` names the tenant in the messages.
-    """
-    values: dict[str, Any] = {}
-    problems = []
-    for key, value in entries.items():
-        field = KEYS.get(key) if isinstance(key, str) else None
-        line = lines.get(key)
-        if field is None:
-            reason = f"{where}: {key!r} is no placement limit and is not used"
-            problems.append(Problem.at(path, "unknown-key", reason, line=line))
-            continue
-        try:
-            values[field] = parse_value(field, value)
-        except ValueError as error:
-            problems.append(Problem.at(path, "bad-limit", f"{where}: {key} {error}", line=line))
-    return replace(base, **values), problems
 
 
 @dataclass(frozen=True, slots=True)
