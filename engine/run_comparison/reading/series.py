@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.tables import Rows
 from engine.text import clean
@@ -77,23 +77,29 @@ class Collected:
         self.run: list[str] | None = None
         self.time_ms: list[int | None] | None = None
         self.refused = False
+        self.no_values = False
+        """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
         self.directions: dict[Direction, None] = {}
         """What the file states about which values are better, where unit and name do not tell it."""
-        self.problems: list[Problem] = []
+        self.problems = ProblemList()
 
-    def add(self, series: Series, value: Any, *, run: str | None = None, time_ms: int | None = None) -> None:
+    def add(self, series: Series, value: Any) -> None:
         """Add one value; what is not a finite number becomes a problem, null a missing value with a problem."""
         number = self._number(value, series)
         if number is None and value is not None:
             return
         self.series.append(series.pack())
         self.value.append(number)
-        if run is not None:
-            self.run = self.run or []
-            self.run.append(run)
-            self.time_ms = self.time_ms or []
-            self.time_ms.append(time_ms)
+
+    def add_number(self, packed: str, number: float, run: str, time_ms: int) -> None:
+        """Add a finite number of one of several runs in the file; ``packed``: its series."""
+        if self.run is None or self.time_ms is None:
+            self.run, self.time_ms = [], []
+        self.series.append(packed)
+        self.value.append(number)
+        self.run.append(run)
+        self.time_ms.append(time_ms)
 
     def direct(self, kind: str, field: Literal["unit", "verb"], name: str, better: str) -> None:
         """Note a ``Direction`` that the file states."""
@@ -135,6 +141,8 @@ class Collected:
             rows["measurements"] = columns
         facts: list[tuple[str, int | None, str | None]]
         facts = [("direction", None, direction.pack()) for direction in self.directions]
+        if self.no_values:
+            facts.append(("no-values", None, None))
         if self.report_ms is not None:
             facts.append(("report", self.report_ms, None))
         if facts:
@@ -169,6 +177,16 @@ def time_ms(text: Any) -> int | None:
     try:
         return round(moment.timestamp() * 1000)
     except (OverflowError, ValueError):
+        return None
+
+
+def plain_number(text: str) -> float | None:
+    """Convert a number as programs print it to a float (also NaN and infinities); None for anything else."""
+    if "_" in text:  # Python's own notation for long numbers
+        return None
+    try:
+        return float(text)
+    except ValueError:
         return None
 
 
