@@ -97,6 +97,9 @@ def _us(name: str, meaning: str, **more: object) -> Column:
     return Column(name, pl.Float64, meaning, "us", "number", **more)  # type: ignore[arg-type]
 
 
+NAN_TO_NULL = pl.col(pl.Float64).fill_nan(None)
+"""Unknown numbers as result tables have them."""
+
 CLASSES = Table(
     "classes",
     "Query classes with their work and the CPU that the chosen method gives them.",
