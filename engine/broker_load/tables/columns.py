@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.tables import Column, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def text(name: str, meaning: str, **more: object) -> Column:
@@ -26,6 +31,11 @@ def number(name: str, meaning: str, unit: str = "", kind: Kind = "number", **mor
 def flag(name: str, meaning: str, **more: object) -> Column:
     """A column of yes or no."""
     return Column(name, pl.Boolean, meaning, kind="flag", **more)  # type: ignore[arg-type]
+
+
+def known(name: str, value: np.ndarray) -> pl.Series:
+    """Return a series where NaN means unknown: null."""
+    return pl.Series(name, value, dtype=pl.Float64).fill_nan(None)
 
 
 TOPIC = text("topic", "Topic name.", width=24, priority=0)
