@@ -55,17 +55,20 @@ def tables() -> Iterator[str]:
     yield "# Tables and columns"
     yield (
         "\nWhat `loadlens report VIEW PATH --table NAME` prints, and what the tabs show. NaN and infinities are null in JSON,"
-        "\n64-bit ids are strings; the order of rows is defined. Each table names the modules that hold its rules and the one"
-        "\nthat arranges its rows.\n"
+        "\n64-bit ids are strings; the order of rows is defined. Each table names the module that makes its rows, and each"
+        "\ncolumn the modules that decide it.\n"
     )
     for entry in VIEWS:
         if not entry.ready:
             continue
-        yield f"## {entry.title} (`{entry.name}`)\n"
+        yield f"## {entry.title} (`{entry.name}`)\n\nModules lie in `{'/'.join(entry.module.split('.')[:-1])}`.\n"
         for table in entry.load().tables:
-            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\n{_origin(entry.module, table)}\n"
-            yield "| column | unit | meaning |\n|---|---|---|"
-            yield from (f"| `{c.name}` | {_cell(c.unit)} | {_cell(c.meaning)} |" for c in table.columns)
+            yield f"### `{table.name}`\n\n{_cell(table.meaning)}\n\nMade in `{table.made_in.replace('.', '/')}`.\n"
+            origins = _origins(table)
+            yield "| column | unit | meaning | decided in |\n|---|---|---|---|"
+            yield from (
+                f"| `{c.name}` | {_cell(c.unit)} | {_cell(c.meaning)} | {origins[c.name]} |" for c in table.columns
+            )
             yield ""
 
 
@@ -108,13 +111,17 @@ def modules() -> Iterator[str]:
             yield ""
 
 
-def _origin(module: str, table: Table) -> str:
-    """Return where the cells of a result table come from."""
-    package = module.rpartition(".")[0]
-    maker, *rules = (
-        f"`{package.replace('.', '/')}/{name.replace('.', '/')}.py`" for name in (table.made_in, *table.rules)
-    )
-    return f"Rules in {', '.join(rules)}; rows arranged in {maker}." if rules else f"Rules and rows in {maker}."
+def _origins(table: Table) -> dict[str, str]:
+    """Return the modules that decide each column of a result table."""
+    named: dict[str, list[str]] = {column.name: [] for column in table.columns}
+    for module, columns in table.rules.items():
+        for column in columns.split():
+            named[column].append(module)
+    others = [module for module, columns in table.rules.items() if not columns] or [table.made_in]
+    return {
+        column: ", ".join(f"`{module.replace('.', '/')}`" for module in modules or others)
+        for column, modules in named.items()
+    }
 
 
 def _first_line(path: Path) -> str:

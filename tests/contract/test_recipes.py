@@ -96,7 +96,8 @@ def test_a_view(house: Path) -> None:
     lint(house, written)
     run(house, "-c", "from importlinter.cli import lint_imports_command as lint; lint()")
     run(house, "-m", "pytest", *PLAIN, "tests/engine/disk_usage", "tests/contract/test_house.py")
-    run(house, "-m", "pytest", *PLAIN, "tests/contract/test_every_view.py", "-k", "disk-usage")
+    contracts = [f"tests/contract/test_{name}.py" for name in ("every_view", "recognition", "origins")]
+    run(house, "-m", "pytest", *PLAIN, *contracts, "-k", "disk-usage")
     data = house / "data"
     data.mkdir()
     (data / "x.du").write_text("30\t/a\n10\t/b\n")
