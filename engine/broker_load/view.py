@@ -169,7 +169,10 @@ def _add_without_topology(
     inputs: Inputs, at_ms: int | None, interval_ms: int, has_history: bool, builder: ResultBuilder
 ) -> None:
     """Add what scrapes, log directories, capacities and plans tell without any topology. Raises NoInput if that is nothing."""
-    scraped, reported = brokers_without_topology.brokers(inputs, at_ms, interval_ms), log_directories.alone(inputs, at_ms)
+    scraped, reported = (
+        brokers_without_topology.brokers(inputs, at_ms, interval_ms),
+        log_directories.alone(inputs, at_ms),
+    )
     found = [frame for frame in (builder.frames.get("brokers"), scraped, reported.get("brokers")) if frame is not None]
     if found:
         builder.frames["brokers"] = BROKERS.sorted(pl.concat(found))

@@ -84,7 +84,9 @@ def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
     many = rows.unique().filter(pl.col("host").n_unique().over("broker") > 1).sort("broker", FILE, "host")
     # Whoever is not on the broker's first host is at odds with it; those on the first one, once another was named.
     first = many.group_by("broker", maintain_order=True).agg(pl.col("host").first().alias("_first"))
-    rows = many.join(first, on="broker", maintain_order="left").with_columns(elsewhere=pl.col("host") != pl.col("_first"))
+    rows = many.join(first, on="broker", maintain_order="left").with_columns(
+        elsewhere=pl.col("host") != pl.col("_first")
+    )
     second = rows.filter("elsewhere").group_by("broker", maintain_order=True).agg(
         pl.col("host").first().alias("_second"), pl.col(FILE).first().alias("_since")
     )  # fmt: skip

@@ -78,7 +78,9 @@ def alone(inputs: Inputs, at_ms: int | None) -> dict[str, pl.DataFrame]:
     per_broker = replicas.group_by("broker", maintain_order=True).agg(
         pl.col("disk_mb").sum(), pl.len().cast(pl.Int64).alias("replicas")
     )
-    known = inputs.table("broker_list").unique("broker", keep="last", maintain_order=True).select("broker", "host", "rack")
+    known = (
+        inputs.table("broker_list").unique("broker", keep="last", maintain_order=True).select("broker", "host", "rack")
+    )
     brokers = (
         listed.select("broker").unique().join(per_broker, on="broker", how="left").join(known, on="broker", how="left")
         .with_columns(pl.col("disk_mb", "replicas").fill_null(0), pl.lit("reported").alias("source"))

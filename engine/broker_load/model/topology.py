@@ -334,7 +334,11 @@ def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[in
 def _says_the_same(state: pl.DataFrame, fresh: pl.DataFrame) -> bool:
     """Whether the rows ``fresh`` leave the ``state`` of their partitions as it is."""
     said = [name for name in fresh.columns if name not in ("time_ms", FILE)]
-    known = state if state.height == fresh.height else state.join(fresh, on=["topic", "partition"], how="semi", maintain_order="left")
+    known = (
+        state
+        if state.height == fresh.height
+        else state.join(fresh, on=["topic", "partition"], how="semi", maintain_order="left")
+    )
     if known.height != fresh.height:
         return False
     return known.select(said).sort("topic", "partition").equals(fresh.select(said).sort("topic", "partition"))

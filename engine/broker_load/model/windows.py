@@ -81,7 +81,8 @@ class Window:
         total = self.total(name)
         if name == LATEST or self.most <= 1:
             return total
-        return total / np.maximum(self.count, 1).astype(np.float32)
+        mean: Singles = np.divide(total, np.maximum(self.count, 1), dtype=np.float32)
+        return mean
 
     @property
     def most(self) -> int:
@@ -275,6 +276,4 @@ def _remembered(offered: Sequence[Window], before: Window | None, minimum: int) 
     ``before`` was held, both neighbours were full. Cruise Control finds that out when the next window with samples begins."""
     if before is None or len(offered) < 3 or not any(window.most for window in offered[:-2]):
         return np.zeros(offered[0].size if offered else 0, np.bool_)
-    return np.asarray(
-        (offered[-1].count == 0) & (before.count >= minimum) & (offered[-2].count >= minimum), np.bool_
-    )
+    return np.asarray((offered[-1].count == 0) & (before.count >= minimum) & (offered[-2].count >= minimum), np.bool_)
