@@ -17,6 +17,7 @@ from engine.formats.hadoop_xml import BadXml, root_of
 from engine.job_heuristics.dr_elephant import registry
 from engine.job_heuristics.dr_elephant.gates import Limits
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
+from engine.job_heuristics.model.job_conf import integer
 from engine.problems import Problem
 from engine.text import clean
 
@@ -215,7 +216,7 @@ def _params(element: Element) -> dict[str, str]:
     params = element.find("params")
     for child in params if params is not None else ():
         if isinstance(child.tag, str):
-            texts.setdefault(child.tag, child.text or "")
+            texts.setdefault(child.tag, "".join(child.itertext()))
     return texts
 
 
@@ -234,10 +235,11 @@ def _configured(heuristic: Heuristic, shown: str, params: dict[str, str], proble
             except ValueError as error:
                 problem("bad-threshold", f"{shown}: {key}: {error}; the default is kept")
         elif key in numbers:
-            try:
-                numbers[key] = int(text.strip())
-            except ValueError:
+            number = integer(text)  # blanks around it make it none, as for Dr. Elephant
+            if number is None:
                 problem("bad-threshold", f"{shown}: {key}: {text!r} is no whole number; the default is kept")
+            else:
+                numbers[key] = number
         elif heuristic.unread and key.startswith(heuristic.unread):
             used = ", ".join(heuristic.numbers)
             problem("ignored-parameter", f"{shown}: Dr. Elephant ignores {key}: it reads {used}")

@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from engine.formats.avro_binary import BadRecord, BadSchema, Compiler, length, varint, varints
-from engine.job_heuristics.reading.event_collector import HANDLERS, OFFICIAL, Collector, counter_row, limit_error
+from engine.job_heuristics.reading.counters import OFFICIAL, counter_row, limit_error
+from engine.job_heuristics.reading.event_collector import HANDLERS, Collector
 from engine.job_heuristics.reading.records import (
     IGNORED,
     NAMESPACE,

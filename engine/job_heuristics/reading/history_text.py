@@ -8,7 +8,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from engine.job_heuristics.reading.event_collector import HANDLERS, MOST_COUNTERS, Collector
+from engine.job_heuristics.reading.counters import MOST_COUNTERS
+from engine.job_heuristics.reading.event_collector import HANDLERS, Collector
 from engine.job_heuristics.reading.history_binary import MOST_SCHEMA
 from engine.job_heuristics.reading.records import (
     IGNORED,

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from engine.job_heuristics.reading.conf import JOB_IN_NAME
-from engine.job_heuristics.reading.event_collector import Collector, counter_row, job_of
+from engine.job_heuristics.reading.counters import counter_row
+from engine.job_heuristics.reading.event_collector import Collector, job_of
 from engine.job_heuristics.reading.json_fields import JsonFields, decode_json, objects
 from engine.job_heuristics.reading.records import Counter, Counters, Group
 from engine.job_heuristics.tables.input import INPUTS

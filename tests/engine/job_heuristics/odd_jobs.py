@@ -37,7 +37,7 @@ TYPES = {
     "hive.mapred.mode": ("nonstrict", "", "x\r\ny"),
     "oozie.launcher.action.main.class": ("a.B", "a\u2028b"),
     "cascading.app.frameworks": ("scalding", "s\u0085t"),
-    "mapred.reducer.class": ("voldemort.store.readonly.mr.X", "voldemortXstore.readonly.mr", "x.voldemort.store.readonly.mr.", "y"),
+    "mapred.reducer.class": ("voldemort.store.readonly.mr.X", "voldemortXstore.readonly.mr", "x.voldemort.store", "y"),
     "kafka.url": ("k:1", ""),
     "mapred.child.java.opts": ("-Xmx200m", ""),
 }  # fmt: skip
@@ -109,8 +109,10 @@ class _Drawing:
             list(self._task("REDUCE", k)) for k in range(reduces)
         ]
         events = [*head, *self._mixed(tasks)]
-        if not self.odd and self.often(0.15) and len(events) > len(head):
-            del events[r.randrange(len(head), len(events))]
+        # Without its end an attempt would end at -1 ms for Dr. Elephant; here it has no times, so that is not compared.
+        lost = [k for k, (kind, _, _) in enumerate(events) if kind.endswith("_STARTED") or kind.startswith("TASK_")]
+        if not self.odd and self.often(0.15) and lost[1:]:
+            del events[r.choice(lost[1:])]
         if state == "SUCCEEDED":
             none = {"name": "TOTAL_COUNTERS", "groups": []}
             fields = {

@@ -27,6 +27,14 @@ def test_a_file_sets_names_limits_numbers_and_excluded_types() -> None:
     assert rules.by_heuristic["Mapper Memory"] is rule and len(rules.with_gates) == 11
 
 
+def test_blanks_make_a_whole_number_none_and_leave_limits_alone() -> None:
+    conf = CONF.replace(b">1024<", b"> 1024<").replace(b"1/2,0.4,0.3,0.2", b" 1/2, 0.4 ,0.3,\n0.2,,")
+    rules = read("conf", conf)
+    assert rules.rules[0].numbers == {"container_memory_default_mb": 2048}
+    assert rules.rules[0].limits["memory_ratio_severity"] == (0.5, 0.4, 0.3, 0.2)
+    assert [problem.kind for problem in rules.problems] == ["unknown-parameter", "bad-threshold", "unknown-heuristic"]
+
+
 CONF = b"""<heuristics>
 <heuristic><applicationtype>mapreduce</applicationtype><heuristicname>Our memory</heuristicname>
 <classname>com.linkedin.drelephant.mapreduce.heuristics.MapperMemoryHeuristic</classname>
