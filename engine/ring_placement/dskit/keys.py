@@ -6,6 +6,7 @@ over plain bytes. See ``docs/models/dskit-rings.md``, "Tokens of keys".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -36,6 +37,26 @@ def fnv1_each(texts: Sequence[bytes]) -> np.ndarray:
         value[:open_] = (value[:open_] * np.uint32(_PRIME)) ^ data[start[:open_] + step]
     out[order] = value
     return out.astype(np.int64)
+
+
+_LABEL = re.compile(r'\s*([a-zA-Z_:][a-zA-Z0-9_:.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)', re.DOTALL)
+_ESCAPES = {"n": "\n"}
+
+
+def parse_labels(text: str) -> list[tuple[str, str]]:
+    """Parse a series as PromQL writes it, ``name{label="value", ...}`` or ``{...}``. Raises ValueError."""
+    name, brace, rest = text.strip().partition("{")
+    labels = [("__name__", name.strip())] if name.strip() else []
+    if brace and not rest.endswith("}"):
+        raise ValueError("a label set without its closing brace")
+    inside, at = rest[:-1].rstrip(), 0
+    while at < len(inside):
+        match = _LABEL.match(inside, at)
+        if match is None:
+            raise ValueError('a label set is not name="value", ...')
+        labels.append((match[1], re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), match[2])))
+        at = match.end()
+    return labels
 
 
 def series_bytes(tenant: str, labels: Iterable[tuple[str, str]], leave_out: frozenset[str] = frozenset()) -> bytes:

@@ -79,6 +79,15 @@ class PartitionRing:
         return np.array([p.state for p in self.partitions], dtype=np.int64)
 
     @cached_property
+    def _owners(self) -> list[int]:
+        return self.owner.tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _holders(self) -> frozenset[int]:
+        """Partitions that have tokens."""
+        return frozenset(self._owners)
+
+    @cached_property
     def ownership(self) -> np.ndarray:
         """Keys between the tokens of each partition and the tokens before them (int64), whatever its state."""
         owned = np.zeros(len(self.partitions), dtype=np.int64)
@@ -119,10 +128,14 @@ class PartitionRing:
         chosen: set[int] = set()
         excluded: set[int] = set()
         drawn = draws(seed_of(tenant), size)
-        owners = self.owner.tolist()
-        while total and len(chosen) < size:
+        owners = self._owners
+        holders = len(self._holders)
+        # Once every partition with tokens is chosen or excluded, no round finds another one.
+        while total and len(chosen) < size and len(chosen) + len(excluded) < holders:
             start = int(np.searchsorted(self.tokens, next(drawn), side="right"))
             for step in range(total):
+                if len(chosen) + len(excluded) == holders:
+                    break
                 number = owners[(start + step) % total]
                 if number in chosen or number in excluded:
                     continue
@@ -134,6 +147,4 @@ class PartitionRing:
                 if not within[number]:
                     break
                 size += 1
-            else:
-                break
         return np.array(sorted(chosen), dtype=np.int64)

@@ -36,7 +36,17 @@ OTHER_LIMITS = frozenset(
 """Pyroscope's per-tenant limits that have nothing to do with placement: skipped without a problem."""
 
 _HEAD = re.compile(rb"(?m)^[ \t]*[\"']?(?:overrides|[\w.-]*(?:overrides|runtime)[\w.-]*\.ya?ml)[\"']?[ \t]*:")
-_LIMIT = re.compile(rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|ingestion_tenant_shard_size)[\"']?[ \t]*:")
+_LIMIT = re.compile(
+    rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|(?:ingestion_(?:partitions_)?)?tenant_shard_size)[\"']?[ \t]*:"
+)
+PARTITION_SHARDS = "ingestion_partitions_tenant_shard_size"
+"""Key of a tenant's number of partitions, of Mimir and Loki."""
+_SHARD_SIZE = "ingestion_tenant_shard_size"
+_OTHER_PRODUCT = re.compile(
+    rb"(?m)^[ \t]+[\"']?(?:ingestion_(?:partitions_)?tenant_shard_size|tenant_shard_size|max_global_series_per_user"
+    rb"|max_global_streams_per_user|max_traces_per_user)[\"']?[ \t]*:"
+)
+"""Limits that Mimir, Loki and Tempo have."""
 _DEPTH = 60
 """Deepest nesting of YAML nodes that is read."""
 _NULL = "tag:yaml.org,2002:null"
@@ -105,7 +115,7 @@ class Overrides(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per tenant, with the limits as set (null: not set)."""
-        rows = _OverrideRows(source.path)
+        rows = _OverrideRows(source.path, not _OTHER_PRODUCT.search(data) or b"adaptive_placement_" in data)
         content = data.decode("utf-8", "replace")
         if "\ufffd" in content and b"\xef\xbf\xbd" not in data:
             rows.problem("not-utf8", "the file is not UTF-8; what is not is replaced")
@@ -117,8 +127,8 @@ class Overrides(Document):
 class _OverrideRows:
     """Collects the tenants of one override file and the problems found on the way."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, is_pyroscope: bool) -> None:
+        self.path, self.is_pyroscope = path, is_pyroscope
         self.problems: list[Problem] = []
         self.rows: list[tuple[Any, ...]] = []
 
@@ -185,12 +195,28 @@ class _OverrideRows:
             seen.add(tenant)
 
     def _read_limits(self, tenant: str, node: Any, base: int) -> None:
-        values = {key: _value(value) for key, value, _ in _entries(node) if key in KEYS}
-        unknown = {key: None for key, _, _ in _entries(node) if key not in KEYS and key not in OTHER_LIMITS}
-        lines = {key: base + line for key, _, line in _entries(node)}
+        entries = list(_entries(node))
+        for key, value, line in list(entries):
+            # Tempo's newer form keeps the shard size in a block of its own.
+            if key == "ingestion" and isinstance(value, yaml.MappingNode):
+                nested = {name: (inner, at) for name, inner, at in _entries(value)}
+                if "tenant_shard_size" in nested:
+                    entries.append((_SHARD_SIZE, *nested["tenant_shard_size"]))
+                entries.remove((key, value, line))
+        values = {key: _value(value) for key, value, _ in entries if key in KEYS}
+        lines = {key: base + line for key, _, line in entries}
+        others = [key for key, _, _ in entries if key not in KEYS and key != PARTITION_SHARDS]
+        # A file without Pyroscope's own limits is one of Mimir, Loki or Tempo, which have hundreds of others.
+        unknown = {key: None for key in others if key not in OTHER_LIMITS} if self.is_pyroscope else {}
         limits, problems = parse_limits(values | unknown, DEFAULTS, self.path, lines, f"tenant {tenant}")
         self.problems += problems
         bad_lines = {problem.line for problem in problems}
         is_set = {field: key in values and lines[key] not in bad_lines for key, field in KEYS.items()}
-        columns = [column.name for column in tables.OVERRIDES.columns][1:]
-        self.rows.append((tenant, *(getattr(limits, name) if is_set[name] else None for name in columns)))
+        columns = [column.name for column in tables.OVERRIDES.columns][1:-1]
+        partitions = next((_value(value) for key, value, _ in entries if key == PARTITION_SHARDS), None)
+        if partitions is not None and (type(partitions) is not int or not 0 <= partitions < 1 << 31):
+            reason = f"tenant {tenant}: {PARTITION_SHARDS} is not a whole number"
+            self.problem("bad-limit", reason, lines[PARTITION_SHARDS])
+            partitions = None
+        row = (getattr(limits, name) if is_set[name] else None for name in columns)
+        self.rows.append((tenant, *row, partitions))

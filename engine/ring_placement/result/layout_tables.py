@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 
@@ -12,7 +14,8 @@ from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, DEFAULTS, ROU
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.failover import member_mask
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario
+from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, SegmentScenario, SegmentState
+from engine.ring_placement.scenarios.strategy import P
 from engine.view import Context
 
 
@@ -22,14 +25,14 @@ def _whole(values: np.ndarray) -> list[int]:
     return whole
 
 
-def alive_loads(s: Scenario) -> np.ndarray:
+def alive_loads(s: SegmentScenario) -> np.ndarray:
     """Return the loads afterwards (bytes per second) of the nodes that take data in the scenario."""
     failed = set(s.down) if s.regime != "returned" else set()
     receives = {m.id for m in s.after.ring.members if m.state == "ACTIVE" and m.tokens > 0} - failed
     return s.outcome.after[[name in receives for name in s.outcome.nodes]]
 
 
-def node_table(s: Scenario) -> pl.DataFrame:
+def node_table(s: SegmentScenario) -> pl.DataFrame:
     """Build table ``nodes``: every member, and those that a scale-in removes."""
     index = {name: i for i, name in enumerate(s.outcome.nodes)}
     before, after = _whole(s.outcome.before), _whole(s.outcome.after)
@@ -47,12 +50,25 @@ def node_table(s: Scenario) -> pl.DataFrame:
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
             load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
             None if limit is None else load_after > limit, m.id in down or m.id in s.removed, written.get(m.id),
-            m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
+            *(None,) * 5, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 
 
-def _listed_members(s: Scenario) -> list[Member]:
+def member_table(state: LiveState[P]) -> pl.DataFrame:
+    """Build table ``nodes`` of a ring whose kind is unknown: the members alone."""
+    frame: dict[str, list[Any]] = {
+        "instance": [m.id for m in state.members],
+        "state": [m.state for m in state.members],
+        "zone": [m.zone for m in state.members],
+        "tokens": [m.tokens for m in state.members],
+        "address": [m.address for m in state.members],
+        "heartbeat_ms": [None if m.heartbeat_s is None else m.heartbeat_s * 1000 for m in state.members],
+    }
+    return tables.NODES.sorted(tables.NODES.frame(frame))
+
+
+def _listed_members(s: SegmentScenario) -> list[Member]:
     """List the members of the scenario, those that a scale-in removes, and those outside the home zone."""
     listed = {m.id: m for m in s.members}
     for m in (*s.before.ring.members, *(() if s.padded else s.live.members)):
@@ -60,7 +76,7 @@ def _listed_members(s: Scenario) -> list[Member]:
     return list(listed.values())
 
 
-def shard_table(s: Scenario, context: Context) -> pl.DataFrame:
+def shard_table(s: SegmentScenario, context: Context) -> pl.DataFrame:
     """Build table ``shards``: every shard of the scenario's ring with its owner and load, before and after."""
     ring = s.after.ring
     key = (s.planned_key, s.before.ring.ids, ring.ids, s.before is s.live.placement)
@@ -68,7 +84,7 @@ def shard_table(s: Scenario, context: Context) -> pl.DataFrame:
     return frame.with_columns(ring.names(stored_by(s)).alias("stored_by"))
 
 
-def _shard_map(s: Scenario) -> pl.DataFrame:
+def _shard_map(s: SegmentScenario) -> pl.DataFrame:
     ring, old = s.after.ring, s.before.ring
     total = ring.total
     owner_before = np.full(total, -1)
@@ -89,7 +105,7 @@ def _shard_map(s: Scenario) -> pl.DataFrame:
     return tables.SHARDS.frame(frame)
 
 
-def stored_by(s: Scenario) -> np.ndarray:
+def stored_by(s: SegmentScenario) -> np.ndarray:
     """Return for each shard of the scenario's ring the member (index) that takes most of its load.
 
     -1: it is rejected; -2: its owner takes nothing and it has no load that would show where requests go.
@@ -122,7 +138,7 @@ def stored_by(s: Scenario) -> np.ndarray:
 STRATEGY_NAMES = {BY_FINGERPRINT: "fingerprint", ROUND_ROBIN: "round-robin"}
 
 
-def strategy_table(state: LiveState) -> pl.DataFrame:
+def strategy_table(state: SegmentState) -> pl.DataFrame:
     """Build table ``strategy``: the ruler's decision per dataset, by the stored deviation and by the true one.
 
     See ``docs/models/ring-placement.md``, "Distribution stats".

@@ -1,0 +1,282 @@
+"""Replica sets of all tenants as one table of rows: what any failing set does to them is then one pass over arrays.
+
+A tenant's shard is a ring of its own; tenants with the same members share it. A row is one replica set of one shard, with the
+number of keys that have it and the load on them. See ``docs/models/dskit-rings.md``, "What a failure does".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from engine.ring_placement.dskit.partition_ring import PartitionRing
+from engine.ring_placement.dskit.replicas import replica_sets
+from engine.ring_placement.dskit.shuffle_shards import ShardRing
+from engine.ring_placement.dskit.token_ring import SPACE, Operation, TokenRing, gaps
+
+_FOLDED = 60_000
+"""Intervals up to which a shard's equal replica sets are folded to one row."""
+_DENSE = 30_000_000
+"""Cells up to which a matrix of shards or tenants by members is made."""
+
+Check = Callable[[], None]
+Indices = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Tenants:
+    """Tenants in order of their names, with shard sizes (0: none) and loads (before replication, without that of single
+    keys); ``key_tenant`` (index), ``key_token`` and ``key_weight`` of single keys, by tenant."""
+
+    names: tuple[str, ...]
+    seeds: tuple[str, ...]
+    sizes: np.ndarray
+    loads: np.ndarray
+    key_tenant: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    key_token: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    key_weight: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.float64))
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """Load of each tenant, single keys included."""
+        return self.loads + np.bincount(self.key_tenant, self.key_weight, len(self.names))
+
+
+class _Shards:
+    """Distinct shards, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.members: list[Indices] = []
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, members: Indices) -> int:
+        found = self._numbers.setdefault(members.tobytes(), len(self.members))
+        if found == len(self.members):
+            self.members.append(members)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Replica sets of all shards. Shard 0 is the whole ring.
+
+    ``shards``: the members (of a partition ring: partitions) of each shard that is written to, ``shard_of`` each tenant's;
+    ``reads``, ``read_of``: the same for queries. Per row: ``shard``, ``members`` (int32, -1 behind the last), ``length``
+    in keys, ``needed`` answers. ``key_row``: the row of each single key. ``partition``: index per row, of partition rings.
+    """
+
+    shards: tuple[Indices, ...]
+    shard_of: np.ndarray
+    reads: tuple[Indices, ...]
+    read_of: np.ndarray
+    shard: np.ndarray
+    members: np.ndarray
+    length: np.ndarray
+    needed: np.ndarray
+    key_row: np.ndarray
+    partition: np.ndarray | None = None
+
+    @cached_property
+    def keys_of_shard(self) -> np.ndarray:
+        """Keys of each shard that have a row: all of them, or none where the shard has no tokens (float64)."""
+        return np.bincount(self.shard, self.length, len(self.shards))
+
+    def live(self, alive: np.ndarray) -> np.ndarray:
+        """Count the members of each row that are ``alive`` (bool per member)."""
+        flags = np.append(alive, False)
+        live = np.zeros(len(self.members), dtype=np.int16)
+        for column in range(self.members.shape[1]):
+            live += flags[self.members[:, column]]
+        return live
+
+    def shard_share(self, wanted: np.ndarray) -> np.ndarray:
+        """Return the share of each shard's keys that lie in the rows ``wanted`` (bool); 1 for a shard without tokens."""
+        lost = np.bincount(self.shard[wanted], self.length[wanted], len(self.shards))
+        keys = self.keys_of_shard
+        share: np.ndarray = np.where(keys > 0, lost / np.maximum(keys, 1), 1.0)
+        return share
+
+    def by_member(self, weight: np.ndarray, rows: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Sum ``weight`` per row by the members of ``rows`` (bool) that are ``alive``."""
+        flags = np.append(alive, False)
+        out = np.zeros(len(alive))
+        for column in self.members.T:
+            at = np.flatnonzero(rows & flags[column])
+            out += np.bincount(column[at], weight[at], len(alive))
+        return out
+
+    def shares(self, count: int) -> np.ndarray | None:
+        """Return for each shard the share of its keys that each of ``count`` members holds; None where that is too many
+        cells."""
+        if len(self.shards) * count > _DENSE:
+            return None
+        out = np.zeros(len(self.shards) * count)
+        for column in self.members.T:
+            at = np.flatnonzero(column >= 0)
+            out += np.bincount(self.shard[at] * count + column[at], self.length[at], len(out))
+        return out.reshape(len(self.shards), count) / SPACE
+
+
+def token_rows(
+    ring: TokenRing, tenants: Tenants, operation: Operation, lookback_s: int, now_s: int, check: Check
+) -> Rows:
+    """Lay out the shards of all tenants on a token ring."""
+    shards, reads = _Shards(), _Shards()
+    drawn = ShardRing(ring, now_s)
+    shards.number(drawn.everyone)
+    reads.number(drawn.everyone)
+    shard_of, read_of = [], []
+    for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
+        if number % 64 == 0:
+            check()
+        written = drawn.shard(seed, size)
+        shard_of.append(shards.number(written))
+        read_of.append(reads.number(drawn.shard(seed, size, lookback_s) if lookback_s > 0 else written))
+    built = _Built(np.array(shard_of, dtype=np.int64), tenants)
+    for number, members in enumerate(shards.members):
+        if number % 64 == 0:
+            check()
+        subring = ring.subring(members)
+        sets = replica_sets(subring, operation)
+        global_members = np.append(members, -1)[sets.members].astype(np.int32)
+        built.add(number, subring.tokens, global_members, subring.lengths, sets.needed)
+    return built.rows(shards, reads, np.array(read_of, dtype=np.int64))
+
+
+def partition_rows(
+    ring: PartitionRing, owners: Sequence[Indices], tenants: Tenants, lookback_s: int, now_s: int, check: Check
+) -> Rows:
+    """Lay out the shards of all tenants on a ring of partitions; ``owners``: the members that own each partition."""
+    shards, reads = _Shards(), _Shards()
+    shards.number(np.arange(len(ring.partitions)))
+    reads.number(ring.shard("", 0, lookback_s, now_s))
+    shard_of, read_of = [], []
+    for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
+        if number % 64 == 0:
+            check()
+        shard_of.append(shards.number(ring.shard(seed, size, 0, now_s)))
+        read_of.append(reads.number(ring.shard(seed, size, lookback_s, now_s)))
+    width = max((len(indices) for indices in owners), default=0)
+    # A key without an Active partition has no owner; any owner holds all that is written to its partition.
+    owned = np.full((len(owners) + 1, max(width, 1)), -1, dtype=np.int32)
+    for number, indices in enumerate(owners):
+        owned[number, : len(indices)] = indices
+    built = _Built(np.array(shard_of, dtype=np.int64), tenants)
+    partitions: list[np.ndarray] = []
+    for number, members in enumerate(shards.members):
+        active = ring.active_partitions(members)
+        found, inverse = np.unique(active, return_inverse=True)
+        length = np.bincount(inverse, gaps(ring.tokens), len(found)).astype(np.int64)
+        partitions.append(found)
+        built.add(number, ring.tokens, owned[found], length, np.where(found < 0, 1, 0), inverse)
+    partition = np.concatenate(partitions) if partitions else np.empty(0, dtype=np.int64)
+    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), partition)
+
+
+class _Built:
+    """Rows as they are added, shard by shard, and the row of each single key."""
+
+    def __init__(self, shard_of: np.ndarray, tenants: Tenants) -> None:
+        self._shard_of, self._tenants = shard_of, tenants
+        self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._count = 0
+        self._key_row = np.full(len(tenants.key_token), -1, dtype=np.int64)
+        key_shard = shard_of[tenants.key_tenant] if len(tenants.key_tenant) else np.empty(0, dtype=np.int64)
+        self._key_order = np.argsort(key_shard, kind="stable")
+        self._key_shard = key_shard[self._key_order]
+
+    def add(
+        self,
+        shard: int,
+        tokens: np.ndarray,
+        members: np.ndarray,
+        length: np.ndarray,
+        needed: np.ndarray,
+        row_of_token: np.ndarray | None = None,
+    ) -> None:
+        """Add the sets of a shard: one per token, which are folded, or those that ``row_of_token`` refers to."""
+        if row_of_token is None and 0 < len(tokens) <= _FOLDED and members.shape[1]:
+            members, length, needed, row_of_token = _folded(members, length, needed)
+        low, high = np.searchsorted(self._key_shard, (shard, shard + 1))
+        if low < high and len(tokens):
+            keys = self._key_order[low:high]
+            at = np.searchsorted(tokens, self._tenants.key_token[keys], side="right")
+            at[at == len(tokens)] = 0
+            self._key_row[keys] = self._count + (at if row_of_token is None else row_of_token[at])
+        self._parts.append((np.full(len(members), shard, dtype=np.int64), members, length, needed))
+        self._count += len(members)
+
+    def rows(self, shards: _Shards, reads: _Shards, read_of: np.ndarray, partition: np.ndarray | None = None) -> Rows:
+        """Put all shards together."""
+        width = max((part[1].shape[1] for part in self._parts), default=0)
+        members = np.full((self._count, width), -1, dtype=np.int32)
+        at = 0
+        for _, part, _, _ in self._parts:
+            members[at : at + len(part), : part.shape[1]] = part
+            at += len(part)
+        shard, length, needed = (np.concatenate([part[k] for part in self._parts]) for k in (0, 2, 3))
+        return Rows(tuple(shards.members), self._shard_of, tuple(reads.members), read_of, shard, members,
+                    length.astype(np.int64), needed.astype(np.int16), self._key_row, partition)  # fmt: skip
+
+
+def _folded(
+    members: np.ndarray, length: np.ndarray, needed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Fold equal sets to one each. Returns members, lengths, needed answers, and the row of each set."""
+    base = int(members.max()) + 2
+    if float(base) ** members.shape[1] >= 2**62:
+        return members, length, needed, np.arange(len(members))
+    code = np.zeros(len(members), dtype=np.int64)
+    for column in members.T:
+        code = code * base + column + 1
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return members[first], np.bincount(inverse, length, len(first)).astype(np.int64), needed[first], inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """What queries of each shard need, as flat arrays: ``shard`` and ``member`` of each entry, and the ``group`` (shard and
+    zone, of ``zone_count`` zones) that fails with it. Per shard: the number of its ``zones`` (0 without zone awareness),
+    its ``size``, and whether it has any token."""
+
+    shard: np.ndarray
+    member: np.ndarray
+    group: np.ndarray
+    zone_count: int
+    zones: np.ndarray
+    size: np.ndarray
+    has_tokens: np.ndarray
+    replication: int
+
+    @classmethod
+    def of(cls, ring: TokenRing, reads: Sequence[Indices]) -> Queries:
+        """Flatten the shards that are read."""
+        size = np.array([len(members) for members in reads], dtype=np.int64)
+        shard = np.repeat(np.arange(len(reads)), size)
+        member = np.concatenate([np.empty(0, dtype=np.int64), *reads]).astype(np.int64)
+        count = max(len(ring.zones), 1)
+        group = shard * count + ring.zone_of[member] if len(member) else shard
+        used = np.bincount(group, minlength=len(reads) * count).reshape(len(reads), count) > 0
+        zones = used.sum(axis=1) if ring.zone_aware else np.zeros(len(reads), dtype=np.int64)
+        tokens = np.bincount(ring.owner, minlength=len(ring.instances))
+        has_tokens = np.bincount(shard, tokens[member], len(reads)) > 0
+        return cls(shard, member, group, count, zones, size, has_tokens, ring.replication)
+
+    def failing_groups(self, alive: np.ndarray) -> np.ndarray:
+        """Return the groups with a member that is not ``alive`` (bool per member)."""
+        dead = ~alive[self.member] if len(self.member) else np.empty(0, dtype=bool)
+        return np.unique(self.group[dead])
+
+    def spare(self, alive: np.ndarray) -> np.ndarray:
+        """Return how many more zones, or members, of each shard may fail while the members ``alive`` (bool) are healthy;
+        negative where queries fail."""
+        count = len(self.size)
+        failing = np.bincount(self.failing_groups(alive) // self.zone_count, minlength=count)
+        by_zone = np.minimum(self.zones, self.replication) // 2 - failing
+        healthy = np.bincount(self.shard, alive[self.member], count).astype(np.int64)
+        by_member = healthy - (np.maximum(self.size, self.replication) - self.replication // 2)
+        spare: np.ndarray = np.where(self.has_tokens, np.where(self.zones > 0, by_zone, by_member), -1)
+        return spare

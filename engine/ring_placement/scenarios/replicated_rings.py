@@ -1,0 +1,403 @@
+"""Rings that keep a set of members for each key as a strategy: dskit's token rings, and partitions with their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import md5
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.ring_placement.dskit.partition_ring import PartitionRing
+from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, SPACE, Instance, Operation, TokenRing
+from engine.ring_placement.dskit.tokens import (
+    MAX_INSTANCE,
+    MAX_ZONES,
+    PER_INSTANCE,
+    random_tokens,
+    spread_minimizing_tokens,
+)
+from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.pyroscope.ring import PLACED_STATES, Member, in_byte_order
+from engine.ring_placement.reading.cluster import Cluster
+from engine.ring_placement.scenarios.members import ordinal
+from engine.ring_placement.scenarios.replica_rows import Queries, Rows, Tenants, partition_rows, token_rows
+from engine.ring_placement.scenarios.strategy import Check, Outcome
+from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
+
+_CELLS = 20_000_000
+"""Cells up to which loads are compared tenant by tenant."""
+
+
+@dataclass(frozen=True, eq=False)
+class Registered:
+    """The members of a ring with replicas: all that are registered, whatever their health (see ``strategy.Layout``).
+    ``active``: those that take writes; ``reading``: those that answer queries."""
+
+    members: tuple[Member, ...]
+    tokens: TokenRing
+    active: np.ndarray
+    reading: np.ndarray
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """IDs in ring order."""
+        return tuple(m.id for m in self.members)
+
+    @property
+    def total(self) -> int:
+        """Number of tokens."""
+        return len(self.tokens.tokens)
+
+    def names(self, index: np.ndarray) -> pl.Series:
+        """Return the IDs of the members at ``index``, null where it is negative."""
+        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
+        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicatedPlacement:
+    """Load placed on a ring with replicas. ``rows``: the replica sets of all shards; ``partitions``: the ring of partitions,
+    None for a token ring. ``failed``: members (bool) that a scenario lets fail."""
+
+    ring: Registered
+    rows: Rows
+    tenants: Tenants
+    partitions: PartitionRing | None
+    failed: np.ndarray
+
+    @cached_property
+    def queries(self) -> Queries:
+        """What queries of the token ring need."""
+        return Queries.of(self.ring.tokens, self.rows.reads)
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """Load on each row (float64), before replication."""
+        rows, tenants = self.rows, self.tenants
+        by_shard = np.bincount(rows.shard_of, tenants.loads, len(rows.shards))
+        placed = rows.key_row >= 0
+        keys = np.bincount(rows.key_row[placed], tenants.key_weight[placed], len(rows.length))
+        weight: np.ndarray = by_shard[rows.shard] * (rows.length / SPACE) + keys
+        return weight
+
+    @cached_property
+    def alive(self) -> np.ndarray:
+        """Members (bool) that take writes and are not failed."""
+        alive: np.ndarray = self.ring.active & ~self.failed
+        return alive
+
+    @cached_property
+    def spare(self) -> np.ndarray:
+        """How many more members of each row may fail before writes of its keys do; negative where they fail."""
+        spare: np.ndarray = self.rows.live(self.alive) - self.rows.needed
+        return spare
+
+    @cached_property
+    def lost(self) -> np.ndarray:
+        """Rows (bool) whose keys cannot be written."""
+        lost: np.ndarray = self.spare < 0 if self.partitions is None else self.rows.needed > 0
+        return lost
+
+    @cached_property
+    def loads(self) -> np.ndarray:
+        """Load of each member, every replica counted."""
+        return self.rows.by_member(self.weight, np.ones(len(self.weight), dtype=bool), self.alive)
+
+    @cached_property
+    def rejected(self) -> Any:
+        """Load that cannot be written."""
+        empty = self.rows.keys_of_shard == 0
+        nowhere = float(self.tenants.total[empty[self.rows.shard_of]].sum()) if empty.any() else 0.0
+        return float(self.weight[self.lost].sum()) + nowhere
+
+    @cached_property
+    def share(self) -> np.ndarray:
+        """Share of all keys that each member holds (1 = all of them)."""
+        whole = (self.rows.shard == 0) & ~self.lost
+        return self.rows.by_member(self.rows.length / SPACE, whole, self.alive)
+
+    @cached_property
+    def lost_share(self) -> np.ndarray:
+        """Share of the keys of each shard that cannot be written."""
+        return self.rows.shard_share(self.lost)
+
+    @cached_property
+    def partition_readers(self) -> np.ndarray:
+        """Number of owners that answer for each partition."""
+        assert self.partitions is not None
+        answering = {m.id for m, ok in zip(self.ring.members, self.ring.reading & ~self.failed, strict=True) if ok}
+        return np.array([sum(o in answering for o in p.owners) for p in self.partitions.partitions], dtype=np.int64)
+
+    @cached_property
+    def reads_ok(self) -> np.ndarray:
+        """Whether queries of each shard that is read succeed (bool)."""
+        if self.partitions is None:
+            return self.queries.spare(self.ring.reading & ~self.failed) >= 0
+        readers = self.partition_readers
+        return np.array([len(chosen) > 0 and bool((readers[chosen] > 0).all()) for chosen in self.rows.reads])
+
+    def outcome_totals(self) -> dict[str, Any]:
+        """Return the totals that belong to this placement alone."""
+        return {
+            "rejected_bytes": self.rejected,
+            "shards": self.ring.total,
+            "write_lost_share": float(self.lost_share[0]),
+            "reads_ok": bool(self.reads_ok[0]),
+            "tenant_lost": self.lost_share[self.rows.shard_of],
+            "tenant_reads": self.reads_ok[self.rows.read_of],
+        }
+
+    def with_failed(self, failed: np.ndarray) -> ReplicatedPlacement:
+        """Return the placement while the members ``failed`` (bool) are down: the sets stay."""
+        if not failed.any() and not self.failed.any():
+            return self
+        after = replace(self, failed=failed)
+        for name in ("weight",) if self.partitions is not None else ("queries", "weight"):
+            after.__dict__[name] = getattr(self, name)
+        return after
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicatedRing:
+    """The strategy (see ``strategy.Strategy``). ``listed``: IDs of the members of the files; ``partitions``: of a partition
+    ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing."""
+
+    tenants: Tenants
+    partition_sizes: np.ndarray
+    listed: frozenset[str]
+    partitions: PartitionRing | None
+    replication: int
+    zone_aware: bool
+    writing: Operation
+    reading: Operation
+    lookback_s: int
+    now_s: int
+    spread: bool
+    notes: tuple[str, ...] = ()
+    kind: str = "token-ring"
+    _zones: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, cluster: Cluster, now_ns: int, p: RingParameters) -> ReplicatedRing:
+        """Take settings and tenants from the files and the parameters."""
+        assert cluster.ring is not None
+        ring, loads = cluster.ring, cluster.tenants
+        is_partition = ring.strategy == "partition-ring"
+        present = [m for m in ring.members if m.state in PLACED_STATES or m.state == "UNHEALTHY"]
+        zones = tuple(sorted({m.zone for m in present}))
+        zone_aware = bool(present) and "" not in zones if p.zone_awareness == "auto" else p.zone_awareness == "on"
+        replication = p.replication_factor or loads.replication or 3
+        sizes = {name: limits.ingestion_shards for name, limits in cluster.limits.items()}
+        reads = p.read_operation
+        if reads == "auto":
+            words = f"{ring.label} {loads.unit} {' '.join(m.id for m in ring.members[:3])}".lower()
+            reads = "read" if any(word in words for word in ("loki", "tempo", "stream", "span")) else "mimir"
+        tenants, partition_sizes = _tenants(cluster, sizes, replication)
+        notes = _settings_notes(p, cluster, zone_aware, replication, reads, is_partition)
+        return cls(
+            tenants, partition_sizes, frozenset(m.id for m in ring.members),
+            PartitionRing.of(ring.partitions) if is_partition else None, replication, zone_aware,
+            OPERATIONS[p.operation], OPERATIONS[reads], int(p.lookback), now_ns // 10**9, _is_spread(present, zones),
+            notes, "partition-ring" if is_partition else "token-ring", zones,
+        )  # fmt: skip
+
+    def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
+        """Return the members, or without any those that the partitions name as owners, taken to be healthy."""
+        if members or self.partitions is None:
+            return members
+        owners = sorted({owner for p in self.partitions.partitions for owner in p.owners})
+        return tuple(Member(owner, "ACTIVE", "", 0) for owner in owners)
+
+    def place(
+        self, members: Sequence[Member], p: RingParameters, like: ReplicatedPlacement | None, check: Check
+    ) -> ReplicatedPlacement:
+        """Lay out the ring of all registered members, the shards of all tenants, and their loads."""
+        present = tuple(in_byte_order(m for m in members if _is_registered(m)))
+        instances = [self._instance(m, p) for m in present]
+        ring = TokenRing.of(instances, self.replication, self.zone_aware)
+        sizes = self.partition_sizes if self.partitions is not None else self.tenants.sizes
+        if p.tenant_shards is not None:
+            sizes = np.full_like(sizes, p.tenant_shards)
+        return self._placed(present, ring, replace(self.tenants, sizes=sizes), check)
+
+    def _placed(
+        self, members: tuple[Member, ...], ring: TokenRing, tenants: Tenants, check: Check
+    ) -> ReplicatedPlacement:
+        registered = Registered(members, ring, ring.healthy(self.writing), ring.healthy(self.reading))
+        none = np.zeros(len(members), dtype=bool)
+        if self.partitions is None:
+            rows = token_rows(ring, tenants, self.writing, self.lookback_s, self.now_s, check)
+            return ReplicatedPlacement(registered, rows, tenants, None, none)
+        number = {name: n for n, name in enumerate(registered.ids)}
+        owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
+                  for p in self.partitions.partitions]  # fmt: skip
+        rows = partition_rows(self.partitions, owners, tenants, self.lookback_s, self.now_s, check)
+        return ReplicatedPlacement(registered, rows, tenants, self.partitions, none)
+
+    def _instance(self, m: Member, p: RingParameters) -> Instance:
+        values = m.values
+        if values is None:
+            # Tokens that a file does not give are unknown; those of new members, and of other numbers, are made up.
+            is_made_up = m.id not in self.listed or p.tokens is not None
+            values = self._new_tokens(m) if is_made_up and m.tokens else NO_TOKENS
+        state = m.state if m.state != "UNHEALTHY" else m.written or "ACTIVE"
+        return Instance(
+            m.id, m.zone, state if state in PLACED_STATES else "ACTIVE", values, m.state != "UNHEALTHY",
+            max(m.registered_s or 0, 0), m.read_only, m.read_only_s,
+        )  # fmt: skip
+
+    def _new_tokens(self, m: Member) -> np.ndarray:
+        parts = ordinal(m.id)
+        if self.spread and parts and parts[1] <= MAX_INSTANCE and m.zone in self._zones and m.tokens <= PER_INSTANCE:
+            return spread_minimizing_tokens(self._zones.index(m.zone), parts[1], m.tokens)
+        seed = int.from_bytes(md5(m.id.encode(), usedforsecurity=False).digest()[:7], "big")
+        return random_tokens(seed, m.tokens)
+
+    def fail(
+        self, placement: ReplicatedPlacement, failed: np.ndarray, regime: str
+    ) -> tuple[Outcome, ReplicatedPlacement]:
+        """Let members fail while they stay registered: their replicas are lost, the sets stay. Whether they answer with
+        errors or are known to be unhealthy, the same writes and queries fail."""
+        after = placement.with_failed(failed)
+        outcome = Outcome(
+            placement.ring.ids, placement.loads, after.loads, rejected_before=placement.rejected,
+            tenants_touched=self.touched(placement, failed)[2], **after.outcome_totals(),
+        )  # fmt: skip
+        return outcome, after
+
+    def without(self, placement: ReplicatedPlacement, gone: frozenset[str], check: Check) -> ReplicatedPlacement:
+        """Place the load on the ring laid out again without the members ``gone``."""
+        members = tuple(m for m in placement.ring.members if m.id not in gone)
+        return self._placed(members, placement.ring.tokens.without(gone), placement.tenants, check)
+
+    def compare(
+        self, before: ReplicatedPlacement, after: ReplicatedPlacement, gone: frozenset[str] = frozenset()
+    ) -> Outcome:
+        """Compute the effect of another layout. What moves is counted tenant by tenant, as what members have more."""
+        ids = tuple(sorted({*before.ring.ids, *after.ring.ids}))
+        number = {name: n for n, name in enumerate(ids)}
+        old = np.array([number[i] for i in before.ring.ids], dtype=np.int64)
+        new = np.array([number[i] for i in after.ring.ids], dtype=np.int64)
+        loads, later = np.zeros(len(ids)), np.zeros(len(ids))
+        loads[old], later[new] = before.loads, after.loads
+        share = np.zeros(len(ids))
+        share[new] += after.share
+        share[old] -= before.share
+        moved = _moved(before, after, old, new, len(ids))
+        down = np.array([name in gone for name in before.ring.ids], dtype=bool)
+        return Outcome(
+            ids, loads, later, rejected_before=before.rejected, moved_bytes=moved,
+            needless_moved_bytes=max(0.0, moved - float(before.loads[down].sum())) if down.any() else 0.0,
+            moved_share=float(share.clip(0).sum()), tenants_touched=self.touched(before, down)[2],
+            **after.outcome_totals(),
+        )  # fmt: skip
+
+    def touched(self, placement: ReplicatedPlacement, down: np.ndarray) -> tuple[int, int, int]:
+        """Count the tenants whose shard has a member in ``down`` (bool)."""
+        rows = placement.rows
+        hit = np.zeros(len(rows.shards), dtype=bool)
+        flags = np.append(down, False)
+        for column in rows.members.T:
+            hit[rows.shard[flags[column]]] = True
+        return 0, 0, int(hit[rows.shard_of].sum())
+
+    def sweep(
+        self,
+        placement: ReplicatedPlacement,
+        kind: str,
+        downs: Sequence[tuple[int, ...]],
+        regime: str,
+        limits: np.ndarray | None,
+        step: Step,
+    ) -> Sweep:
+        """Sweep failing sets; members stay registered in each of them."""
+        from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
+
+        answers_while_leaving = "LEAVING" in self.reading.healthy
+        return sweep_replicas(placement, kind, downs, limits, step, kind != "leaving" or not answers_while_leaving)
+
+
+def _is_registered(m: Member) -> bool:
+    return m.state in PLACED_STATES or (m.state == "UNHEALTHY" and m.written != "LEFT")
+
+
+def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
+    """Whether tokens look spread-minimizing: all of zone number z are z modulo 8."""
+    with_tokens = [m for m in members if m.values is not None and len(m.values) >= 8]
+    return bool(with_tokens) and len(zones) <= MAX_ZONES and all(
+        m.values is not None and bool((m.values % MAX_ZONES == zones.index(m.zone)).all()) for m in with_tokens
+    )  # fmt: skip
+
+
+def _tenants(cluster: Cluster, sizes: dict[str, int], replication: int) -> tuple[Tenants, np.ndarray]:
+    """Collect the tenants that limits, loads and keys name. Returns them, and the number of partitions of each."""
+    loads = cluster.tenants
+    by_name = dict(loads.loads.iter_rows())
+    names = tuple(sorted({*sizes, *cluster.partition_shards, *by_name, *loads.keys["tenant"].unique().to_list()}))
+    number = {name: n for n, name in enumerate(names)}
+    keys = loads.keys.with_columns(pl.col("tenant").replace_strict(number, return_dtype=pl.Int64).alias("number"))
+    keys = keys.sort("number", maintain_order=True) if keys.height else keys
+    factor = replication if loads.replicated else 1
+    tenants = Tenants(
+        names,
+        tuple(loads.names.get(name, name) for name in names),
+        np.array([sizes.get(name, 0) for name in names], dtype=np.int64),
+        np.array([by_name.get(name, 0.0) / factor for name in names], dtype=np.float64),
+        keys["number"].to_numpy().astype(np.int64), keys["token"].to_numpy().astype(np.int64),
+        keys["weight"].to_numpy().astype(np.float64),
+    )  # fmt: skip
+    return tenants, np.array([cluster.partition_shards.get(name, 0) for name in names], dtype=np.int64)
+
+
+def _settings_notes(
+    p: RingParameters, cluster: Cluster, zone_aware: bool, replication: int, reads: str, is_partition: bool
+) -> tuple[str, ...]:
+    """Say how the ring is laid out and where each setting is from."""
+    if is_partition:
+        return (f"queries by the operation {reads}, lookback {p.lookback:g} s",)
+    source = "option" if p.replication_factor else "gauge" if cluster.tenants.replication else "default"
+    why = "every member has a zone" if zone_aware else "a member has no zone"
+    zones = f"zone awareness {'on' if zone_aware else 'off'} ({'option' if p.zone_awareness != 'auto' else why})"
+    return (
+        f"replication factor {replication} ({source}), {zones}",
+        f"writes by the operation {p.operation}, queries by {reads}, lookback {p.lookback:g} s",
+    )
+
+
+def _by_tenant(placement: ReplicatedPlacement, at: np.ndarray, count: int) -> np.ndarray | None:
+    """Return the load of each tenant on each of ``count`` nodes (``at``: node of each member); None where that is too many
+    cells."""
+    rows, tenants = placement.rows, placement.tenants
+    if len(tenants.names) * count > _CELLS:
+        return None
+    members = len(placement.ring.members)
+    shares = rows.shares(members)
+    if shares is None:
+        return None
+    out = np.zeros((len(tenants.names), count))
+    out[:, at] = tenants.loads[:, None] * shares[rows.shard_of]
+    placed = rows.key_row >= 0
+    for column in rows.members.T:
+        node = column[rows.key_row[placed]]
+        here = node >= 0
+        cell = tenants.key_tenant[placed][here] * count + at[node[here]]
+        out += np.bincount(cell, tenants.key_weight[placed][here], out.size).reshape(out.shape)
+    return out
+
+
+def _moved(
+    before: ReplicatedPlacement, after: ReplicatedPlacement, old: np.ndarray, new: np.ndarray, count: int
+) -> float:
+    """Sum what each tenant has more at each node afterwards."""
+    first = _by_tenant(before, old, count)
+    second = _by_tenant(after, new, count)
+    if first is None or second is None:
+        change = np.zeros(count)
+        change[new] += after.loads
+        change[old] -= before.loads
+        return float(change.clip(0).sum())
+    return float((second - first).clip(0).sum())
