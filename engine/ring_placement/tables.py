@@ -22,8 +22,8 @@ def _count(name: str, meaning: str, **hints: Any) -> Column:
 
 
 def _rate(name: str, meaning: str, **hints: Any) -> Column:
-    """Declare a load in whole bytes per second."""
-    return Column(name, pl.Int64, meaning, "bytes_per_s", kind="bytes_per_s", **hints)
+    """Declare a load in whole units: bytes per second of segment writers; what the notes name of other rings."""
+    return Column(name, pl.Int64, meaning, kind="bytes_per_s", **hints)
 
 
 def _ratio(name: str, meaning: str, **hints: Any) -> Column:

@@ -25,11 +25,12 @@ from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_k
 from engine.ring_placement.insight.findings import findings_of, minimum_capacity
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
+from engine.ring_placement.reading.cluster import RingFile
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result import replica_summary, replica_tables
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
-from engine.ring_placement.result.layout_tables import member_table, node_table, shard_table, strategy_table
+from engine.ring_placement.result.layout_tables import member_table, node_table, ring_names, shard_table, strategy_table
 from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.summary import headline_of, many_shards, state_notes, summary_of, token_problems
 from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
@@ -61,7 +62,13 @@ class RingPlacement:
         if cluster.ring is None and not any(x.height for x in (cluster.observed, cluster.stats, cluster.load)):
             raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
         if cluster.ring is not None and not cluster.ring.strategy:
-            made = _unknown(state)
+            ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
+            made = _members_only(
+                state, f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind", ask
+            )
+        elif cluster.ring is not None and lacks_tokens(cluster.ring):
+            hint = "the page gives the number of tokens only; saved with ?tokens=true it has them"
+            made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
         elif cluster.ring is not None and cluster.ring.strategy != "segment-writer":
             made = _of_replicas(apply_scenario(state, parameters, context), parameters, context)
         else:
@@ -135,8 +142,9 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
     frames = {
         "nodes": replica_tables.node_table(s, context),
         "tenants": replica_tables.tenant_table(s),
-        "placements": replica_tables.placements_table(s, p, notes),
     }
+    if len(s.planned.tenants.key_token):
+        frames["placements"] = replica_tables.placements_table(s, p, notes)
     partitions = replica_tables.partition_table(s)
     if partitions is not None:
         frames["partitions"] = partitions
@@ -159,16 +167,21 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
     return _Made(summary, frames, headline, findings, notes, problems, replica_summary.ring_view(s, p, context))
 
 
-def _unknown(state: LiveState[Any]) -> _Made:
-    """Make the answer for a ring of an unknown kind: its members, and the question which kind it is."""
+def lacks_tokens(ring: RingFile) -> bool:
+    """Whether the file of a token ring tells no token of any member."""
+    have = [m for m in ring.members if m.tokens]
+    return ring.strategy == "token-ring" and bool(have) and all(m.values is None for m in have)
+
+
+def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Made:
+    """Make the answer for a ring that cannot be placed: its members, and what is missing."""
     ring = state.cluster.ring
     assert ring is not None
-    ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
-    reason = f"the kind of this ring is unknown ({ring.why}): {ask}; nothing is placed until then"
+    reason = f"{why}; nothing is placed until then"
     summary = {"strategy": "", "members": len(state.members), "healthy": 0, "regime": "transient", "down": [],
-               "rejected_bytes": 0, "drift_pairs": 0, "now_ms": state.now_ns // 1_000_000}  # fmt: skip
+               "now_ms": state.now_ns // 1_000_000, **ring_names(state.cluster)}  # fmt: skip
     headline = (
-        Headline("ring", "of unknown kind", ask, "severe"),
+        Headline("ring", kind, basis, "severe"),
         Headline("members", str(len(state.members)), f"{sum(m.tokens for m in state.members)} tokens"),
     )
     bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)

@@ -37,7 +37,7 @@ _WORDS: tuple[tuple[str, Strategy], ...] = (
 class RingFile:
     """The ring in use: the label of its file, the kind of file, its own time (ns), its members as written, and how many
     ``others`` there are. ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and
-    ``partition_label``: the ring of partitions beside it."""
+    ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings."""
 
     label: str
     kind: str
@@ -49,6 +49,7 @@ class RingFile:
     why: str = ""
     partitions: tuple[Partition, ...] = ()
     partition_label: str = ""
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def read_cluster(
     """
     ring, several = choose_ring(inputs, wanted_ring, at_ms, wanted_strategy)
     if several and ring is not None:
-        inputs = _beside(inputs, ring.label)
+        inputs = _beside(inputs, ring)
     stats = _newest_file(inputs.table("stats"), inputs, at_ms)
     limits = _tenant_limits(inputs)
     rules = _newest_file(inputs.table("rules"), inputs, at_ms)
@@ -159,10 +160,19 @@ def _partition_shards(inputs: Inputs) -> dict[str, int]:
     return dict(rows.select("tenant", "partition_shards").iter_rows())
 
 
-def _beside(inputs: Inputs, label: str) -> Inputs:
-    """Return the files in the folder of ``label`` and below, where rings of several kinds lie side by side."""
-    folder = _folder(label)
-    ids = {number for number, info in inputs.files.items() if not folder or info.label.startswith(f"{folder}/")}
+def _beside(inputs: Inputs, ring: RingFile) -> Inputs:
+    """Return the files that belong to ``ring``, where rings of several kinds lie side by side: those in its folder and below,
+    but not what lies in a deeper folder with a ring of its own."""
+    own, folders = _folder(ring.label), {_folder(label) for label in ring.labels}
+
+    def home(label: str) -> str:
+        """Return the deepest folder with a ring around a file."""
+        folder = _folder(label)
+        while folder not in folders and folder:
+            folder = _folder(folder)
+        return folder
+
+    ids = {number for number, info in inputs.files.items() if home(info.label) == own}
     files = {number: info for number, info in inputs.files.items() if number in ids}
     return Inputs(inputs.version, files, inputs.problems, lambda name: inputs.of(name, ids))
 
@@ -180,6 +190,9 @@ def choose_ring(
     Returns it, or None where there is none, and whether there are rings of several kinds.
     """
     listed = _listed_rings(inputs, wanted, at_ms)
+    exact = [row for row in listed if wanted in (row["label"], row["key"])]
+    listed = exact if wanted and exact else listed
+    everything = _listed_rings(inputs, "", at_ms) if wanted else listed
     evidence = _Evidence(inputs)
     rings = []
     for row in listed:
@@ -190,7 +203,7 @@ def choose_ring(
     if not rings:
         return None, False
     told = [evidence.of(row)[0] for row in listed]
-    several = len({strategy for strategy in told if strategy}) > 1
+    several = len({strategy for strategy, _ in map(evidence.of, everything) if strategy}) > 1
     if wanted_strategy != "auto" and several:
         fits = {wanted_strategy} if wanted_strategy != "token-ring" else {"token-ring", "partition-ring"}
         fits |= {"token-ring"} if wanted_strategy == "partition-ring" else set()
@@ -212,8 +225,9 @@ def choose_ring(
         partitions = None
     members = () if row["is_partitions"] else _members_of(inputs, row["file"], row["key"])
     chosen = RingFile(
-        row["label"], row["kind"], row["now_ns"], members, len(rings) - 1, row["key"], strategy, why,
+        row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why,
         partitions[1] if partitions else (), partitions[0] if partitions else "",
+        tuple(sorted({row["label"] for row in everything})),
     )  # fmt: skip
     return chosen, several
 

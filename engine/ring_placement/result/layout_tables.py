@@ -12,6 +12,7 @@ from engine.ring_placement.pyroscope.adaptive_placement import decide, integer_m
 from engine.ring_placement.pyroscope.keys import sum_cells
 from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.reading.cluster import Cluster
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.failover import member_mask
 from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, SegmentScenario, SegmentState
@@ -53,6 +54,12 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
             *(None,) * 5, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
+
+
+def ring_names(cluster: Cluster) -> dict[str, Any]:
+    """Return for the summary the ring in use and all others, by the labels of their files."""
+    ring = cluster.ring
+    return {"ring": ring.label if ring else "", "rings": list(ring.labels) if ring else []}
 
 
 def member_table(state: LiveState[P]) -> pl.DataFrame:

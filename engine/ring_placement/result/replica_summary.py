@@ -10,6 +10,7 @@ from engine import units
 from engine.result import Headline, Level
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
+from engine.ring_placement.result.layout_tables import ring_names
 from engine.ring_placement.result.replica_tables import key_pairs
 from engine.ring_placement.scenarios.replicated_rings import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
@@ -64,6 +65,7 @@ def summary_of(s: ReplicatedScenario, p: RingParameters, sweep: Sweep | None) ->
         "regime": p.regime,
         "down": list(s.down),
         "members": len(s.live.members),
+        **ring_names(s.live.cluster),
         "healthy": len(s.planned.ring.members),
         "active": int(s.live.placement.ring.active.sum()),
         "tokens": after.ring.total,

@@ -179,8 +179,6 @@ def partition_table(s: ReplicatedScenario) -> pl.DataFrame | None:
 def placements_table(s: ReplicatedScenario, p: RingParameters, notes: list[str]) -> pl.DataFrame:
     """Build table ``placements``: the replica set of each key in the scenario. Equal keys of a tenant are one row."""
     after, tenants = s.after, s.after.tenants
-    if not len(tenants.key_token):
-        return tables.PLACEMENTS.empty()
     code = tenants.key_tenant * SPACE + tenants.key_token
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     weight = np.bincount(inverse, tenants.key_weight, len(first))

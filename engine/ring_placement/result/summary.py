@@ -12,7 +12,7 @@ from engine.incremental import Memo
 from engine.problems import Problem
 from engine.result import Headline, Level
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.result.layout_tables import alive_loads
+from engine.ring_placement.result.layout_tables import alive_loads, ring_names
 from engine.ring_placement.scenarios.members import best_next_id
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
@@ -52,6 +52,7 @@ def summary_of(
         "regime": p.regime,
         "down": list(s.down),
         "members": len(s.live.members),
+        **ring_names(s.live.cluster),
         "healthy": len(ring.members),
         "active": int(ring.active.sum()),
         "total_shards": s.after.ring.total,
@@ -140,6 +141,8 @@ def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, 
     nodes = f"{len(alive)} of {summary['members']} take data"
     level: Level = "ok" if len(alive) else "critical"
     lines.append(Headline("nodes", nodes, f"{summary['total_shards']} shards", level))
+    if s.live.cluster.ring is not None:
+        lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
     return tuple(lines)
 
 

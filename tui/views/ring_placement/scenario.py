@@ -18,6 +18,9 @@ EMPTY: Mapping[str, Any] = {
 REGIMES = ("transient", "left", "returned")
 """The moments of the time axis, in order."""
 
+RING_REGIMES = ("transient", "unhealthy", "left", "returned")
+"""The moments for rings with replicas, whose members stay registered while they are unhealthy."""
+
 SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 """The kinds of a sweep, in the order in which a key steps through them."""
 
