@@ -288,7 +288,7 @@ TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and
     Column("reads_ok", pl.Boolean, "Whether its queries succeed in the scenario", kind="flag", title="reads ok", width=8,
            priority=0),
     _ratio("spread", "Largest ownership over the mean inside its shard", title="max/mean", width=8, priority=1),
-    Column("instances", pl.List(pl.String), "Instances of its shard that are written to", kind="text", priority=1),
+    Column("instances", pl.List(pl.String), "Instances of its shard that are written to", kind="text", width=40, priority=1),
     Column("read_instances", pl.List(pl.String), "Instances that its queries ask: the lookback adds former ones",
            kind="text", title="read from", priority=3),
     Column("partitions", pl.List(pl.Int64), "Partitions of its shard; of partition rings", kind="text", priority=2),

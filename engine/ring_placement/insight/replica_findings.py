@@ -22,29 +22,37 @@ UNEVEN = 1.35
 
 def findings_of(s: ReplicatedScenario, context: Context) -> list[Finding]:
     """List all findings, of the planned ring before the scenario's failure; overload of the scenario."""
-    planned = s.planned
-    findings: list[Finding] = []
-    if not planned.ring.members:
-        return [Finding("critical", "ring", "empty ring: no registered instance")]
-    if planned.partitions is None and not planned.ring.total:
-        return [Finding("critical", "ring", "empty ring: no member has tokens")]
-    findings += _now(s)
-    findings += _single_failures(s, context)
-    findings += _zone_failures(s, context)
-    if planned.partitions is None:
-        findings += _structure(s, context)
-    else:
-        findings += _partitions(s)
-    for m in planned.ring.members:
-        if m.state == "UNHEALTHY" and len(findings) < 4 * MAX_NAMED:
-            text = "its heartbeat is too old, and it stays in the ring until it is forgotten: its replicas are lost meanwhile"
-            findings.append(Finding("moderate", m.id, text))
+    findings = [*context.memo.value("replica findings", s.planned_key, lambda: _of_ring(s, context), keep=KEEP)]
     if s.down and s.comparable:
         for name, load in zip(s.outcome.nodes, s.outcome.after, strict=True):
             if name in s.capacity and load > s.capacity[name]:
                 text = f"carries {round(load)} in the scenario, its capacity is {s.capacity[name]}"
                 findings.append(Finding("moderate", name, text))
     return findings
+
+
+def _of_ring(s: ReplicatedScenario, context: Context) -> list[Finding]:
+    """List the findings that do not depend on what fails in the scenario."""
+    planned = s.planned
+    if not planned.ring.members:
+        return [Finding("critical", "ring", "empty ring: no registered instance")]
+    if planned.partitions is None and not planned.ring.total:
+        return [Finding("critical", "ring", "empty ring: no member has tokens")]
+    findings = [*_now(s), *_single_failures(s, context), *_zone_failures(s, context)]
+    findings += _structure(s, context) if planned.partitions is None else _partitions(s)
+    for m in planned.ring.members:
+        if m.state == "UNHEALTHY" and len(findings) < 4 * MAX_NAMED:
+            text = "its heartbeat is too old, and it stays in the ring until it is forgotten: its replicas are lost meanwhile"
+            findings.append(Finding("moderate", m.id, text))
+    return findings
+
+
+def key_pairs(s: ReplicatedScenario, context: Context) -> PairSums:
+    """Sum up the share of all keys that each node and each pair loses."""
+    rows = s.planned.rows
+    return context.memo.value(
+        "key pairs", s.planned_key, lambda: PairSums(s.planned, rows.length / SPACE, rows.shard == 0), keep=KEEP
+    )
 
 
 def _names(s: ReplicatedScenario, hit: np.ndarray) -> str:
@@ -80,7 +88,7 @@ def _single_failures(s: ReplicatedScenario, context: Context) -> list[Finding]:
     planned = s.planned
     rows = planned.rows
     counts = _counts(s, context)
-    keys = PairSums(planned, rows.length / SPACE, rows.shard == 0)
+    keys = key_pairs(s, context)
     writes_now = int((planned.lost_share[rows.shard_of] > 0).sum())
     reads_now = int((~planned.reads_ok[rows.read_of]).sum())
     order = np.lexsort((np.arange(len(keys.single)), -counts.reads_one, -counts.writes_one, -keys.single))
@@ -175,8 +183,7 @@ def _aligned(s: ReplicatedScenario, context: Context) -> list[Finding]:
     ring, count = planned.ring, len(planned.ring.members)
     if count < 6 or len(ring.tokens.zones) < 2:
         return []
-    rows = planned.rows
-    pairs = PairSums(planned, rows.length / SPACE, rows.shard == 0)
+    pairs = key_pairs(s, context)
     i, j = np.triu_indices(count, 1)
     across = ring.tokens.zone_of[i] != ring.tokens.zone_of[j]
     i, j = i[across], j[across]

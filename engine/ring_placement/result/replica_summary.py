@@ -8,10 +8,10 @@ import numpy as np
 
 from engine import units
 from engine.result import Headline, Level
+from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
 from engine.ring_placement.result.layout_tables import ring_names
-from engine.ring_placement.result.replica_tables import key_pairs
 from engine.ring_placement.scenarios.replicated_rings import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
 from engine.ring_placement.scenarios.strategy import TOTALS
@@ -201,8 +201,7 @@ def _matrix(s: ReplicatedScenario, context: Context) -> tuple[tuple[str, ...], t
     pairs = key_pairs(s, context)
     order = sorted(range(len(ring.members)), key=lambda k: (ring.members[k].zone, ring.ids[k]))
     at = np.array(order)
-    lost = pairs.pairs(np.repeat(at, len(at)), np.tile(at, len(at))).reshape(len(at), len(at))
-    np.fill_diagonal(lost, pairs.base + pairs.single[at])
+    lost = pairs.matrix()[np.ix_(at, at)]
     starts = np.unique(np.linspace(0, len(at), min(len(at), MATRIX), endpoint=False).astype(np.int64))
     folded = np.maximum.reduceat(np.maximum.reduceat(lost, starts, axis=0), starts, axis=1)
     return tuple(ring.ids[k] for k in at[starts]), tuple(tuple(row) for row in np.round(folded, 9).tolist())

@@ -11,26 +11,16 @@ import polars as pl
 from engine.ring_placement import tables
 from engine.ring_placement.dskit.partition_ring import STATES
 from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.document import columns_of
-from engine.ring_placement.scenarios.replica_sweeps import PairSums
 from engine.ring_placement.scenarios.replicated_rings import ReplicatedPlacement
-from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
+from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
 from engine.ring_placement.scenarios.sweep_totals import Sweep
 from engine.view import Context
 
 LISTED_INSTANCES = 2_000_000
 """Instances that the table of tenants lists in all; shards of the whole ring are left out beyond."""
-
-
-def key_pairs(s: ReplicatedScenario, context: Context) -> PairSums:
-    """Sum up the share of all keys that each node and each pair loses on the planned ring."""
-
-    def make() -> PairSums:
-        rows = s.planned.rows
-        return PairSums(s.planned, rows.length / SPACE, rows.shard == 0)
-
-    return context.memo.value("key pairs", s.planned_key, make, keep=KEEP)
 
 
 def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
@@ -68,7 +58,7 @@ def _ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any,
     planned, ring = s.planned, s.planned.ring
     pairs = key_pairs(s, context)
     count = len(ring.members)
-    shares = planned.rows.shares(count)
+    shares = planned.rows.shares
     tenants = np.zeros(count, dtype=np.int64)
     if shares is not None:
         holders = np.bincount(planned.rows.shard_of, minlength=len(shares))
@@ -77,12 +67,13 @@ def _ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any,
     held = s.after.share if s.after.ring.ids == ring.ids else planned.share
     partners: list[tuple[str | None, float | None]] = [(None, None)] * count
     if count > 1 and planned.partitions is None:
-        everyone = np.arange(count)
-        for i in range(count):
-            lost = pairs.pairs(np.full(count, i), everyone)
-            lost[i] = -1.0
-            worst = int(lost.argmax())
-            partners[i] = (ring.ids[worst], float(lost[worst])) if lost[worst] > 0 else (None, 0.0)
+        lost = pairs.matrix()
+        np.fill_diagonal(lost, -1.0)
+        worst = lost.argmax(axis=1)
+        most = lost[np.arange(count), worst]
+        partners = [
+            (ring.ids[w] if m > 0 else None, max(m, 0.0)) for w, m in zip(worst.tolist(), most.tolist(), strict=True)
+        ]
     return {
         name: (float(ownership[i]) if ring.total else None, float(held[i]), int(tenants[i]), *partners[i])
         for i, name in enumerate(ring.ids)
@@ -145,7 +136,7 @@ def lost_load(placement: ReplicatedPlacement) -> np.ndarray:
 
 def spreads(placement: ReplicatedPlacement) -> np.ndarray:
     """Return the largest share of each shard's members over the mean; 1 where nothing is placed."""
-    shares = placement.rows.shares(len(placement.ring.members))
+    shares = placement.rows.shares
     if shares is None:
         return np.ones(len(placement.rows.shards))
     held = (shares > 0).sum(axis=1)

@@ -65,7 +65,8 @@ class Rows:
 
     ``shards``: the members (of a partition ring: partitions) of each shard that is written to, ``shard_of`` each tenant's;
     ``reads``, ``read_of``: the same for queries. Per row: ``shard``, ``members`` (int32, -1 behind the last), ``length``
-    in keys, ``needed`` answers. ``key_row``: the row of each single key. ``partition``: index per row, of partition rings.
+    in keys, ``needed`` answers. ``key_row``: the row of each
+    single key; ``count`` of the ring's members. ``partition``: index per row, of partition rings.
     """
 
     shards: tuple[Indices, ...]
@@ -77,7 +78,15 @@ class Rows:
     length: np.ndarray
     needed: np.ndarray
     key_row: np.ndarray
+    count: int
     partition: np.ndarray | None = None
+
+    @cached_property
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        """Members column by column, the number of members standing for none: contiguous, and fit to be counted."""
+        absent = self.members < 0
+        whole = np.where(absent, self.count, self.members)
+        return tuple(np.ascontiguousarray(column) for column in whole.T)
 
     @cached_property
     def keys_of_shard(self) -> np.ndarray:
@@ -86,10 +95,10 @@ class Rows:
 
     def live(self, alive: np.ndarray) -> np.ndarray:
         """Count the members of each row that are ``alive`` (bool per member)."""
-        flags = np.append(alive, False)
+        flags = np.append(alive, False).astype(np.int8)
         live = np.zeros(len(self.members), dtype=np.int16)
-        for column in range(self.members.shape[1]):
-            live += flags[self.members[:, column]]
+        for column in self._columns:
+            live += flags[column]
         return live
 
     def shard_share(self, wanted: np.ndarray) -> np.ndarray:
@@ -103,14 +112,18 @@ class Rows:
         """Sum ``weight`` per row by the members of ``rows`` (bool) that are ``alive``."""
         flags = np.append(alive, False)
         out = np.zeros(len(alive))
-        for column in self.members.T:
-            at = np.flatnonzero(rows & flags[column])
-            out += np.bincount(column[at], weight[at], len(alive))
-        return out
+        every = bool(rows.all())
+        for column in self._columns:
+            if every:
+                out += np.bincount(column, weight, len(flags))[:-1]
+            else:
+                out += np.bincount(column[rows], weight[rows], len(flags))[:-1]
+        return np.where(alive, out, 0.0)
 
-    def shares(self, count: int) -> np.ndarray | None:
-        """Return for each shard the share of its keys that each of ``count`` members holds; None where that is too many
-        cells."""
+    @cached_property
+    def shares(self) -> np.ndarray | None:
+        """Share of each shard's keys that each member holds (shards, members); None where that is too many cells."""
+        count = self.count
         if len(self.shards) * count > _DENSE:
             return None
         out = np.zeros(len(self.shards) * count)
@@ -143,13 +156,20 @@ def token_rows(
         sets = replica_sets(subring, operation)
         global_members = np.append(members, -1)[sets.members].astype(np.int32)
         built.add(number, subring.tokens, global_members, subring.lengths, sets.needed)
-    return built.rows(shards, reads, np.array(read_of, dtype=np.int64))
+    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), len(ring.instances))
 
 
 def partition_rows(
-    ring: PartitionRing, owners: Sequence[Indices], tenants: Tenants, lookback_s: int, now_s: int, check: Check
+    ring: PartitionRing,
+    owners: Sequence[Indices],
+    count: int,
+    tenants: Tenants,
+    lookback_s: int,
+    now_s: int,
+    check: Check,
 ) -> Rows:
-    """Lay out the shards of all tenants on a ring of partitions; ``owners``: the members that own each partition."""
+    """Lay out the shards of all tenants on a ring of partitions; ``owners``: the members, of ``count``, that own each
+    partition."""
     shards, reads = _Shards(), _Shards()
     shards.number(np.arange(len(ring.partitions)))
     reads.number(ring.shard("", 0, lookback_s, now_s))
@@ -173,7 +193,7 @@ def partition_rows(
         partitions.append(found)
         built.add(number, ring.tokens, owned[found], length, np.where(found < 0, 1, 0), inverse)
     partition = np.concatenate(partitions) if partitions else np.empty(0, dtype=np.int64)
-    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), partition)
+    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), count, partition)
 
 
 class _Built:
@@ -209,7 +229,9 @@ class _Built:
         self._parts.append((np.full(len(members), shard, dtype=np.int64), members, length, needed))
         self._count += len(members)
 
-    def rows(self, shards: _Shards, reads: _Shards, read_of: np.ndarray, partition: np.ndarray | None = None) -> Rows:
+    def rows(
+        self, shards: _Shards, reads: _Shards, read_of: np.ndarray, count: int, partition: np.ndarray | None = None
+    ) -> Rows:
         """Put all shards together."""
         width = max((part[1].shape[1] for part in self._parts), default=0)
         members = np.full((self._count, width), -1, dtype=np.int32)
@@ -219,7 +241,7 @@ class _Built:
             at += len(part)
         shard, length, needed = (np.concatenate([part[k] for part in self._parts]) for k in (0, 2, 3))
         return Rows(tuple(shards.members), self._shard_of, tuple(reads.members), read_of, shard, members,
-                    length.astype(np.int64), needed.astype(np.int16), self._key_row, partition)  # fmt: skip
+                    length.astype(np.int64), needed.astype(np.int16), self._key_row, count, partition)  # fmt: skip
 
 
 def _folded(

@@ -51,6 +51,12 @@ class PairSums:
         lost: np.ndarray = self.base + self.single[i] + self.single[j] + self.both[i, j]
         return lost
 
+    def matrix(self) -> np.ndarray:
+        """Return what is lost when any two members fail, those of the rows and the columns; on the diagonal one alone."""
+        lost: np.ndarray = self.base + self.single[:, None] + self.single[None, :] + self.both
+        np.fill_diagonal(lost, self.base + self.single)
+        return lost
+
 
 class TenantCounts:
     """How many tenants lose some writes, or all queries, when one member or a pair fails."""
@@ -202,7 +208,7 @@ def _fill_loads(sweep: Sweep, placement: ReplicatedPlacement, sets: np.ndarray, 
                  "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down"):  # fmt: skip
         setattr(sweep, name, zeros)
     shards = placement.rows
-    shares = shards.shares(len(loads))
+    shares = shards.shares
     holds = None if shares is None else (shares > 0)[shards.shard_of]
     one, two = sets[:, 0], sets[:, -1]
     if holds is not None:
@@ -239,7 +245,7 @@ def _one_by_one(
 ) -> Sweep:
     sweep = Sweep(placement.ring.ids)
     rows = placement.rows
-    shares = rows.shares(len(placement.ring.members))
+    shares = rows.shares
     for number, down in enumerate(downs):
         step(number / max(1, len(downs)))
         failed = placement.failed.copy()

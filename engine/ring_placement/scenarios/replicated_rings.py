@@ -235,7 +235,7 @@ class ReplicatedRing:
         number = {name: n for n, name in enumerate(registered.ids)}
         owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
                   for p in self.partitions.partitions]  # fmt: skip
-        rows = partition_rows(self.partitions, owners, tenants, self.lookback_s, self.now_s, check)
+        rows = partition_rows(self.partitions, owners, len(members), tenants, self.lookback_s, self.now_s, check)
         return ReplicatedPlacement(registered, rows, tenants, self.partitions, none)
 
     def _instance(self, m: Member, p: RingParameters) -> Instance:
@@ -299,10 +299,10 @@ class ReplicatedRing:
     def touched(self, placement: ReplicatedPlacement, down: np.ndarray) -> tuple[int, int, int]:
         """Count the tenants whose shard has a member in ``down`` (bool)."""
         rows = placement.rows
+        if not len(rows.shard_of) or not down.any():
+            return 0, 0, 0
         hit = np.zeros(len(rows.shards), dtype=bool)
-        flags = np.append(down, False)
-        for column in rows.members.T:
-            hit[rows.shard[flags[column]]] = True
+        hit[rows.shard[rows.live(down) > 0]] = True
         return 0, 0, int(hit[rows.shard_of].sum())
 
     def sweep(
@@ -374,8 +374,7 @@ def _by_tenant(placement: ReplicatedPlacement, at: np.ndarray, count: int) -> np
     rows, tenants = placement.rows, placement.tenants
     if len(tenants.names) * count > _CELLS:
         return None
-    members = len(placement.ring.members)
-    shares = rows.shares(members)
+    shares = rows.shares
     if shares is None:
         return None
     out = np.zeros((len(tenants.names), count))

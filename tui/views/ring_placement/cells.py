@@ -54,6 +54,8 @@ _SHARED = ("nodes", "placements", "sweep")
 @cache
 def kind_spec(table: Table, kind: str, counts: bool) -> Table:
     """Choose the columns of ``table`` that a kind of ring has, and show loads that count things as plain numbers."""
+    if table.name == "tenants" and kind == "token-ring":
+        return replace(table, columns=tuple(c for c in table.columns if "partitions" not in c.name))
     if table.name not in _SHARED:
         return table
     absent = (
@@ -114,14 +116,19 @@ def change_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"{label:>6} ", ""), *_CHANGE(inner)]
 
 
+def _shared(names: Sequence[str]) -> str:
+    """Return what all names begin with; of a single one all of it."""
+    low, high = min(names), max(names)
+    return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
+
+
 def names_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw several IDs: in full if they fit, else without their common prefix, else with their number."""
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:
-        start = names[0].rfind("-") + 1
-        short = all(name.startswith(names[0][:start]) for name in names)
-        text = cell.glyphs.ellipsis + ", ".join(name[start:] for name in names) if short and start else text
+        start = _shared(names).rfind("-") + 1
+        text = cell.glyphs.ellipsis + ", ".join(name[start:] for name in names) if start else text
         if cells(text) > cell.width and len(names) > 1:
             count = f" ({len(names)})"
             text = cut(text, cell.width - len(count), cell.glyphs.ellipsis) + count

@@ -76,7 +76,7 @@ def _signs(nodes: list[tuple[int, NodeBar]], room: int) -> list[Fragment]:
     return out
 
 
-class PairMatrix(Canvas):
+class PairMatrix(Canvas, can_focus=True):
     """What each pair of nodes loses together, nodes by zone: digits relative to the worst pair, the diagonal a node alone."""
 
     SCOPED_CSS = False
