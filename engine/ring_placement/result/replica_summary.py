@@ -12,7 +12,7 @@ from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.result.detail import NodeBar, RegimeTotals, ShardMapView
 from engine.ring_placement.result.layout_tables import ring_names
-from engine.ring_placement.scenarios.replicated_rings import ReplicatedPlacement
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
 from engine.ring_placement.scenarios.strategy import TOTALS
 from engine.ring_placement.scenarios.sweep_totals import Sweep, imbalance

@@ -14,7 +14,7 @@ from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.insight.replica_findings import key_pairs
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.reading.document import columns_of
-from engine.ring_placement.scenarios.replicated_rings import ReplicatedPlacement
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
 from engine.ring_placement.scenarios.sweep_totals import Sweep
 from engine.view import Context

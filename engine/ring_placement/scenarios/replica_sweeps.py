@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
-
-if TYPE_CHECKING:
-    from engine.ring_placement.scenarios.replicated_rings import ReplicatedPlacement
 
 
 class PairSums:

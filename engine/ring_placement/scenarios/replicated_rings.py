@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import md5
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from engine.ring_placement.dskit.partition_ring import PartitionRing
-from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, SPACE, Instance, Operation, TokenRing
+from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, TokenRing
 from engine.ring_placement.dskit.tokens import (
     MAX_INSTANCE,
     MAX_ZONES,
@@ -24,141 +22,19 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import PLACED_STATES, Member, in_byte_order
 from engine.ring_placement.reading.cluster import Cluster
 from engine.ring_placement.scenarios.members import ordinal
-from engine.ring_placement.scenarios.replica_rows import Queries, Rows, Tenants, partition_rows, token_rows
+from engine.ring_placement.scenarios.replica_rows import (
+    Registered,
+    ReplicatedPlacement,
+    Tenants,
+    partition_rows,
+    token_rows,
+)
+from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
 from engine.ring_placement.scenarios.strategy import Check, Outcome
 from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
 
 _CELLS = 20_000_000
 """Cells up to which loads are compared tenant by tenant."""
-
-
-@dataclass(frozen=True, eq=False)
-class Registered:
-    """The members of a ring with replicas: all that are registered, whatever their health (see ``strategy.Layout``).
-    ``active``: those that take writes; ``reading``: those that answer queries."""
-
-    members: tuple[Member, ...]
-    tokens: TokenRing
-    active: np.ndarray
-    reading: np.ndarray
-
-    @cached_property
-    def ids(self) -> tuple[str, ...]:
-        """IDs in ring order."""
-        return tuple(m.id for m in self.members)
-
-    @property
-    def total(self) -> int:
-        """Number of tokens."""
-        return len(self.tokens.tokens)
-
-    def names(self, index: np.ndarray) -> pl.Series:
-        """Return the IDs of the members at ``index``, null where it is negative."""
-        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
-        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
-
-
-@dataclass(frozen=True, eq=False)
-class ReplicatedPlacement:
-    """Load placed on a ring with replicas. ``rows``: the replica sets of all shards; ``partitions``: the ring of partitions,
-    None for a token ring. ``failed``: members (bool) that a scenario lets fail."""
-
-    ring: Registered
-    rows: Rows
-    tenants: Tenants
-    partitions: PartitionRing | None
-    failed: np.ndarray
-
-    @cached_property
-    def queries(self) -> Queries:
-        """What queries of the token ring need."""
-        return Queries.of(self.ring.tokens, self.rows.reads)
-
-    @cached_property
-    def weight(self) -> np.ndarray:
-        """Load on each row (float64), before replication."""
-        rows, tenants = self.rows, self.tenants
-        by_shard = np.bincount(rows.shard_of, tenants.loads, len(rows.shards))
-        placed = rows.key_row >= 0
-        keys = np.bincount(rows.key_row[placed], tenants.key_weight[placed], len(rows.length))
-        weight: np.ndarray = by_shard[rows.shard] * (rows.length / SPACE) + keys
-        return weight
-
-    @cached_property
-    def alive(self) -> np.ndarray:
-        """Members (bool) that take writes and are not failed."""
-        alive: np.ndarray = self.ring.active & ~self.failed
-        return alive
-
-    @cached_property
-    def spare(self) -> np.ndarray:
-        """How many more members of each row may fail before writes of its keys do; negative where they fail."""
-        spare: np.ndarray = self.rows.live(self.alive) - self.rows.needed
-        return spare
-
-    @cached_property
-    def lost(self) -> np.ndarray:
-        """Rows (bool) whose keys cannot be written."""
-        lost: np.ndarray = self.spare < 0 if self.partitions is None else self.rows.needed > 0
-        return lost
-
-    @cached_property
-    def loads(self) -> np.ndarray:
-        """Load of each member, every replica counted."""
-        return self.rows.by_member(self.weight, np.ones(len(self.weight), dtype=bool), self.alive)
-
-    @cached_property
-    def rejected(self) -> Any:
-        """Load that cannot be written."""
-        empty = self.rows.keys_of_shard == 0
-        nowhere = float(self.tenants.total[empty[self.rows.shard_of]].sum()) if empty.any() else 0.0
-        return float(self.weight[self.lost].sum()) + nowhere
-
-    @cached_property
-    def share(self) -> np.ndarray:
-        """Share of all keys that each member holds (1 = all of them)."""
-        whole = (self.rows.shard == 0) & ~self.lost
-        return self.rows.by_member(self.rows.length / SPACE, whole, self.alive)
-
-    @cached_property
-    def lost_share(self) -> np.ndarray:
-        """Share of the keys of each shard that cannot be written."""
-        return self.rows.shard_share(self.lost)
-
-    @cached_property
-    def partition_readers(self) -> np.ndarray:
-        """Number of owners that answer for each partition."""
-        assert self.partitions is not None
-        answering = {m.id for m, ok in zip(self.ring.members, self.ring.reading & ~self.failed, strict=True) if ok}
-        return np.array([sum(o in answering for o in p.owners) for p in self.partitions.partitions], dtype=np.int64)
-
-    @cached_property
-    def reads_ok(self) -> np.ndarray:
-        """Whether queries of each shard that is read succeed (bool)."""
-        if self.partitions is None:
-            return self.queries.spare(self.ring.reading & ~self.failed) >= 0
-        readers = self.partition_readers
-        return np.array([len(chosen) > 0 and bool((readers[chosen] > 0).all()) for chosen in self.rows.reads])
-
-    def outcome_totals(self) -> dict[str, Any]:
-        """Return the totals that belong to this placement alone."""
-        return {
-            "rejected_bytes": self.rejected,
-            "shards": self.ring.total,
-            "write_lost_share": float(self.lost_share[0]),
-            "reads_ok": bool(self.reads_ok[0]),
-            "tenant_lost": self.lost_share[self.rows.shard_of],
-            "tenant_reads": self.reads_ok[self.rows.read_of],
-        }
-
-    def with_failed(self, failed: np.ndarray) -> ReplicatedPlacement:
-        """Return the placement while the members ``failed`` (bool) are down: the sets stay."""
-        if not failed.any() and not self.failed.any():
-            return self
-        after = replace(self, failed=failed)
-        for name in ("weight",) if self.partitions is not None else ("queries", "weight"):
-            after.__dict__[name] = getattr(self, name)
-        return after
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,8 +191,6 @@ class ReplicatedRing:
         step: Step,
     ) -> Sweep:
         """Sweep failing sets; members stay registered in each of them."""
-        from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
-
         answers_while_leaving = "LEAVING" in self.reading.healthy
         return sweep_replicas(placement, kind, downs, limits, step, kind != "leaving" or not answers_while_leaving)
 

@@ -19,7 +19,8 @@ from engine.ring_placement.reading.cluster import Cluster, read_cluster
 from engine.ring_placement.reading.cluster_keys import build_keys
 from engine.ring_placement.scenarios.failover import member_mask
 from engine.ring_placement.scenarios.members import named_members, pad_ids, scale_members
-from engine.ring_placement.scenarios.replicated_rings import ReplicatedPlacement, ReplicatedRing
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
+from engine.ring_placement.scenarios.replicated_rings import ReplicatedRing
 from engine.ring_placement.scenarios.segment_writers import SegmentWriters
 from engine.ring_placement.scenarios.strategy import Outcome, P, Strategy
 from engine.view import Context
