@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.segment import Segments
 from rich.traceback import Traceback
 from textual._compositor import ChopsUpdate
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.dom import DOMNode
 from textual.drivers import linux_driver
@@ -52,6 +53,16 @@ def render_spans(update: ChopsUpdate, console: Console) -> str:
 def send_changed_cells_only() -> None:
     """Replace Textual's rendering of partial updates by ``render_spans``, in the whole process."""
     ChopsUpdate.render_segments = render_spans  # type: ignore[assignment, method-assign]
+
+
+def forget_closed_widgets() -> None:
+    """Replace Textual's cache of background styles by one that does not hold on to widgets, in the whole process.
+
+    A missing ``classmethod`` makes the widget's drawn lines part of its keys: those of up to 1024 closed widgets stay, 16,000
+    objects for each job or query that is opened, and every collection looks at all of them (Textual's issue 6665).
+    (tests/tui/test_textual_internals.py)
+    """
+    StylesCache.get_inner_outer = classmethod(vars(StylesCache)["get_inner_outer"])  # type: ignore[assignment]
 
 
 class NeverScrolls(Widget):

@@ -94,6 +94,7 @@ def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context
     plain = msgspec.structs.replace(
         parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None,
         answer="load", as_="text", resource="DISK", entries=0, topic="", max_load=False, avg_load=False,
+        min_valid_partition_ratio=0.0,
     )  # fmt: skip
     key = (inputs.version, plain, at_ms)
     return context.memo.value("broker load model", key, lambda: _compute(inputs, plain, context, at_ms))

@@ -247,18 +247,20 @@ OBSERVED = Table("observed", "Real shard and owner pairs from stats, metrics and
    order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed")  # fmt: skip
 
 STRATEGY = Table(
-    "strategy", "Spread of each dataset's shards as stored and corrected, and what the ruler chooses with either", (
+    "strategy", "Rule of each dataset in force and next, its spread as stored and corrected, and the strategy with either", (
     _id("tenant", "Tenant ID", priority=0),
     _id("dataset", "Dataset name", priority=0),
-    _count("shards", "Shard entries"),
+    _count("shards", "Shard entries in the stats; 0 for a dataset that has a rule only"),
     Column("mean", pl.Int64, "Integer mean of the usages", kind="bytes_per_s"),
     Column("std_dev_stored", pl.Int64, "Pyroscope's value: divided by the seconds between builds", kind="bytes_per_s",
            title="σ stored", width=10, priority=0),
     Column("std_dev", pl.Int64, "The true standard deviation of the same usages", kind="bytes_per_s",
            title="σ corrected", width=11, priority=0),
-    _count("target", "Dataset shards by its rule, else by its usage", priority=2),
-    _text("upstream_chooses", "Strategy with the stored value", title="Pyroscope", width=11, priority=0),
-    _text("corrected_chooses", "Strategy with the corrected value", title="corrected", width=11, priority=0),
+    _count("limit", "Dataset shards of its rule; null without one", title="D", priority=1),
+    _count("target", "Dataset shards of the rule that a ruler writes next from these stats", title="next D", priority=1),
+    _text("upstream_chooses", "Strategy that a ruler writes next, by the stored value", title="Pyroscope", width=11,
+          priority=0),
+    _text("corrected_chooses", "Strategy by the corrected value", title="corrected", width=11, priority=0),
 ), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy")  # fmt: skip
 
 EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and each candidate with what becomes of it", (

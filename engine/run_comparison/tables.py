@@ -23,9 +23,14 @@ RUN_FACTS = Table(
     "run_facts",
     "What files say about a whole run",
     (
-        Column("fact", pl.String, "started, finished or report"),
+        Column(
+            "fact",
+            pl.String,
+            "started, finished, report or direction; what perf-tests' benchmark tool reads (upstream-start, "
+            "upstream-success) and why it does not (refused-started, refused-finished); no-values: a report of its without any",
+        ),
         Column("time_ms", pl.Int64, "start, end or report time", "ms", "time_ms"),
-        Column("result", pl.String, "result as written, for finished"),
+        Column("result", pl.String, "result as written, direction, start in epoch seconds or reason"),
     ),
 )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate
+from textual._styles_cache import StylesCache
+from textual.color import Color
 from textual.strip import Strip
 
 from tests.tui.fakes import play
@@ -89,6 +93,17 @@ def test_the_program_uses_it() -> None:
     import tui.app  # noqa: F401
 
     assert ChopsUpdate.render_segments is render_spans
+
+
+def test_what_a_closed_widget_drew_is_forgotten() -> None:
+    import tui.app  # noqa: F401
+
+    drawn = StylesCache()
+    drawn.get_inner_outer(Color(1, 2, 3), Color(4, 5, 6))
+    alive = weakref.ref(drawn)
+    del drawn
+    gc.collect()
+    assert alive() is None
 
 
 def test_what_is_sent_is_what_is_shown(tmp_path: Path) -> None:

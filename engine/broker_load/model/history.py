@@ -77,7 +77,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
         for batch in (full, [moment for moment in moments if moment == until_ms]):
             files = {file for moment in batch for file in sources[moment].files}
             rows = _readings(inputs, files, who, max(batch, default=0), interval_ms)
-            parts = rows.partition_by("interval", as_dict=True, maintain_order=True)
+            parts = _by_interval(rows)
             for place, moment in enumerate(batch):
                 context.check()
                 if len(batch) > 4:
@@ -158,6 +158,13 @@ def _topologies(
 def _readings(inputs: Inputs, files: set[int], who: Identity, until_ms: int, interval_ms: int) -> pl.DataFrame:
     rows = inputs.of("metrics", files) if len(files) < len(inputs.files) else inputs.table("metrics")
     return readings.of(rows.filter(pl.col("time_ms") <= until_ms), who.ids, interval_ms)
+
+
+def _by_interval(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    interval = rows["interval"]
+    if rows.height and interval.min() == interval.max():
+        return {(interval[0],): rows}  # partitioning would copy all of them
+    return rows.partition_by("interval", as_dict=True, maintain_order=True)
 
 
 def partition_map(old: Topology, new: Topology) -> np.ndarray | None:

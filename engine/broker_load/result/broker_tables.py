@@ -237,9 +237,9 @@ def breaches(
     words: list[list[str]] = [[] for _ in range(cluster.topology.brokers)]
     for resource in RESOURCES:
         room = np.where(counted, cluster.capacity(resource), 0.0)
-        load = np.where(counted, sums.of(resource), 0.0)
+        load = cluster.compared(resource, np.where(counted, sums.raw(resource), 0.0))
         if resource in HOST_RESOURCES:
-            room, load = cluster.by_host(room), cluster.by_host(load)
+            room = cluster.by_host(room)
         with np.errstate(invalid="ignore", divide="ignore"):
             over = judged & (load > parameters.capacity_threshold(resource) * room)
             share = 100.0 * load / room

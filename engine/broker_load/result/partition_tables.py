@@ -78,7 +78,7 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
     cpu = of_leader(loads.cpu, values.cpu)
     nw_in = of_leader(loads.nw_in, values.bytes_in + values.replication_in)
     nw_out = of_leader(loads.nw_out, values.bytes_out + values.replication_out)
-    messages = np.where(led | bare, values.messages, 0.0)
+    messages = np.where(led | bare, np.maximum(values.messages, 0.0), 0.0)
     many = _shared(topology)
     bounds: dict[str, Floats] = {}
     for name, value in (("cpu{}", cpu), ("nw_in{}_kbs", nw_in), ("nw_out{}_kbs", nw_out), ("msg_in{}", messages)):
@@ -88,7 +88,7 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
         {
             "topic": topology.topic_names,
             "partition": topology.partition,
-            "valid": model.aggregate.valid if model.aggregate.windows else np.zeros(topology.size, np.bool_),
+            "valid": model.aggregate.valid,
             "leader": topology.ids_of(topology.leader),
             "replicas": topology.replica_lists,
             "isr": topology.in_sync_lists,
@@ -126,6 +126,17 @@ def samples(model: Model, limit: int) -> pl.DataFrame:
         return pl.concat(parts).sort("time_ms", "topic", "partition", maintain_order=True)
     # Rounds come in order of time and partitions in order of topic and number: nothing has to be sorted.
     return pl.concat(parts) if parts else tables.SAMPLES.empty()
+
+
+def broker_samples(model: Model, limit: int) -> pl.DataFrame:
+    """Return result table ``broker_samples``: at most ``limit`` rows, of the newest sampling intervals."""
+    parts: list[pl.DataFrame] = []
+    for taken in reversed(model.samples):
+        limit -= taken.brokers.height
+        if limit < 0:
+            break
+        parts.append(taken.brokers)
+    return pl.concat([tables.BROKER_SAMPLES.empty(), *reversed(parts)])
 
 
 def windows(model: Model, limit: int) -> pl.DataFrame | None:

@@ -49,8 +49,7 @@ def judge_all(model: Model, chosen: Rules, parameters: JobParameters, context: C
         return {name: getattr(judged, name) for name in _FRAMES}
 
     key = (parameters.mode, chosen.key)
-    stamps = {job: model.revisions[job] for job in model.names}
-    frames.update(stamps, compute, key=key)
+    frames.update(model.stamps, compute, key=key)
     findings.update(frames.revisions, lambda jobs: {job: fresh[job] for job in jobs})
     return memo.value(
         f"all verdicts {times}",

@@ -178,7 +178,7 @@ def _differences(
     jobs: pl.DataFrame,
     by_code: Verdicts,
     by_description: Verdicts,
-    counted: Mapping[bool, Mapping[str, list[int | None]]],
+    counted: Mapping[bool, Mapping[str, metrics.Whole]],
 ) -> pl.DataFrame:
     """Return DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
     parts: list[tuple[list[int], str, list[str], list[str], str]] = []

@@ -97,10 +97,17 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         [f[["job_id", "task_id", "type", FILE]] for f in (events.task_starts, events.task_ends, attempts)]
     ).unique("task_id", keep="first", maintain_order=True)
     chosen = _chosen_attempts(ends, attempts, rest)
+    # Hadoop's parser has all phases of an attempt that did not succeed end with it.
+    histories = pl.Series([i for i, info in events.infos.items() if info.kind == "jhist"], dtype=pl.UInt32)
+    failed = pl.col(FILE).is_in(histories.implode()) & pl.col("state").is_in(["FAILED", "KILLED"])
+    phase_ends = [
+        pl.when(failed).then(pl.coalesce(name, "finish_ms")).otherwise(name).alias(name)
+        for name in ("shuffle_finish_ms", "sort_finish_ms")
+    ]
     picked = chosen.lazy().join(
         attempts.lazy().select(
-            "attempt_id", "start_ms", pl.col("finish_ms").alias("attempt_finish_ms"), "shuffle_finish_ms",
-            "sort_finish_ms", "host", "rack", "locality",
+            "attempt_id", "start_ms", pl.col("finish_ms").alias("attempt_finish_ms"), *phase_ends, "host", "rack",
+            "locality",
         ),
         on="attempt_id", how="left", maintain_order="left",
     )  # fmt: skip
@@ -119,11 +126,14 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
     tries = attempts.lazy().group_by("task_id").agg(attempts=pl.len().cast(pl.Int64))
     frame = (
         ids.lazy()
-        .join(starts.lazy().select("task_id", "scheduled_ms"), on="task_id", how="left", maintain_order="left")
+        .join(
+            starts.lazy().select("task_id", "scheduled_ms", begun=pl.lit(True)),
+            on="task_id", how="left", maintain_order="left",
+        )
         .join(ends.lazy(), on="task_id", how="left", maintain_order="left", suffix="_end")
         .join(picked, on="task_id", how="left", maintain_order="left")
         .join(tries, on="task_id", how="left", maintain_order="left")
-    )
+    )  # fmt: skip
     is_map = pl.col("type") == "MAP"
     zero = pl.lit(0, dtype=pl.Int64)
     frame = frame.with_columns(

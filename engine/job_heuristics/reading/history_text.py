@@ -8,11 +8,24 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from engine.job_heuristics.reading.event_collector import HANDLERS, Collector
-from engine.job_heuristics.reading.records import IGNORED, NAMESPACE, RECORDS, missing_fields
+from engine.job_heuristics.reading.event_collector import HANDLERS, MOST_COUNTERS, Collector
+from engine.job_heuristics.reading.history_binary import MOST_SCHEMA
+from engine.job_heuristics.reading.records import (
+    IGNORED,
+    NAMESPACE,
+    RECORDS,
+    AllCounters,
+    JobFinished,
+    MapAttemptFinished,
+    missing_fields,
+)
 from engine.text import decode
 
 _START = b'{"type":"'
+_PLACE = re.compile(r" \(byte \d+\)$")
+"""Where in its line a fault is: left out, so that equal faults are one problem with a number."""
+_PER_COUNTER = b'"displayName"'
+"""What stands once for each counter, and for each group of them."""
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z_]{1,64})"')
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
@@ -29,6 +42,12 @@ _BY_TYPE = {
 }
 """Event type → its decoder, what collects its facts, its name as text, and the name of its Avro record."""
 _SKIP = {kind.encode() for kind in IGNORED}
+_COUNTED = {
+    kind.encode(): _decoder(record, AllCounters)
+    for kind, (record, shape) in RECORDS.items()
+    if shape in (MapAttemptFinished, JobFinished)
+}
+"""Event type → decoder of its counters, where the others are not read."""
 
 
 def is_event(line: bytes) -> bool:
@@ -41,7 +60,7 @@ def is_event(line: bytes) -> bool:
 def schema_problems(line: bytes) -> dict[str, str] | None:
     """What Hadoop 2.7.3 would throw at each record of the schema line, by record; None: it is no schema."""
     try:
-        schema = _ANY.decode(line)
+        schema = _ANY.decode(line) if len(line) <= MOST_SCHEMA else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if not isinstance(schema, dict) or schema.get("type") != "record":
@@ -83,15 +102,27 @@ def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Col
         _salvage(line, number, kind, error, to)
         return
     handle(to, number, kind, event)
+    if key in _COUNTED and line.count(_PER_COUNTER) > MOST_COUNTERS:
+        _check_limits(line, number, key, to)
     if errors and record in errors:
         to.parser_error(number, errors.pop(record))
+
+
+def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
+    """Look for too many counters in a record of which nothing else is read but its times."""
+    try:
+        counted = _COUNTED[key].decode(line).event.e
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    for counters in (counted.counters, counted.totalCounters, counted.mapCounters, counted.reduceCounters):
+        to.check_limits(number, counters)
 
 
 def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collector) -> None:
     """Read a line that does not begin as Hadoop writes it: blanks in front, another spelling, or rubbish."""
     begin = _TYPE.match(line)
     if begin is None:
-        to.problem("bad-record", f"not an event: {decode(line[:60])}", line=number)
+        to.problem("bad-record", "not an event", line=number)
         to.parser_error(number, cannot_parse(to.path, "Unexpected character"))
         return
     key = begin.group(1)
@@ -99,6 +130,7 @@ def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collecto
         _event(line, number, key, errors, to)
     elif key not in _SKIP:
         to.problem("unknown-event", f"unknown event type {decode(key)}", line=number)
+        to.parser_error(number, f"org.apache.avro.AvroTypeException: Unknown symbol in enum {decode(key)}")
 
 
 def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:
@@ -106,7 +138,7 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
 
     Not UTF-8: decoded with replacement. A number beyond 64 bit: left out. Another wrapping: taken as it is.
     """
-    reason = str(error)
+    reason = _PLACE.sub("", str(error))
     text = line
     if not _valid_utf8(line):
         reason = "text that is not UTF-8"

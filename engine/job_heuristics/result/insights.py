@@ -110,7 +110,7 @@ def _fleet(model: Model, rules: Rules, parameters: JobParameters, context: Conte
         }
 
     key = (parameters.headroom, parameters.price_gb_h, parameters.price_vcore_h, rules.key)
-    fleet.update({job: model.revisions[job] for job in model.names}, compute, key=key)
+    fleet.update(model.stamps, compute, key=key)
     return fleet
 
 

@@ -12,7 +12,7 @@ from engine.query_profile.estimators import attribution, design, least_squares, 
 from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.insight.trust import NO_TRUST, Trust, assess, blocked_error
-from engine.query_profile.wlr.regression import HUGE, NO_SPREAD, Lines, Moments, Sums
+from engine.query_profile.wlr.regression import NO_SPREAD, Lines, Moments, Sums, plausible, without_tiny
 from engine.query_profile.workloads.workload import Workload
 from engine.view import Context
 
@@ -41,9 +41,10 @@ class Fits:
 
     def __post_init__(self) -> None:
         def pick(table: np.ndarray) -> np.ndarray:
-            return table if self.used.all() else table[self.used]
+            return without_tiny(table if self.used.all() else table[self.used])
 
-        self.x, self.y, self.seconds = pick(self.work.x), pick(self.work.y), pick(self.work.seconds)
+        self.x, self.y = pick(self.work.x), pick(self.work.y)
+        self.seconds = self.work.seconds[self.used]
         self.calls = None if self.work.calls is None else pick(self.work.calls)
 
     @property
@@ -145,13 +146,13 @@ class Fits:
         """Return the CPU of each class in each interval (T, J), doubtful ones included; sums over the used ones are those of
         ``total``."""
         work = self.work
-        x = np.where((work.x > 0) & (work.x < HUGE), work.x, 0.0)
+        x = plausible(work.x)
         if method == "wlr":
             lines, _ = self.lines(self.rules)
             use = lines.usable() & np.isfinite(lines.slope)
             slope = np.where(use, lines.slope, 0.0)
             return np.asarray(x * slope + (x > 0) * np.where(use, lines.clamped_intercept(), 0.0))
-        calls = None if work.calls is None else np.maximum(np.nan_to_num(work.calls), 0)
+        calls = None if work.calls is None else plausible(work.calls)
 
         def worth(rows: slice, costs: Costs | Attribution) -> np.ndarray:
             time = np.asarray(x[rows] * costs.time)

@@ -11,7 +11,7 @@ from engine.query_profile.estimators.attribution import Attribution
 from engine.query_profile.insight.fits import Fits
 from engine.query_profile.insight.trust import NO_TRUST, UNTESTED, Trust
 from engine.query_profile.tables import METHODS
-from engine.query_profile.wlr.regression import Lines
+from engine.query_profile.wlr.regression import HUGE, Lines, plausible
 from engine.query_profile.workloads.workload import Workload
 from engine.view import Context
 
@@ -126,8 +126,8 @@ def build_profile(fits: Fits, method: str, context: Context) -> Profile:
 
 
 def _summed_time(x: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    if not shown.all():
-        return np.asarray(np.maximum(np.nan_to_num(x[shown]), 0).sum(axis=0))
-    with np.errstate(invalid="ignore"):
+    """Sum the times (J,) of the intervals ``shown``; what no time can be counts nothing."""
+    x = x if shown.all() else plausible(x[shown])
+    with np.errstate(invalid="ignore", over="ignore"):
         total = x.sum(axis=0)
-    return np.asarray(total if np.isfinite(total).all() else np.nan_to_num(x).sum(axis=0))
+        return np.asarray(total if (total < HUGE).all() else plausible(x).sum(axis=0))

@@ -12,6 +12,7 @@ from engine.query_profile.insight.profile import Profile
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading import fingerprint
 from engine.query_profile.result import grouping
+from engine.query_profile.wlr.regression import plausible
 from engine.query_profile.workloads.workload import ClassInfo
 from engine.tables import Column, Table
 
@@ -229,7 +230,7 @@ def trends(profile: Profile, parameters: QueryProfileParameters, listed: list[st
     others = next((name for name in listed if name.startswith(grouping.OTHERS) and name not in names), "")
     separate = set(listed)
     row = np.array([i if name in separate or not others else len(names) for i, name in enumerate(names)], np.int64)
-    table = profile.by_class if profile.by_class.any() else np.maximum(np.nan_to_num(work.x), 0)
+    table = profile.by_class if profile.by_class.any() else plausible(work.x)
     points = grouping.sparks(table, SPARK_POINTS)
     sums = np.zeros((len(names) + 1, points.shape[1]))
     np.add.at(sums, row[group[keep]], points[keep])

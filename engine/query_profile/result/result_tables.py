@@ -131,7 +131,7 @@ def methods_side_by_side(profile: Profile) -> pl.DataFrame:
 def intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
     """Build the ``intervals`` table; ``used``: mask (T,)."""
     finite = np.isfinite(work.y)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         x = work.x.sum(axis=1)
     frame = tables.INTERVALS.frame(
         {
@@ -154,7 +154,7 @@ def intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
 
 def comparison(work: Workload, now: Side, before: Side) -> pl.DataFrame:
     """Build the ``comparison`` table: classes of either window, those whose time changed most first."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         factor = np.where(before.x > 0, now.x / before.x, np.nan)
     status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
     names = [info.name for info in work.classes]

@@ -49,10 +49,10 @@ def side(work: Workload, pick: np.ndarray, y_by_class: np.ndarray | None) -> Sid
     """Sum the intervals ``pick`` (mask (T,)) by class; ``y_by_class`` (T, J): their CPU, or None."""
     seconds = work.seconds[pick]
     length = float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else float(max(pick.sum(), 1))
-    x = work.x[pick].sum(axis=0)
-    unknown = np.full(len(x), np.nan)
-    calls = work.calls[pick].sum(axis=0) if work.calls is not None else unknown
-    with np.errstate(divide="ignore", invalid="ignore"):
+    unknown = np.full(len(work.classes), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        x = work.x[pick].sum(axis=0)
+        calls = work.calls[pick].sum(axis=0) if work.calls is not None else unknown
         latency = np.where(calls > 0, x / calls, np.nan)
     y = y_by_class[pick].sum(axis=0) / length if y_by_class is not None else unknown
     return Side(x / length, calls / length, latency, y)

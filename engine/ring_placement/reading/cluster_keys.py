@@ -89,7 +89,7 @@ def _limits(
     tenant_limit = np.array([limits.tenant_limit for limits in per_tenant], dtype=np.int64)[tenant_of]
     dataset_limit = np.array([limits.default_dataset_shards for limits in per_tenant], dtype=np.int64)[tenant_of]
     source = np.array([tenant in cluster.limits for tenant in tenant_names], dtype=np.int8)[tenant_of]
-    round_robin = np.zeros(len(tenant_of), dtype=bool)
+    round_robin = np.array([limits.load_balancing == "round-robin" for limits in per_tenant], dtype=bool)[tenant_of]
     if cluster.rule_rows.height and datasets is not None:
         numbered = datasets.select("tenant", pl.col("dataset").fill_null("")).with_row_index("at")
         rules = cluster.rule_rows.join(numbered, on=["tenant", "dataset"], how="inner", maintain_order="left")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -58,7 +58,7 @@ def is_header(line: bytes) -> bool:
 def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     """Read CSV bytes. A last line without its line end is used only if ``final`` (nothing will follow), with a problem."""
     problems: list[Problem] = []
-    frame = _texts(source, data, final, problems)
+    frame = _texts(source, data, final, COLUMNS, problems)
     if frame is None:
         return Reading({"loads": {}}, problems)
     if not set(REQUIRED) <= set(frame.columns):
@@ -68,8 +68,10 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     return _typed(source, frame.filter(~blank), problems)
 
 
-def _texts(source: Source, data: bytes, final: bool, problems: list[Problem]) -> pl.DataFrame | None:
-    """Read all fields of a CSV as texts, under the names of its header. Returns None where there is only a header."""
+def _texts(
+    source: Source, data: bytes, final: bool, columns: tuple[str, ...], problems: list[Problem]
+) -> pl.DataFrame | None:
+    """Read those of ``columns`` that the header of a CSV names, as texts. Returns None where there is only a header."""
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     if not data.endswith(b"\n"):
         last = data.rfind(b"\n") + 1
@@ -82,25 +84,26 @@ def _texts(source: Source, data: bytes, final: bool, problems: list[Problem]) ->
             reason = "the last line has no line end: used, but it may be cut"
             problems.append(Problem.at(source.path, "cut-file", reason, line=data.count(b"\n") + 1))
     header = _column_names(data.split(b"\n", 1)[0])
+    # Only what is wanted is made: short lines below a long header would become rows of thousands of nulls.
+    wanted = {name: header.index(name) for name in columns if name in header}
     try:
         frame = pl.read_csv(
             data,
             has_header=False,
             skip_rows=1,
             schema={f"column_{i}": pl.String for i in range(len(header))},
+            columns=sorted(wanted.values()),
             encoding="utf8-lossy",
             raise_if_empty=False,
         )
+        return frame.select(pl.col(f"column_{at}").alias(name) for name, at in wanted.items())
     except pl.exceptions.PolarsError:
         # A line with too many fields, or quotes that do not close: find out which.
-        frame, bad_lines = _read_by_line(data, len(header))
+        frame, bad_lines = _read_by_line(data, len(header), wanted)
         if bad_lines:
             reason = "a line has more fields than the header or an open quote and is left out"
             problems.append(Problem.at(source.path, "bad-line", reason, line=bad_lines[0], count=len(bad_lines)))
-    names = header[: frame.width]
-    if len(set(names)) < len(names):
-        names = [n if names.index(n) == i else f"{n}.{i}" for i, n in enumerate(names)]
-    return frame.rename(dict(zip(frame.columns, names, strict=True)))
+        return frame
 
 
 def _load_columns(frame: pl.DataFrame, first: int) -> pl.DataFrame:
@@ -109,25 +112,26 @@ def _load_columns(frame: pl.DataFrame, first: int) -> pl.DataFrame:
     return frame.with_columns(missing).select(COLUMNS).with_row_index("line", offset=first)
 
 
-def _read_by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
-    """Read CSV line by line, short lines filled up with nulls.
+def _read_by_line(data: bytes, width: int, wanted: Mapping[str, int]) -> tuple[pl.DataFrame, list[int]]:
+    """Read the ``wanted`` columns (name to place) of CSV line by line, nulls where a line is too short.
 
     Returns the rows, and the 1-based numbers of the lines that could not be read (their rows are all null).
     """
-    rows: list[list[str | None]] = []
+    columns: dict[str, list[str | None]] = {name: [] for name in wanted}
     wrong = []
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n")[1:], 2):
-        parts: list[str | None] = []
+        parts: list[str] = []
         try:
             if line:
-                parts = list(next(csv.reader(io.StringIO(line), strict=True)))
+                parts = next(csv.reader([line], strict=True))
         except (csv.Error, StopIteration):
             wrong.append(number)
         if len(parts) > width:
             wrong.append(number)
             parts = []
-        rows.append(parts + [None] * (width - len(parts)))
-    return pl.DataFrame(rows, schema=[(f"column_{i}", pl.String) for i in range(width)], orient="row"), wrong
+        for name, at in wanted.items():
+            columns[name].append(parts[at] if at < len(parts) else None)
+    return pl.DataFrame(columns, schema=dict.fromkeys(wanted, pl.String)), wrong
 
 
 def read_parquet(source: Source, data: bytes) -> Reading:
@@ -181,7 +185,7 @@ class KeyTable(Document):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per line; a line without a usable key or load is left out."""
         problems: list[Problem] = []
-        frame = _texts(source, data, final, problems)
+        frame = _texts(source, data, final, ("tenant", *KEY_COLUMNS, *WEIGHT_COLUMNS), problems)
         if frame is None or "tenant" not in frame.columns:
             return Reading(problems=problems, complete=frame is None)
         frame = frame.with_row_index("line", offset=2)

@@ -11,7 +11,7 @@ from typing import Any
 from engine.formats import snappy
 from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
 from engine.formats.timestamps import epoch_ns
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.reading.document import Document, columns_of, decode_json, unreadable
@@ -31,7 +31,7 @@ class PartitionRows:
 
     def __init__(self, path: str, key: str = "") -> None:
         self.path, self.key = path, key
-        self.problems: list[Problem] = []
+        self.problems = ProblemList()
         self._rows: dict[int, tuple[int, int, bool, list[int] | None]] = {}
         self._owners: dict[int, list[str]] = {}
 

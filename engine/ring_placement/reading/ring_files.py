@@ -13,9 +13,20 @@ from typing import Any
 import numpy as np
 
 from engine.formats import snappy
-from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, varint
+from engine.formats.protobuf import (
+    BYTES,
+    VARINT,
+    WireError,
+    count_packed,
+    expect,
+    fields,
+    packed,
+    scalars,
+    signed,
+    varint,
+)
 from engine.formats.timestamps import epoch_ns
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
@@ -41,7 +52,7 @@ class RingRows:
 
     def __init__(self, path: str, key: str = "") -> None:
         self.path, self.key = path, key
-        self.problems: list[Problem] = []
+        self.problems = ProblemList()
         self._members: dict[str, Member] = {}
 
     def problem(self, kind: str, reason: str, line: int | None = None, byte: int | None = None) -> None:
@@ -63,7 +74,7 @@ class RingRows:
         if not isinstance(member.id, str) or not member.id:
             self.problem("bad-member", "a member without an ID is left out", line, byte)
             return
-        name, state = clean(member.id, 512), member.state
+        name, state = clean(member.id), member.state
         if name != member.id:
             self.problem("odd-id", f"the ID {member.id!r} is shown and sorted as {name}", line, byte)
         if name in self._members:
@@ -77,9 +88,14 @@ class RingRows:
             self.problem("left-member", f"member {name} is a LEFT tombstone: shown, never placed", line, byte)
         elif member.tokens == 0 and state in ("ACTIVE", "LEAVING"):
             self.problem("no-tokens", f"member {name} is {state} but has no tokens: it owns no key", line, byte)
+        texts: dict[str, Any] = {"zone": member.zone, "address": member.address}
+        for what, value in texts.items():
+            if value is not None and not isinstance(value, str):
+                self.problem("bad-member", f"{name}: {what} is not a text", line, byte)
+                texts[what] = ""
         self._members[name] = replace(
-            member, id=name, state=state, zone=clean(str(member.zone or ""), 256),
-            address=clean(str(member.address or ""), 256), read_only=bool(member.read_only),
+            member, id=name, state=state, zone=clean(texts["zone"] or "", 256),
+            address=clean(texts["address"] or "", 256), read_only=member.read_only is True,
         )  # fmt: skip
 
     def rows(self, kind: str, now_ns: int | None) -> dict[str, Rows]:
@@ -135,7 +151,7 @@ class RingPage(Document):
         now_ns = None
         if page.get("now") is not None:
             try:
-                now_ns = epoch_ns(str(page["now"]))
+                now_ns = epoch_ns(_shown(page["now"]))
             except ValueError as error:
                 ring.problem("bad-time", f"now: {error}; the file's own time is used", line_of(data, "now"))
         entries = page.get("shards")
@@ -159,14 +175,14 @@ class RingPage(Document):
             """Return the time ``key`` in epoch seconds; one that is not RFC 3339 is a problem."""
             value = entry.get(key)
             try:
-                return None if value is None else epoch_ns(str(value)) // 10**9
+                return None if value is None else epoch_ns(_shown(value)) // 10**9
             except ValueError as error:
                 ring.problem("bad-time", f"{clean(str(name), 80)}: {key}: {error}", line)
                 return None
 
         member = Member(
-            name, str(entry.get("state", "")), entry.get("zone", ""), 0, entry.get("address", ""), seconds("timestamp"),
-            seconds("registered_timestamp"), entry.get("read_only", False),
+            name, _shown(entry.get("state", "")), entry.get("zone", ""), 0, entry.get("address", ""),
+            seconds("timestamp"), seconds("registered_timestamp"), entry.get("read_only", False),
             max(seconds("read_only_updated_timestamp") or 0, 0),
         )  # fmt: skip
         return ring.with_tokens(member, entry.get("tokens"), line)
@@ -188,7 +204,7 @@ class Memberlist(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members with their true state; the file's time is its modification time."""
-        body, failed = decode_json(source, data, dict[str, Any])
+        body, failed = decode_json(source, data, dict)
         if failed:
             return failed
         ring = RingRows(source.path)
@@ -212,7 +228,7 @@ class Memberlist(Document):
         def seconds(key: str, default: int | None) -> int | None:
             """Return the time ``key`` in epoch seconds; anything else is a problem."""
             value: Any = entry.get(key, default)
-            if value is None or (isinstance(value, int) and abs(value) <= _MAX_EPOCH_S):
+            if value is None or (isinstance(value, int) and value not in (True, False) and abs(value) <= _MAX_EPOCH_S):
                 return value
             ring.problem("bad-time", f"{clean(name, 80)}: {key} is not epoch seconds", line)
             return None
@@ -220,7 +236,7 @@ class Memberlist(Document):
         heartbeat, registered = seconds("timestamp", 0), seconds("registered_timestamp", None)
         member = Member(
             name, _state_name(entry.get("state", 0)), entry.get("zone", ""), 0, entry.get("addr", ""), heartbeat,
-            registered, entry.get("read_only", False), max(seconds("read_only_updated_timestamp", 0) or 0, 0),
+            registered, entry.get("read_only", False), max(seconds("read_only_updated_timestamp", None) or 0, 0),
         )  # fmt: skip
         return ring.with_tokens(member, entry.get("tokens"), line)
 
@@ -278,55 +294,64 @@ def key_of_name(name: str) -> str:
 
 
 def add_ring_desc(ring: RingRows, data: bytes) -> None:
-    """Add the members of a ring descriptor to ``ring``. Raises WireError."""
-    for member, byte in ring_desc(data):
-        if member.heartbeat_s is None:
-            ring.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=byte)
-        ring.add(member, byte=byte)
-
-
-def ring_desc(data: bytes) -> list[tuple[Member, int]]:
-    """Read the members of a ring descriptor (``Desc``), each with the offset it begins at; no heartbeat where the stored
-    one is no epoch. Raises WireError."""
-    members = []
-    for number, kind, start, end in fields(data):
-        if number != 1:
+    """Add the members of a ring descriptor to ``ring``; one that cannot be read is a problem. Raises WireError."""
+    entries = [(kind, start, end) for number, kind, start, end in fields(data) if number == 1]
+    for kind, start, end in entries:
+        try:
+            expect(kind, BYTES, 1, start)
+            member = _member_of_entry(data, start, end)
+        except WireError as error:
+            ring.problem("bad-member", f"a member that cannot be read is left out: {error}", byte=error.byte)
             continue
-        expect(kind, BYTES, number, start)
-        # The map key is the ID; the field of the same name is newer and only repeats it.
-        name = scalars(data, start, end, texts=(1,))[1]
-        first = last = start  # a key without a value is a member with nothing set
-        for inner, inner_kind, at, stop in fields(data, start, end):
-            if inner == 2:
-                expect(inner_kind, BYTES, inner, at)
-                first, last = at, stop
-        stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
-        heartbeat, read_only_s = signed(stored[2]), signed(stored[10])
-        tokens = tokens_of(data, first, last, 6)
-        member = Member(
-            name, _state_name(signed(stored[3])), stored[7], len(tokens), stored[1],
-            heartbeat if abs(heartbeat) <= _MAX_EPOCH_S else None, signed(stored[8]) or None, bool(stored[11]),
-            read_only_s if 0 < read_only_s <= _MAX_EPOCH_S else 0, values=token_values(tokens),
-        )  # fmt: skip
-        members.append((member, start))
-    return members
+        if member.heartbeat_s is None:
+            ring.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=start)
+        ring.add(member, byte=start)
+
+
+def _member_of_entry(data: bytes, start: int, end: int) -> Member:
+    """Read a map entry of a ring descriptor (``Desc``); no heartbeat where the stored one is no epoch. Raises WireError."""
+    # The map key is the ID; the field of the same name is newer and only repeats it.
+    name = scalars(data, start, end, texts=(1,))[1]
+    first = last = start  # a key without a value is a member with nothing set
+    for number, kind, at, stop in fields(data, start, end):
+        if number == 2:
+            expect(kind, BYTES, number, at)
+            first, last = at, stop
+    stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
+    heartbeat, registered, read_only_s = signed(stored[2]), signed(stored[8]), signed(stored[10])
+    tokens = tokens_of(data, first, last, 6)
+    return Member(
+        name, _state_name(signed(stored[3])), stored[7], len(tokens), stored[1],
+        heartbeat if abs(heartbeat) <= _MAX_EPOCH_S else None,
+        registered if 0 < abs(registered) <= _MAX_EPOCH_S else None, bool(stored[11]),
+        read_only_s if 0 < read_only_s <= _MAX_EPOCH_S else 0, values=token_values(tokens),
+    )  # fmt: skip
 
 
 def tokens_of(data: bytes, start: int, end: int, wanted: int) -> list[int]:
     """Read the tokens in field ``wanted`` of a message: packed, or one by one from an old writer. Raises WireError."""
     tokens: list[int] = []
+    count = 0
     for number, kind, at, stop in fields(data, start, end):
         if number == wanted:
+            count += 1 if kind == VARINT else count_packed(data, at, stop)
+            if count > MAX_TOKENS:
+                raise WireError(f"a member has more than {MAX_TOKENS} tokens", at)
             tokens.extend([at] if kind == VARINT else packed(data, at, stop))
-            if len(tokens) > MAX_TOKENS:
-                raise WireError(f"more than {MAX_TOKENS} tokens", at)
     return tokens
+
+
+def _shown(value: Any) -> str:
+    """Return a JSON value as text; what is neither text nor number is named by its kind."""
+    if isinstance(value, (str, bool, int, float)):
+        return str(value)
+    return "null" if value is None else "a list" if isinstance(value, list) else "an object"
 
 
 def _state_name(number: Any) -> str:
     """Name a state number of the memberlist; one it does not have stays as it is written."""
     named = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(STATE_NAMES)
-    return STATE_NAMES[number] if named else str(number)
+    return STATE_NAMES[number] if named else _shown(number)
 
 
 def looks_like_ring_desc(data: bytes) -> bool:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.adaptive_placement import decide, integer_mean, integer_std_dev
+from engine.ring_placement.pyroscope.adaptive_placement import (
+    DatasetStats,
+    DistributionStats,
+    Ruler,
+    Rules,
+    integer_mean,
+    integer_std_dev,
+)
 from engine.ring_placement.pyroscope.keys import sum_cells
-from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN, Limits, Rule
+from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN, Rule
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.cluster import Cluster
 from engine.ring_placement.reading.document import columns_of
@@ -143,30 +151,57 @@ def stored_by(s: SegmentScenario) -> np.ndarray:
 
 
 STRATEGY_NAMES = {BY_FINGERPRINT: "fingerprint", ROUND_ROBIN: "round-robin"}
+NO_RULES = "no rules"
+"""Stands for a strategy where the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope."""
 
 
 def strategy_table(state: SegmentState) -> pl.DataFrame:
-    """Build table ``strategy``: the ruler's decision per dataset, by the stored deviation and by the true one.
+    """Build table ``strategy``: the rule in force of each dataset, and the one that Pyroscope's ruler writes next from the
+    stored stats, by the stored deviation and by the true one.
 
-    See ``docs/models/ring-placement.md``, "Distribution stats".
+    The ruler is one that has loaded the stored rules, as after a change of leader. See ``docs/models/ring-placement.md``,
+    "Distribution stats" to "Ruler".
     """
     cluster = state.cluster
-    datasets = cluster.stats.group_by("tenant", "dataset", maintain_order=True).agg("usage", pl.col("std_dev").first())
+    stored = _stored_stats(cluster.stats)
+    true = replace(
+        stored, datasets=tuple(replace(each, std_dev=integer_std_dev(each.usage)) for each in stored.datasets)
+    )
+    usage = {(each.tenant, each.name): each for each in stored.datasets}
+    now, corrected = (_next_rules(cluster, stats) for stats in (stored, true))
     rows = []
-    for tenant, dataset, usage, stored in datasets.iter_rows():
-        limits = cluster.limits.get(tenant, DEFAULTS)
-        rule = cluster.rules.get((tenant, dataset))
-        target = rule.dataset_limit if rule else sum(usage) // max(1, limits.unit_size) + 1
-        true = integer_std_dev(usage)
-        choices = [_strategy(limits, rule, usage, std_dev, target) for std_dev in (stored, true)]
-        rows.append((tenant, dataset, len(usage), integer_mean(usage), stored, true, target, *choices))
+    for key in now or usage:
+        known, rule = usage.get(key), cluster.rules.get(key)
+        rows.append((
+            *key, len(known.usage) if known else 0, integer_mean(known.usage) if known else None,
+            known.std_dev if known else None, integer_std_dev(known.usage) if known else None,
+            rule.dataset_limit if rule else None, now[key].dataset_limit if now else None,
+            *(STRATEGY_NAMES.get(by[key].load_balancing, "fingerprint") if by else NO_RULES for by in (now, corrected)),
+        ))  # fmt: skip
     return tables.STRATEGY.sorted(tables.STRATEGY.frame(columns_of(tables.STRATEGY, rows)))
 
 
-def _strategy(limits: Limits, rule: Rule | None, usage: list[int], std_dev: int, target: int) -> str:
-    """Name the strategy that the ruler chooses for a dataset with this standard deviation."""
-    if limits.load_balancing != "dynamic":
-        return limits.load_balancing
-    if rule is not None and rule.load_balancing == ROUND_ROBIN:
-        return "round-robin"
-    return STRATEGY_NAMES[decide(usage, std_dev, limits.unit_size, target)]
+def _stored_stats(rows: pl.DataFrame) -> DistributionStats:
+    """Put the stored stats, one row per shard entry, together again."""
+    key = ["tenant", "dataset"]
+    datasets = rows.group_by(key, maintain_order=True).agg("shard", "instance", "usage", pl.col("std_dev").first())
+    return DistributionStats(
+        tuple(
+            DatasetStats(tenant, name, tuple(zip(shards, owners, strict=True)), tuple(usage), std_dev)
+            for tenant, name, shards, owners, usage, std_dev in datasets.iter_rows()
+        ),
+        rows["created_at"][0],
+    )
+
+
+def _next_rules(cluster: Cluster, stats: DistributionStats) -> dict[tuple[str, str], Rule]:
+    """Return the rules that a ruler writes for ``stats`` after loading the stored ones; none where it fails."""
+    ruler = Ruler(lambda tenant: cluster.limits.get(tenant, DEFAULTS))
+    loaded_at = cluster.rule_rows["created_at"].max() if cluster.rule_rows.height else None
+    created = loaded_at if isinstance(loaded_at, int) else stats.created_at
+    ruler.load(Rules((), tuple(cluster.rules.values()), created))
+    stats = replace(stats, created_at=max(stats.created_at, created + 1))  # the next tick: it is after the rules
+    try:
+        return {(rule.tenant, rule.name): rule for rule in ruler.build(stats).datasets}
+    except ZeroDivisionError:
+        return {}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.tables import Rows
 from engine.text import clean
@@ -57,23 +57,29 @@ class Collected:
         self.run: list[str] | None = None
         self.time_ms: list[int | None] | None = None
         self.refused = False
+        self.no_values = False
+        """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
         self.better: dict[str, str] = {}
         """Directions that the file states, ``lower`` or ``higher`` by unit or metric."""
-        self.problems: list[Problem] = []
+        self.problems = ProblemList()
 
-    def add(self, series: Series, value: Any, *, run: str | None = None, time_ms: int | None = None) -> None:
+    def add(self, series: Series, value: Any) -> None:
         """Add one value; what is not a finite number becomes a problem, null a missing value with a problem."""
         number = self._number(value, series)
         if number is None and value is not None:
             return
         self.series.append(series.pack())
         self.value.append(number)
-        if run is not None:
-            self.run = self.run or []
-            self.run.append(run)
-            self.time_ms = self.time_ms or []
-            self.time_ms.append(time_ms)
+
+    def add_number(self, packed: str, number: float, run: str, time_ms: int) -> None:
+        """Add a finite number of one of several runs in the file; ``packed``: its series."""
+        if self.run is None or self.time_ms is None:
+            self.run, self.time_ms = [], []
+        self.series.append(packed)
+        self.value.append(number)
+        self.run.append(run)
+        self.time_ms.append(time_ms)
 
     def _number(self, value: Any, series: Series) -> float | None:
         what = " ".join(part for part in (series.verb, series.resource, series.metric, series.bucket) if part)
@@ -111,6 +117,8 @@ class Collected:
             rows["measurements"] = columns
         facts: list[tuple[str, int | None, str | None]]
         facts = [("direction", None, f"{name}={word}") for name, word in self.better.items()]
+        if self.no_values:
+            facts.append(("no-values", None, None))
         if self.report_ms is not None:
             facts.append(("report", self.report_ms, None))
         if facts:
@@ -145,6 +153,16 @@ def time_ms(text: Any) -> int | None:
     try:
         return round(moment.timestamp() * 1000)
     except (OverflowError, ValueError):
+        return None
+
+
+def plain_number(text: str) -> float | None:
+    """Convert a number as programs print it to a float (also NaN and infinities); None for anything else."""
+    if "_" in text:  # Python's own notation for long numbers
+        return None
+    try:
+        return float(text)
+    except ValueError:
         return None
 
 

@@ -243,7 +243,7 @@ class JobLevel(Level):
         self._panel("notes").show(lambda width, _: drawing.notes(row, differences, shown, problems, mode, width))
 
     def _spec(self, name: str, arrange: Callable[[Table], Table]) -> Table:
-        """A table's declaration as this level shows it, made once: another one would lay the table out anew."""
+        """A table's declaration as this level shows it, made once: a new one would make the table measure its columns again."""
         if name not in self._specs:
             self._specs[name] = arrange(self.pane.spec(name))
         return self._specs[name]

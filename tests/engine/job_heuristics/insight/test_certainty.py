@@ -51,7 +51,7 @@ def test_few_planned_tasks_can_never_be_short_and_many():
 def test_fixed_container_makes_memory_certain():
     job = running([300] * 5, [], planned=50)
     assert outlook(job, "Mapper Memory").status == "certain"
-    big = running([300] * 5, [], planned=50, map_memory_mb=8192)
+    big = running([300] * 5, [], planned=50, conf={"mapreduce.map.memory.mb": "8192"})
     assert outlook(big, "Mapper Memory").status == "provisional"
 
 

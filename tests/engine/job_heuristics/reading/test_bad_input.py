@@ -253,11 +253,15 @@ def test_variables_that_never_end() -> None:
     for value in ("${mapreduce.map.memory.mb}", "${a}", "${", "$}{", "${b}" * 50_000):
         conf = (
             "<configuration><property><name>mapreduce.map.memory.mb</name><value>" + value + "</value></property>"
-            "<property><name>b</name><value>${b}${b}</value></property></configuration>"
+            "<property><name>b</name><value>${b}${b}</value></property><property>"
+            "<name>mapreduce.job.reduce.slowstart.completedmaps</name><value>0.05</value></property></configuration>"
         )
         result = compute(text(), conf=conf.encode())
         row = result.tables["jobs"].to_dicts()[0]
-        assert row["upstream_says"].startswith("java.lang.NumberFormatException")
+        # What is no number is only logged; a variable without its braces is cut out of the text beyond its ends.
+        thrown = value in ("${", "$}{")
+        assert row["upstream_says"].startswith("java.lang.StringIndexOutOfBoundsException") == thrown
+        assert thrown or not row["upstream_says"]
         assert "is no number" in row["notes"]
 
 
