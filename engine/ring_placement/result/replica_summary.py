@@ -122,7 +122,7 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
     alive = int(s.after.alive.sum())
     takes: Level = "ok" if alive or s.after.partitions is not None else "critical"
     what = f"{summary['tokens']} tokens" if s.after.partitions is None else f"{summary['partitions']} partitions"
-    lines.append(Headline("nodes", f"{alive} of {summary['members']} take data", what, takes))
+    lines.append(Headline("nodes", f"{alive} of {len(s.members)} take data", what, takes))
     return tuple(lines)
 
 
@@ -176,7 +176,7 @@ def ring_view(s: ReplicatedScenario, p: RingParameters, context: Context) -> Sha
             fate = {"transient": "down", "unhealthy": "down", "left": "gone", "returned": "back"}[p.regime]
         elif name not in here:
             fate = "gone"
-        elif name in leaving:
+        elif name in leaving or states.get(name) == "LEAVING":
             fate = "leaving"
         elif states.get(name, "ACTIVE") != "ACTIVE":
             fate = "unhealthy"

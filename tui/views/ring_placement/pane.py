@@ -27,7 +27,7 @@ from tui.views.ring_placement.cells import (
 )
 from tui.views.ring_placement.drawing import ShardMap
 from tui.views.ring_placement.replica_drawing import PairMatrix
-from tui.views.ring_placement.tables import HINTS, NUMBER, OTHER_KINDS, TABLES
+from tui.views.ring_placement.tables import HINTS, KEY_HINTS, NUMBER, OTHER_KINDS, TABLES
 from tui.views.ring_placement.time_axis import TimeAxis
 from tui.widgets.drawing.canvas import glyphs_of
 from tui.widgets.facts import Fact, Facts
@@ -362,21 +362,13 @@ class Pane(ViewPane):
                 self._open("explain")
 
         origin = self.app.focused or self
-        hint = 'tenant/dataset, tenant/dataset@fingerprint or tenant{service_name="x", ...}'
-        if self._kind != "segment-writer":
-            hint = 'tenant, tenant@token, tenant/series{label="x", ...} or tenant{stream label="x", ...}'
+        hint = KEY_HINTS["segments" if self._kind == "segment-writer" else "replicas"]
         ask(origin, "explain ", self.parameters.explain or self._key_under_cursor(), hint, done=done)
 
     def _key_under_cursor(self) -> str:
-        sections = self.query_one("#ring-sections", Sections)
-        current = sections.current
+        current = self.query_one("#ring-sections", Sections).current
         row = current.row if isinstance(current, LiveTable) else None
-        if row and row.get("tenant") is not None and self._kind != "segment-writer":
-            return str(row["tenant"]) + (f"@{row['token']}" if row.get("token") is not None else "")
-        if row and row.get("tenant") is not None and row.get("dataset") is not None:
-            mark = f"@{row['fingerprint']}" if row.get("fingerprint") else ""
-            return f"{row['tenant']}/{row['dataset']}{mark}"
-        return ""
+        return scenario.key_of(row, self._kind) if row else ""
 
     def _open(self, table: str) -> None:
         sections = self.query_one("#ring-sections", Sections)

@@ -41,3 +41,9 @@ HINTS = {
     "strategy": "needs placement_stats.binpb",
 }
 """How to get a table that is only made on demand."""
+
+KEY_HINTS = {
+    "segments": 'tenant/dataset, tenant/dataset@fingerprint or tenant{service_name="x", ...}',
+    "replicas": 'tenant, tenant@token, tenant/series{label="x", ...} or tenant{stream label="x", ...}',
+}
+"""Forms of a key that can be explained, by what a ring places."""
