@@ -95,6 +95,16 @@ class ShardRing:
             self._flags[lookback_s] = is_in, on_top
         return self._flags[lookback_s]
 
+    def flags(self, lookback_s: int) -> tuple[object, ...]:
+        """Return all that shards with this lookback depend on beside topology: equal flags give equal shards at any time."""
+        since, instances = self.now_s - lookback_s, self.ring.instances
+        is_in, on_top = self._flags_of(lookback_s)
+        looks_back = lookback_s > 0
+        flagged = [i.read_only_s for i in instances if i.read_only]
+        oldest = min((i.registered_s for i in instances), default=0)
+        return (looks_back, tuple(is_in), tuple(on_top), bool(flagged), looks_back and min(flagged, default=0) >= since,
+                looks_back and oldest > 0 and oldest >= since)  # fmt: skip
+
     def shard(self, tenant: str, size: int, lookback_s: int = 0) -> np.ndarray:
         """Choose the instances (indices, ascending) of ``tenant``'s shard of ``size``; ``lookback_s`` 0 for writes."""
         ring, since = self.ring, self.now_s - lookback_s

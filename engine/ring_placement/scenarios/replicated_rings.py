@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from hashlib import md5
+from hashlib import blake2b, md5
 
 import numpy as np
 import polars as pl
 
 from engine.ring_placement.dskit.partition_ring import PartitionRing
+from engine.ring_placement.dskit.shuffle_shards import ShardRing
 from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, TokenRing
 from engine.ring_placement.dskit.tokens import (
     MAX_INSTANCE,
@@ -25,6 +26,7 @@ from engine.ring_placement.scenarios.members import ordinal
 from engine.ring_placement.scenarios.replica_rows import (
     Registered,
     ReplicatedPlacement,
+    Rows,
     Tenants,
     partition_rows,
     token_rows,
@@ -33,6 +35,8 @@ from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
 from engine.ring_placement.scenarios.strategy import Check, Outcome
 from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
 
+KEEP_ROWS = 4
+"""Topologies whose rows are kept."""
 _CELLS = 20_000_000
 """Cells up to which loads are compared tenant by tenant."""
 
@@ -40,7 +44,8 @@ _CELLS = 20_000_000
 @dataclass(frozen=True, eq=False)
 class ReplicatedRing:
     """The strategy (see ``strategy.Strategy``). ``listed``: IDs of the members of the files; ``partitions``: of a partition
-    ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing."""
+    ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing;
+    ``kept``: rows of recent topologies, since heartbeats and loads change all the time and topologies seldom."""
 
     tenants: Tenants
     partition_sizes: np.ndarray
@@ -55,10 +60,13 @@ class ReplicatedRing:
     spread: bool
     notes: tuple[str, ...] = ()
     kind: str = "token-ring"
+    kept: dict[Hashable, Rows] = field(default_factory=dict, repr=False)
     _zones: tuple[str, ...] = field(default=())
 
     @classmethod
-    def of(cls, cluster: Cluster, now_ns: int, p: RingParameters) -> ReplicatedRing:
+    def of(
+        cls, cluster: Cluster, now_ns: int, p: RingParameters, kept: dict[Hashable, Rows] | None = None
+    ) -> ReplicatedRing:
         """Take settings and tenants from the files and the parameters."""
         assert cluster.ring is not None
         ring, loads = cluster.ring, cluster.tenants
@@ -78,7 +86,8 @@ class ReplicatedRing:
             tenants, partition_sizes, frozenset(m.id for m in ring.members),
             PartitionRing.of(ring.partitions) if is_partition else None, replication, zone_aware,
             OPERATIONS[p.operation], OPERATIONS[reads], int(p.lookback), now_ns // 10**9, _is_spread(present, zones),
-            notes, "partition-ring" if is_partition else "token-ring", zones,
+            notes, "partition-ring" if is_partition else "token-ring",
+            {} if kept is None else kept, zones,
         )  # fmt: skip
 
     def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
@@ -106,7 +115,13 @@ class ReplicatedRing:
         registered = Registered(members, ring, ring.healthy(self.writing), ring.healthy(self.reading))
         none = np.zeros(len(members), dtype=bool)
         if self.partitions is None:
-            rows = token_rows(ring, tenants, self.writing, self.lookback_s, self.now_s, check)
+            key = _topology(ring, tenants, self.writing, self.lookback_s, self.now_s)
+            rows = self.kept.pop(key, None) or token_rows(
+                ring, tenants, self.writing, self.lookback_s, self.now_s, check
+            )
+            self.kept[key] = rows  # the most recently used one is the last
+            while len(self.kept) > KEEP_ROWS:
+                del self.kept[next(iter(self.kept))]
             return ReplicatedPlacement(registered, rows, tenants, None, none)
         number = {name: n for n, name in enumerate(registered.ids)}
         owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
@@ -193,6 +208,19 @@ class ReplicatedRing:
         """Sweep failing sets; members stay registered in each of them."""
         answers_while_leaving = "LEAVING" in self.reading.healthy
         return sweep_replicas(placement, kind, downs, limits, step, kind != "leaving" or not answers_while_leaving)
+
+
+def _topology(
+    ring: TokenRing, tenants: Tenants, writing: Operation, lookback_s: int, now_s: int
+) -> tuple[Hashable, ...]:
+    """Return all that the rows of a token ring depend on."""
+    digest = blake2b(ring.tokens.tobytes())
+    for array in (ring.owner, tenants.sizes, tenants.key_tenant, tenants.key_token):
+        digest.update(array.tobytes())
+    members = tuple((i.id, i.zone, i.state in writing.extend) for i in ring.instances)
+    drawn = ShardRing(ring, now_s)
+    return (members, ring.replication, ring.zone_aware, digest.digest(), tenants.seeds, drawn.flags(0),
+            drawn.flags(lookback_s))  # fmt: skip
 
 
 def _is_registered(m: Member) -> bool:

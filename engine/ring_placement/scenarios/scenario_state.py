@@ -19,7 +19,7 @@ from engine.ring_placement.reading.cluster import Cluster, read_cluster
 from engine.ring_placement.reading.cluster_keys import build_keys
 from engine.ring_placement.scenarios.failover import member_mask
 from engine.ring_placement.scenarios.members import named_members, pad_ids, scale_members
-from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement, Rows
 from engine.ring_placement.scenarios.replicated_rings import ReplicatedRing
 from engine.ring_placement.scenarios.segment_writers import SegmentWriters
 from engine.ring_placement.scenarios.strategy import Outcome, P, Strategy
@@ -67,7 +67,8 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
         strategy: Strategy[Any]
         is_known = cluster.ring is not None and cluster.ring.strategy != ""
         if cluster.ring is not None and cluster.ring.strategy in ("token-ring", "partition-ring"):
-            replicated = ReplicatedRing.of(cluster, now_ns, p)
+            kept: dict[Hashable, Rows] = memo.state("replica rows", dict)
+            replicated = ReplicatedRing.of(cluster, now_ns, p, kept)
             members, strategy = replicated.with_owners(members), replicated
         else:
             # Without a ring, or one of an unknown kind, nothing is placed; what was observed is shown.

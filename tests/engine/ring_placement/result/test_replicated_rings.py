@@ -11,6 +11,7 @@ import pytest
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.dskit.tokens import spread_minimizing_tokens
 from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.scenarios.scenario_state import live_state
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.engine.ring_placement.cases import inputs
@@ -208,3 +209,35 @@ def test_a_ring_of_three_hundred() -> None:
         assert tenants[tenant]["reads_ok"] == (failure["shards"][n]["read"] == "ok")
     assert np.isclose(result.tables["nodes"]["replica_share"].sum(), 3 * (1 - 1 / 300) if len(down) == 1 else
                       result.tables["nodes"]["replica_share"].sum())  # fmt: skip
+
+
+def test_rows_are_kept_while_the_topology_stays() -> None:
+    """Another heartbeat or load lays nothing out again; another token, or time past the lookback, does."""
+    case = next(c for c in load("rings.json.gz")["rings"] if c["name"] == "d_n12_z4_rf3")
+    files = {
+        "ring.json": memberlist(case),
+        "overrides.yaml": overrides({"a": 4, "b": 8}),
+        "keys.csv": b"tenant,token\na,7\n",
+    }
+    context = Context(now_ms=0)
+
+    def rows(**more: Any) -> Any:
+        changed = json.loads(files["ring.json"])
+        for member in changed["ingesters"].values():
+            member["timestamp"] += more.get("later", 0)
+        if "token" in more:
+            next(iter(changed["ingesters"].values()))["tokens"].append(more["token"])
+        given = inputs({**files, "ring.json": json.dumps(changed).encode()}, version=len(versions) + 1)
+        versions.append(given)
+        now = case["now"] + more.get("later", 0)
+        p = parameters(case, lookback=more.get("lookback", 46_800), now=str(now))
+        return live_state(given, p, context).placement.rows, live_state(given, p, Context(now_ms=0)).placement.rows
+
+    versions: list[Any] = []
+    first, _ = rows()
+    kept, fresh = rows(later=5)
+    assert kept is first and (fresh.members == first.members).all() and (fresh.length == first.length).all()
+    other, _ = rows(token=12345)
+    assert other is not first
+    back, fresh = rows(lookback=10_000_000)
+    assert back is not first and [m.tolist() for m in back.reads] == [m.tolist() for m in fresh.reads]
