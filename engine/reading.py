@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from engine.problems import Problem
+from engine.problems import Problem, Problems
 from engine.tables import Rows, Table
 
 HEAD = 8192
@@ -37,7 +37,7 @@ class Reading:
     """
 
     rows: dict[str, Rows] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=Problems)
     consumed: int = 0
     state: Any = None
     complete: bool = True

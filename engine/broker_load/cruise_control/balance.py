@@ -126,7 +126,8 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
             capacities = cluster.capacity(resource)[topology.alive]
             typical = float(np.median(capacities)) * allowed
             missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
-            brokers = math.ceil(missing / typical) if typical > 0 else 0
+            needed = missing / typical if typical > 0 else 0.0
+            brokers = 0 if math.isnan(needed) else math.ceil(min(needed, 2**31 - 1))
             why = f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
             return "UNDER_PROVISIONED", why
         if limits.low:

@@ -96,26 +96,18 @@ def _rederive(answers: pl.DataFrame, out: list[Difference]) -> None:
 
 def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> None:
     """Check that a host's numbers are the sums of its brokers', also of the CPU percentage."""
-    for (file, answer, name), part in hosts.partition_by(
-        ["file", "answer", "host"], as_dict=True, maintain_order=True
-    ).items():
-        brokers = answers.filter((pl.col("file") == file) & (pl.col("answer") == answer) & (pl.col("host") == name))
-        if not brokers.height:
-            continue
-        row = part.row(0, named=True)
-        for value in (
-            "cpu_pct",
-            "disk_mb",
-            "leader_nw_in_kbs",
-            "follower_nw_in_kbs",
-            "nw_out_kbs",
-            "leaders",
-            "replicas",
-        ):
-            if brokers[value].null_count() == 0:
-                slack = _PRINTED * (brokers.height + 1)
-                total = float(brokers[value].sum())
-                _compare(out, (str(answer), f"host {name}", value), row[value], total, "sum of its brokers", slack)
+    values = ("cpu_pct", "disk_mb", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "leaders", "replicas")
+    place = ["file", "answer", "host"]
+    sums = answers.group_by(place, maintain_order=True).agg(
+        pl.len().alias("_brokers"),
+        *(pl.when(pl.col(v).null_count() == 0).then(pl.col(v).sum().cast(pl.Float64)).alias(f"_{v}") for v in values),
+    )
+    both = hosts.unique(place, keep="first", maintain_order=True).join(sums, on=place, maintain_order="left")
+    for row in both.iter_rows(named=True):
+        slack = _PRINTED * (row["_brokers"] + 1)
+        for value in values:
+            subject = (str(row["answer"]), f"host {row['host']}", value)
+            _compare(out, subject, row[value], row[f"_{value}"], "sum of its brokers", slack)
 
 
 def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Difference]) -> None:

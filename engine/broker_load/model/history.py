@@ -136,23 +136,28 @@ def _topologies(
     """
     changes = placements["time_ms"].unique().sort().to_list()
     partials: Partials[int, Topology] = context.memo.state("broker load topologies", Partials)
-    before = list(dict.fromkeys(partials.values()))
+    before = dict(partials.items())
 
-    def epoch(moment: int | None) -> int:
-        return len(changes) if moment is None else bisect.bisect_right(changes, moment)
+    def described(moment: int | None) -> int:
+        """Return when the description that holds at ``moment`` was made; -1 before all of them."""
+        place = len(changes) if moment is None else bisect.bisect_right(changes, moment)
+        return int(changes[place - 1]) if place else -1
 
-    def build(epochs: Collection[int]) -> dict[int, Topology]:
+    def build(times: Collection[int]) -> dict[int, Topology]:
         made: dict[int, Topology] = {}
-        for number in epochs:
-            until = changes[number - 1] if number else changes[0] - 1
-            one = topology.build(topology.newest(placements, until), brokers, heard)
-            made[number] = next((old for old in (*before, *made.values()) if old.same(one)), one)
+        rows: pl.DataFrame | None = None
+        for time, found in topology.newest_at(placements, times):
+            if found is not rows:
+                rows, one = found, topology.build(found, brokers, heard)
+                candidates = [before.get(time), *list(made.values())[-1:], *list(before.values())[-1:]]
+                one = next((old for old in candidates if old is not None and old.same(one)), one)
+            made[time] = one
         return made
 
-    described = inputs.stamp(placements[FILE].unique().to_list())
-    epochs = sorted({epoch(moment) for moment in moments} | {len(changes)})
-    partials.update(dict.fromkeys(epochs), build, key=(described, tuple(sorted(brokers.items())), heard))
-    return lambda moment: partials[epoch(moment)]
+    times = sorted({described(moment) for moment in moments} | {described(None)})
+    key = (inputs.stamp(placements[FILE].unique().to_list()), tuple(sorted(brokers.items())), heard)
+    partials.update(dict.fromkeys(times), build, key=key)
+    return lambda moment: partials[described(moment)]
 
 
 def _readings(inputs: Inputs, files: set[int], who: Identity, until_ms: int, interval_ms: int) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.inputs import FileInfo
 from engine.live.files.compression import Damaged, Packing
-from engine.problems import Problem, fold
+from engine.problems import Problem, bounded
 from engine.reading import FileKind
 
 PER_FILE = 200
@@ -96,12 +96,4 @@ class TrackedFile:
 
     def bounded(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         """Return ``problems`` with equal ones joined, at most PER_FILE of them."""
-        if len(problems) < 2:
-            return problems
-        folded = fold(problems)
-        if len(folded) <= PER_FILE:
-            return folded
-        rest = sum(problem.count for problem in folded[PER_FILE - 1 :])
-        more = Problem.at(self.shown, "more-problems", "further problems in this file are counted only", count=rest)
-        listed = [problem for problem in folded[: PER_FILE - 1] if problem.kind != "more-problems"]
-        return (*listed, more)
+        return problems if len(problems) < 2 else bounded(problems, PER_FILE)
