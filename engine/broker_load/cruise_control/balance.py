@@ -96,8 +96,7 @@ def potential_below(cluster: Cluster, parameters: BrokerLoadParameters) -> Flags
     """Return flags [B] of alive brokers whose potential network out is within the network-out capacity threshold."""
     with np.errstate(invalid="ignore"):
         return cluster.topology.alive & (
-            np.maximum(cluster.sums.pnw_out, 0.0)
-            <= parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
+            np.maximum(cluster.sums.pnw_out, 0.0) <= parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
         )
 
 

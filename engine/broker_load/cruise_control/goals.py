@@ -118,9 +118,7 @@ def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decis
         topic, count, broker = int(pairs.topic[place]), int(pairs.count[place]), int(pairs.broker[place])
     else:
         topic, count = int(np.argmax(np.where(lacking, low, 0))), 0
-        broker = int(
-            np.flatnonzero(alive & ~np.isin(np.arange(topology.brokers), pairs.broker[pairs.topic == topic]))[0]
-        )
+        broker = int(np.flatnonzero(alive & ~np.isin(np.arange(topology.brokers), pairs.broker[pairs.topic == topic]))[0])
     detail = (
         f"topic {topology.topics[topic]}: {count} replicas on broker {topology.ids[broker]}, "
         f"allowed {low[topic]:.0f} to {high[topic]:.0f}"
@@ -150,9 +148,7 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
     pair = topology.topic[leads].astype(np.int64) * topology.brokers + topology.leader[leads]
     names, counts = np.unique(pair, return_counts=True)
     enough = names[(counts >= parameters.min_topic_leaders_per_broker) & topology.alive[names % topology.brokers]]
-    bad = np.flatnonzero(
-        chosen & (np.bincount(enough // topology.brokers, minlength=len(chosen)) < topology.alive.sum())
-    )
+    bad = np.flatnonzero(chosen & (np.bincount(enough // topology.brokers, minlength=len(chosen)) < topology.alive.sum()))
     if not len(bad):
         return False, "", 0
     topic = int(bad[0])
@@ -183,9 +179,7 @@ def _movable(cluster: Cluster, over: Flags, room: Floats) -> bool:
     here, size = topology.replicas[rows], np.maximum(loads.potential[rows], 0.0)
     fits = np.zeros(len(rows), np.bool_)
     # The roomiest broker that holds no replica decides, and it is among the first R + 1.
-    for broker in np.argsort(-np.where(topology.alive & (room > 0), room, 0.0), kind="stable")[
-        : here.shape[1] + 1
-    ].tolist():
+    for broker in np.argsort(-np.where(topology.alive & (room > 0), room, 0.0), kind="stable")[: here.shape[1] + 1].tolist():
         if topology.alive[broker] and room[broker] > 0:
             fits |= (size <= room[broker]) & ~any_of(here == broker)
     return bool(fits.any())
@@ -195,9 +189,7 @@ def _leader_in(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
     alive, load = cluster.topology.alive, np.maximum(cluster.sums.leader_nw_in, 0.0)
     limit = load[alive].sum() / max(int(alive.sum()), 1) * parameters.balance_threshold("NW_IN")
     least = parameters.low_utilization_threshold * np.nan_to_num(cluster.capacity("NW_IN"))
-    violated, detail, count = _beyond(
-        cluster, alive & (load > np.maximum(limit, least)), load, np.maximum(limit, least), " KB/s"
-    )
+    violated, detail, count = _beyond(cluster, alive & (load > np.maximum(limit, least)), load, np.maximum(limit, least), " KB/s")
     return violated, detail or (NAN_NOTE if np.isnan(load[alive]).any() else ""), count
 
 

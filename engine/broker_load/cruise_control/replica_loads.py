@@ -27,6 +27,7 @@ class LeaderValues:
     replication_out: Floats
     messages: Floats
 
+
     def floored(self) -> LeaderValues:
         """Return the same with 0 for what is negative."""
         return LeaderValues(*(np.maximum(getattr(self, part.name), 0.0) for part in fields(self)))

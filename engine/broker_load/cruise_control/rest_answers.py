@@ -102,11 +102,7 @@ def _load_rows(cluster: Cluster) -> list[dict[str, Any]]:
             "DiskMB": float(disk[index]),
             "DiskPct": 100.0 * float(disk[index]) / disk_cap if disk_cap > 0 else -1.0,
             "NumCore": cpu_cap / 100.0,
-            "CpuPct": 100.0 * float(cpu[index]) / cpu_cap
-            if cpu_cap > 0
-            else math.nan
-            if math.isnan(cpu[index])
-            else 0.0,
+            "CpuPct": 100.0 * float(cpu[index]) / cpu_cap if cpu_cap > 0 else math.nan if math.isnan(cpu[index]) else 0.0,
             "NetworkInCapacity": float(capacity["NW_IN"][index]),
             "NetworkOutCapacity": float(capacity["NW_OUT"][index]),
             "LeaderNwInRate": max(float(sums.leader_nw_in[index]), 0.0),

@@ -134,9 +134,7 @@ def cluster_in_mode(
             cores = np.full(topology.brokers, typical_cores(cores))
         a, b, c = fit.weights
         notes.append(f"CPU from the regression: {a:.3g}·in + {b:.3g}·out, followers {c:.3g}·in, % per KB/s")
-        return model.cluster.with_loads(
-            topology, fitted(topology, model.values, (a, b, c), cores, model.measured, static)
-        )
+        return model.cluster.with_loads(topology, fitted(topology, model.values, (a, b, c), cores, model.measured, static))
     if mode == "regression":
         notes.append(f"the regression cannot be used ({fit.verdict}); shown as corrected")
     notes.append("corrected: each broker's replicas sum to its measured CPU; followers have their own disk size")

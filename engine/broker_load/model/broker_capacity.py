@@ -50,10 +50,7 @@ def resolve(
     # The last file given wins for a broker described twice.
     entries = {row["broker"]: row for row in rows.iter_rows(named=True)}
     default = entries.get(DEFAULT) if allow_estimation else None
-    estimated = [
-        living and default is not None and broker not in entries
-        for broker, living in zip(ids, topology.alive.tolist(), strict=True)
-    ]
+    estimated = [living and default is not None and broker not in entries for broker, living in zip(ids, topology.alive.tolist(), strict=True)]
     chosen = [entries.get(broker, default) or {} for broker in ids]
 
     def column(name: str) -> Floats:

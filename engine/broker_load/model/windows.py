@@ -275,4 +275,6 @@ def _remembered(offered: Sequence[Window], before: Window | None, minimum: int) 
     ``before`` was held, both neighbours were full. Cruise Control finds that out when the next window with samples begins."""
     if before is None or len(offered) < 3 or not any(window.most for window in offered[:-2]):
         return np.zeros(offered[0].size if offered else 0, np.bool_)
-    return np.asarray((offered[-1].count == 0) & (before.count >= minimum) & (offered[-2].count >= minimum), np.bool_)
+    return np.asarray(
+        (offered[-1].count == 0) & (before.count >= minimum) & (offered[-2].count >= minimum), np.bool_
+    )

@@ -15,7 +15,6 @@ from engine.broker_load.tables import verdicts
 from engine.inputs import Inputs
 from engine.view import Context
 
-
 def add(
     inputs: Inputs,
     model: Model,

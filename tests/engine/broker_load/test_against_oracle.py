@@ -93,12 +93,7 @@ def check_loads(result: Result, model: Oracle, loads: Loads) -> None:
         for statistic, value in zip(("AVG", "MAX", "MIN", "STD"), values, strict=True):
             # A deviation near 0 is a difference of equal numbers; disks are summed in single precision.
             relative = 3e-5 if name == "disk_mb" else 1e-6
-            assert near(stats[statistic,][name], value, relative, 1e-5), (
-                statistic,
-                name,
-                stats[statistic,][name],
-                value,
-            )
+            assert near(stats[statistic,][name], value, relative, 1e-5), (statistic, name, stats[statistic,][name], value)
     for (resource,), row in table(result, "balance", "resource").items():
         if resource != "POTENTIAL_NW_OUT":
             assert near(row["cluster_load"], loads.total(resource))
