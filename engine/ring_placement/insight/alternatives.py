@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.ring_placement.pyroscope.hashing import jump, xxh64, xxh64_each
 from engine.ring_placement.pyroscope.keys import Groups, Keys, weigh
-from engine.ring_placement.scenarios.failover import imbalance
+from engine.ring_placement.scenarios.sweep_totals import imbalance
 
 MAGLEV_SIZE = 65537
 """Entries of Maglev's lookup table: a prime, as in the paper."""

@@ -188,3 +188,113 @@ def whole_usage(by_shard: pl.DataFrame, by_dataset: pl.DataFrame) -> pl.DataFram
     alone = joined.filter(~adds_up).select(by_dataset.columns)
     broken_down = by_shard.join(alone, on=key, how="anti", maintain_order="left", nulls_equal=True)
     return pl.concat([broken_down, alone], how="vertical_relaxed")
+
+
+NO_TENANTS: dict[str, Any] = {"tenant": pl.String, "load": pl.Float64}
+NO_KEYS: dict[str, Any] = {"tenant": pl.String, "token": pl.Int64, "weight": pl.Float64}
+
+TENANT_SOURCES = {
+    "table": "load as the table gives it",
+    "series": "series or streams in memory",
+    "received": "bytes, spans or samples received per second",
+}
+"""Loads of tenants of token rings, the best first, and their units."""
+
+_CREATED, _REMOVED = "cortex_ingester_memory_series_created_total", "cortex_ingester_memory_series_removed_total"
+_GAUGES = ("cortex_ingester_active_series", "loki_ingester_memory_streams", "cortex_ingester_owned_series")
+_RECEIVED = {
+    "cortex_distributor_received_samples_total": "samples",
+    "loki_distributor_bytes_received_total": "bytes",
+    "tempo_distributor_bytes_received_total": "bytes",
+    "tempo_distributor_spans_received_total": "spans",
+}
+"""Counters of distributors, the preferred one first, and what they count."""
+
+
+@dataclass(frozen=True)
+class TenantLoads:
+    """Loads of a token ring. ``loads``: tenant and load (before replication); ``keys``: tenant, token, weight of single keys,
+    which say more than shares of the key space; ``source`` (one of ``TENANT_SOURCES``, or "") and ``unit``; ``observed``:
+    tenant, instance, load as an ingester itself reports it; ``replication``: the factor that a gauge gives, else None;
+    ``is_count``: whether the load counts things, not bytes; ``replicated``: whether every replica is counted;
+    ``names``: IDs as written, where they differ from those shown."""
+
+    loads: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NO_TENANTS))
+    keys: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=NO_KEYS))
+    source: str = ""
+    unit: str = ""
+    observed: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={**NO_TENANTS, "instance": pl.String}))
+    replication: int | None = None
+    is_count: bool = True
+    replicated: bool = False
+    names: dict[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, inputs: Inputs, wanted: str) -> TenantLoads:
+        """Collect tables and metrics of all files; ``wanted``: one of ``TENANT_SOURCES``, or ``auto`` for the best."""
+        metrics, table = inputs.table("metrics"), inputs.table("keys")
+        factor = metrics.filter(pl.col("metric") == "cortex_distributor_replication_factor")["value"].max()
+        replication = int(factor) if isinstance(factor, float) and 1 <= factor <= 100 else None
+        found: dict[str, tuple[pl.DataFrame, str, bool]] = {}
+        whole = table.filter(pl.col("token").is_null()).group_by("tenant", maintain_order=True)
+        keys = table.filter(pl.col("token").is_not_null()).select("tenant", "token", "weight")
+        if table.height:
+            found["table"] = whole.agg(pl.col("weight").sum().alias("load")), TENANT_SOURCES["table"], True
+        observed, series_unit = _series_in_memory(metrics, inputs)
+        if observed.height:
+            by_tenant = observed.group_by("tenant", maintain_order=True).agg(pl.col("load").sum())
+            found["series"] = by_tenant, series_unit, True
+        received, what = _received(metrics, inputs)
+        if received.height:
+            found["received"] = received, f"{what} received", what.split()[0] != "bytes"
+        names = dict(
+            table.filter(pl.col("tenant_written").is_not_null()).select("tenant", "tenant_written").iter_rows()
+        )
+        source = wanted if wanted in found else next((n for n in TENANT_SOURCES if n in found), "")
+        notes = [f"no load of source {wanted} in the files"] if wanted not in ("auto", source) else []
+        others = [name for name in TENANT_SOURCES if name in found and name != source]
+        if others:
+            notes.append(f"load from {source}; also there, not mixed in: {', '.join(others)}")
+        none = pl.DataFrame(schema=NO_TENANTS), "", True
+        loads, unit, is_count = found.get(source, none)
+        return cls(loads.sort("tenant"), keys if source == "table" else keys.clear(), source, unit, observed, replication,
+                   is_count, source == "series", names, tuple(notes))  # fmt: skip
+
+
+def _newest_samples(metrics: pl.DataFrame, inputs: Inputs, name: str, series: list[str]) -> pl.DataFrame:
+    """Return the newest sample of each series of ``name`` that names a tenant."""
+    samples = with_file_times(metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null()), inputs)
+    return samples.unique(series, keep="last", maintain_order=True)
+
+
+def _series_in_memory(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:
+    """Return tenant, instance, load of what ingesters hold, all replicas counted, and its unit."""
+    # Expositions without the scraper's labels differ by file: one file per ingester.
+    own = pl.coalesce("instance", pl.format("{}", "file")).alias("instance")
+    named = metrics.with_columns(own)
+    series = ["tenant", "instance"]
+    created, removed = (_newest_samples(named, inputs, name, series) for name in (_CREATED, _REMOVED))
+    if created.height:
+        joined = created.join(removed.select(*series, pl.col("value").alias("gone")), on=series, how="left")
+        load = (pl.col("value") - pl.col("gone").fill_null(0)).clip(0)
+        return joined.select("tenant", load.alias("load"), "instance").sort(series), "series in memory"
+    for name in _GAUGES:
+        gauge = _newest_samples(named, inputs, name, series)
+        if gauge.height:
+            unit = "streams in memory" if name.startswith("loki") else "active series"
+            return gauge.select("tenant", pl.col("value").alias("load"), "instance").sort(series), unit
+    return pl.DataFrame(schema={**NO_TENANTS, "instance": pl.String}), ""
+
+
+def _received(metrics: pl.DataFrame, inputs: Inputs) -> tuple[pl.DataFrame, str]:
+    """Return tenant and load of the first counter of distributors that is there, and its unit: per second if every series
+    was seen in two scrapes."""
+    for name, what in _RECEIVED.items():
+        samples = metrics.filter((pl.col("metric") == name) & pl.col("tenant").is_not_null())
+        if not samples.height:
+            continue
+        rows, rated = counter_totals(samples.with_columns(pl.lit(0, pl.Int64).alias("shard")), inputs, name)
+        loads = rows.group_by("tenant", maintain_order=True).agg(pl.col("bytes").sum().alias("load"))
+        return loads, what + (" per second" if rated else " since the distributors started (one scrape gives no rate):")
+    return pl.DataFrame(schema=NO_TENANTS), ""

@@ -34,7 +34,16 @@ OTHER_LIMITS = frozenset(
 )
 """Pyroscope's per-tenant limits that have nothing to do with placement: skipped without a problem."""
 
-_LIMIT = re.compile(rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|ingestion_tenant_shard_size)[\"']?[ \t]*:")
+_LIMIT = re.compile(
+    rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|(?:ingestion_(?:partitions_)?)?tenant_shard_size)[\"']?[ \t]*:"
+)
+_OTHER_PRODUCT = re.compile(
+    rb"[\s{,\"'](?:ingestion_(?:partitions_)?tenant_shard_size|tenant_shard_size|max_global_series_per_user"
+    rb"|max_global_streams_per_user|max_traces_per_user)[\"']?[ \t]*:"
+)
+"""Limits that Mimir, Loki and Tempo have."""
+_KEYS = KEYS | {"ingestion_partitions_tenant_shard_size": "partition_shards"}
+"""Keys that are read, and the column of each."""
 _HAS_OVERRIDES = re.compile(r"(?m)^[ \t]*overrides[ \t]*:")
 _MERGE = "tag:yaml.org,2002:merge"
 _MOST_MERGED = 100
@@ -55,6 +64,17 @@ def _entries(node: Node) -> Iterator[tuple[str, Node, int]]:
     for key, value in node.pairs:
         if key.tag != _MERGE:
             yield key.text, value, key.line
+
+
+def _flat(node: Node) -> Iterator[tuple[str, Node, int]]:
+    """Yield the entries of a tenant's limits. Tempo's newer form keeps the shard size in a block of its own."""
+    for key, value, line in _entries(node):
+        if key == "ingestion" and value.kind == "mapping":
+            yield from (
+                ("ingestion_tenant_shard_size", v, at) for k, v, at in _entries(value) if k == "tenant_shard_size"
+            )
+        else:
+            yield key, value, line
 
 
 def _merged(node: Node) -> list[Node]:
@@ -96,7 +116,7 @@ class Overrides(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per tenant, with the limits as set (null: not set)."""
-        rows = _OverrideRows(source.path)
+        rows = _OverrideRows(source.path, not _OTHER_PRODUCT.search(data) or b"adaptive_placement_" in data)
         content = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
         if "\ufffd" in content and b"\xef\xbf\xbd" not in data:
             rows.problem("not-utf8", "the file is not UTF-8; what is not is replaced")
@@ -108,8 +128,8 @@ class Overrides(Document):
 class _OverrideRows:
     """Collects the tenants of one override file and the problems found on the way."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, is_pyroscope: bool) -> None:
+        self.path, self.is_pyroscope = path, is_pyroscope
         self.problems = ProblemList()
         self.rows: list[tuple[Any, ...]] = []
         self._own: dict[Node, dict[str, Any]] = {}
@@ -199,12 +219,13 @@ class _OverrideRows:
         """Read the limits in ``node`` itself. A key that is not understood, or a value out of range, is a problem."""
         limits: dict[str, Any] = {}
         seen: set[str] = set()
-        for key, value, line in _entries(node):
-            name = KEYS.get(key)
+        for key, value, line in _flat(node):
+            name = _KEYS.get(key)
             if key in seen:
                 self.problem("duplicate-key", f"tenant {tenant}: {clean(key, 80)} is set twice", base + line)
             elif name is None:
-                if key not in OTHER_LIMITS:
+                # A file without Pyroscope's own limits is one of Mimir, Loki or Tempo, which have hundreds of others.
+                if self.is_pyroscope and key not in OTHER_LIMITS:
                     reason = f"tenant {tenant}: {clean(key, 200)!r} is no placement limit and is not used"
                     self.problem("unknown-key", reason, base + line)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +23,8 @@ from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.cluster import Cluster
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.failover import member_mask
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario
+from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, SegmentScenario, SegmentState
+from engine.ring_placement.scenarios.strategy import P
 from engine.view import Context
 
 
@@ -32,14 +34,14 @@ def _whole(values: np.ndarray) -> list[int]:
     return whole
 
 
-def alive_loads(s: Scenario) -> np.ndarray:
+def alive_loads(s: SegmentScenario) -> np.ndarray:
     """Return the loads afterwards (bytes per second) of the nodes that take data in the scenario."""
     failed = set(s.down) if s.regime != "returned" else set()
     receives = {m.id for m in s.after.ring.members if m.state == "ACTIVE" and m.tokens > 0} - failed
     return s.outcome.after[[name in receives for name in s.outcome.nodes]]
 
 
-def node_table(s: Scenario) -> pl.DataFrame:
+def node_table(s: SegmentScenario) -> pl.DataFrame:
     """Build table ``nodes``: every member, and those that a scale-in removes."""
     index = {name: i for i, name in enumerate(s.outcome.nodes)}
     before, after = _whole(s.outcome.before), _whole(s.outcome.after)
@@ -57,12 +59,31 @@ def node_table(s: Scenario) -> pl.DataFrame:
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
             load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
             None if limit is None else load_after > limit, m.id in down or m.id in s.removed, written.get(m.id),
-            m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
+            *(None,) * 5, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 
 
-def _listed_members(s: Scenario) -> list[Member]:
+def ring_names(cluster: Cluster) -> dict[str, Any]:
+    """Return for the summary the ring in use and all others, by the labels of their files."""
+    ring = cluster.ring
+    return {"ring": ring.label if ring else "", "rings": list(ring.labels) if ring else []}
+
+
+def member_table(state: LiveState[P]) -> pl.DataFrame:
+    """Build table ``nodes`` of a ring whose kind is unknown: the members alone."""
+    frame: dict[str, list[Any]] = {
+        "instance": [m.id for m in state.members],
+        "state": [m.state for m in state.members],
+        "zone": [m.zone for m in state.members],
+        "tokens": [m.tokens for m in state.members],
+        "address": [m.address for m in state.members],
+        "heartbeat_ms": [None if m.heartbeat_s is None else m.heartbeat_s * 1000 for m in state.members],
+    }
+    return tables.NODES.sorted(tables.NODES.frame(frame))
+
+
+def _listed_members(s: SegmentScenario) -> list[Member]:
     """List the members of the scenario, those that a scale-in removes, and those outside the home zone."""
     listed = {m.id: m for m in s.members}
     for m in (*s.before.ring.members, *(() if s.padded else s.live.members)):
@@ -70,7 +91,7 @@ def _listed_members(s: Scenario) -> list[Member]:
     return list(listed.values())
 
 
-def shard_table(s: Scenario, context: Context) -> pl.DataFrame:
+def shard_table(s: SegmentScenario, context: Context) -> pl.DataFrame:
     """Build table ``shards``: every shard of the scenario's ring with its owner and load, before and after."""
     ring = s.after.ring
     key = (s.planned_key, s.before.ring.ids, ring.ids, s.before is s.live.placement)
@@ -78,7 +99,7 @@ def shard_table(s: Scenario, context: Context) -> pl.DataFrame:
     return frame.with_columns(ring.names(stored_by(s)).alias("stored_by"))
 
 
-def _shard_map(s: Scenario) -> pl.DataFrame:
+def _shard_map(s: SegmentScenario) -> pl.DataFrame:
     ring, old = s.after.ring, s.before.ring
     total = ring.total
     owner_before = np.full(total, -1)
@@ -99,7 +120,7 @@ def _shard_map(s: Scenario) -> pl.DataFrame:
     return tables.SHARDS.frame(frame)
 
 
-def stored_by(s: Scenario) -> np.ndarray:
+def stored_by(s: SegmentScenario) -> np.ndarray:
     """Return for each shard of the scenario's ring the member (index) that takes most of its load.
 
     -1: it is rejected; -2: its owner takes nothing and it has no load that would show where requests go.
@@ -134,7 +155,7 @@ NO_RULES = "no rules"
 """Stands for a strategy where the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope."""
 
 
-def strategy_table(state: LiveState) -> pl.DataFrame:
+def strategy_table(state: SegmentState) -> pl.DataFrame:
     """Build table ``strategy``: the rule in force of each dataset, and the one that Pyroscope's ruler writes next from the
     stored stats, by the stored deviation and by the true one.
 

@@ -12,20 +12,19 @@ from engine.ring_placement import tables
 from engine.ring_placement.insight.alternatives import compare_algorithms
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.scenarios.failover import (
-    TOTALS,
-    imbalance,
     member_mask,
     place_without,
     relayout_outcome,
     transient_outcome,
 )
-from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario
-from engine.ring_placement.scenarios.sweep import every_node, every_pair, one_by_one, random_sets
-from engine.ring_placement.scenarios.sweep_totals import Sweep
+from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario, SegmentScenario
+from engine.ring_placement.scenarios.strategy import TOTALS, P
+from engine.ring_placement.scenarios.sweep import random_sets
+from engine.ring_placement.scenarios.sweep_totals import Sweep, imbalance
 from engine.view import Context
 
 
-def sweep_of(s: Scenario, p: RingParameters, context: Context) -> Sweep:
+def sweep_of(s: Scenario[P], p: RingParameters, context: Context) -> Sweep:
     """Compute the sweep that the parameters ask for, or return it from the memo."""
     regime = "left" if p.regime != "transient" and p.sweep != "leaving" else "transient"
     key = (s.planned_key, p.sweep, regime, p.capacity, p.cores, p.random_size, p.draws, p.seed)
@@ -35,28 +34,24 @@ def sweep_of(s: Scenario, p: RingParameters, context: Context) -> Sweep:
         context.progress(fraction, f"sweep of {p.sweep}")
 
     def make() -> Sweep:
-        if p.sweep == "nodes" or p.sweep == "leaving":
-            # One node LEAVING sends its keys where its crash would, without the failed try.
-            return every_node(s.planned, regime, s.capacity_array, step)
-        if p.sweep == "pairs":
-            return every_pair(s.planned, regime, s.capacity_array, step)
         n = len(s.planned.ring.members)
+        downs: list[tuple[int, ...]] = []
         if p.sweep == "zones":
             downs = list(s.zones.values())
-        else:
-            downs = list(random_sets(n, p.random_size, p.draws, p.seed)) if n else []
-        return one_by_one(s.planned, downs, regime, s.capacity_array, step)
+        elif p.sweep == "random" and n:
+            downs = list(random_sets(n, p.random_size, p.draws, p.seed))
+        return s.live.strategy.sweep(s.planned, p.sweep, downs, regime, s.capacity_array, step)
 
     return context.memo.value("sweep", key, make, keep=KEEP)
 
 
-def sweep_table(s: Scenario, p: RingParameters, sweep: Sweep, memo: Memo) -> pl.DataFrame:
+def sweep_table(s: Scenario[P], p: RingParameters, sweep: Sweep, memo: Memo) -> pl.DataFrame:
     """Build table ``sweep``, worst first, or return it from the memo."""
     key = (s.planned_key, p.sweep, p.regime, p.capacity, p.cores, p.random_size, p.draws, p.seed)
     return memo.value("sweep table", key, lambda: _sweep_rows(s, p, sweep), keep=KEEP)
 
 
-def _sweep_rows(s: Scenario, p: RingParameters, sweep: Sweep) -> pl.DataFrame:
+def _sweep_rows(s: Scenario[P], p: RingParameters, sweep: Sweep) -> pl.DataFrame:
     order = sweep.order()
     ids = sweep.ids
     zone_of = {m.id: m.zone for m in s.planned.ring.members}
@@ -75,10 +70,13 @@ def _sweep_rows(s: Scenario, p: RingParameters, sweep: Sweep) -> pl.DataFrame:
         "worst_instance": [ids[i] if i >= 0 else None for i in ordered("worst")],
         "nodes_over_capacity": [v if v >= 0 else None for v in ordered("nodes_over_capacity")],
     }
+    for name in ("write_lost_share", "tenants_write_lost", "tenants_read_lost"):
+        if getattr(sweep, name):
+            frame[name] = ordered(name)
     return tables.SWEEP.frame(frame)
 
 
-def comparison_table(s: Scenario, p: RingParameters, context: Context) -> pl.DataFrame:
+def comparison_table(s: SegmentScenario, p: RingParameters, context: Context) -> pl.DataFrame:
     """Build table ``comparison``: the same keys by other algorithms."""
     planned, down = s.planned, frozenset(s.down)
     before_ring = s.before.ring if s.added or p.scale is not None else planned.ring

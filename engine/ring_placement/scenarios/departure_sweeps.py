@@ -8,9 +8,9 @@ import numpy as np
 
 from engine.ring_placement.pyroscope.keys import sum_cells, weigh
 from engine.ring_placement.pyroscope.placement import Placement
-from engine.ring_placement.scenarios.failover import imbalance, place_without, shard_sets_changed
-from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
-from engine.ring_placement.scenarios.touch_counts import TouchCounts
+from engine.ring_placement.scenarios.failover import place_without, shard_sets_changed
+from engine.ring_placement.scenarios.sweep_totals import Step, Sweep, imbalance
+from engine.ring_placement.scenarios.transient_sweeps import TouchCounts
 
 
 def is_regular(placement: Placement) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.scenarios.departure_sweeps import departures, is_regular
 from engine.ring_placement.scenarios.failover import remove_members, transient_outcome
+from engine.ring_placement.scenarios.strategy import TOTALS
 from engine.ring_placement.scenarios.sweep_totals import Step, Sweep, receiving_members
 from engine.ring_placement.scenarios.transient_sweeps import every_node_transient, every_pair_transient
 
@@ -39,7 +40,8 @@ def one_by_one(
             for name, load in zip(later.ring.ids, later.loads, strict=True):
                 after[index[name]] = load
         sweep.add_loads(down, after, receives & ~failed, capacity)
-        sweep.add_totals(outcome)
+        for name in TOTALS:
+            getattr(sweep, name).append(getattr(outcome, name))
     return sweep
 
 
