@@ -7,10 +7,12 @@ from dataclasses import replace
 import polars as pl
 
 from engine.broker_load.tables.columns import (
+    BOUND_NAMES,
     BROKER,
     IDS,
     KBS,
     LOAD,
+    LOAD_NAMES,
     NINE,
     PARTITION,
     TIME,
@@ -52,7 +54,7 @@ BROKERS = Table(
     order=("broker", "source"),
     made_in="result.broker_tables",
     rules={
-        "cruise_control.broker_stats": "cores cpu_pct disk_mb disk_pct leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs pnw_out_kbs leaders replicas",
+        "cruise_control.broker_stats": LOAD_NAMES,
         "cruise_control.cluster_model": "state",
         "insight.broker_checks": "flags measured_cpu_pct residual_cpu_pct residual_reason",
         "model.broker_capacity": "nw_in_cap_kbs nw_out_cap_kbs disk_cap_mb capacity_estimated",
@@ -94,7 +96,7 @@ REPLICAS = Table(
     rules={
         "cruise_control.replica_loads": "cpu_pct_cores disk_mb nw_in_kbs nw_out_kbs",
         "insight.corrected_loads": "cpu_pct_cores cpu_removed_pct_cores",
-        "insight.split_bounds": "split cpu_low cpu_high nw_in_low_kbs nw_in_high_kbs nw_out_low_kbs nw_out_high_kbs",
+        "insight.split_bounds": BOUND_NAMES,
         "insight.answer_differences": "source",
         "insight.log_directories": "source",
         "model.topology": "",
@@ -131,7 +133,7 @@ PARTITIONS = Table(
     rules={
         "cruise_control.replica_loads": "cpu_pct_cores disk_mb nw_in_kbs nw_out_kbs",
         "insight.corrected_loads": "cpu_pct_cores",
-        "insight.split_bounds": "split cpu_low cpu_high nw_in_low_kbs nw_in_high_kbs nw_out_low_kbs nw_out_high_kbs msg_in_low msg_in_high",
+        "insight.split_bounds": f"{BOUND_NAMES} msg_in_low msg_in_high",
         "model.windows": "valid msg_in",
         "model.topology": "",
     },
@@ -193,7 +195,7 @@ RACKS = Table(
     order=("rack",),
     made_in="insight.rollup",
     rules={
-        "cruise_control.broker_stats": "cores disk_mb leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs pnw_out_kbs leaders replicas",
+        "cruise_control.broker_stats": LOAD_NAMES.replace("cpu_pct ", "").replace("disk_pct ", ""),
     },
 )
 

@@ -7,7 +7,20 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.tables.columns import BROKER, IDS, KBS, LOAD, PARTITION, TOPIC, WHO, flag, integer, number, text
+from engine.broker_load.tables.columns import (
+    BROKER,
+    IDS,
+    KBS,
+    LOAD,
+    LOAD_NAMES,
+    PARTITION,
+    TOPIC,
+    WHO,
+    flag,
+    integer,
+    number,
+    text,
+)
 from engine.tables import Column, Table
 
 SCENARIO_BROKERS = Table(
@@ -20,7 +33,7 @@ SCENARIO_BROKERS = Table(
     rules={
         "insight.scenarios": "",
         "insight.failover": "state",
-        "cruise_control.broker_stats": "cores cpu_pct disk_mb disk_pct leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs pnw_out_kbs leaders replicas",
+        "cruise_control.broker_stats": LOAD_NAMES,
         "insight.broker_checks": "breaches",
     },
 )
@@ -140,7 +153,7 @@ FAILOVER_BROKERS = Table(
     made_in="result.failure_tables",
     rules={
         "insight.failover": "nw_out_physical_kbs nw_out_physical_kbs_before",
-        "cruise_control.broker_stats": "cores cpu_pct disk_mb disk_pct leader_nw_in_kbs follower_nw_in_kbs nw_out_kbs pnw_out_kbs leaders replicas",
+        "cruise_control.broker_stats": LOAD_NAMES,
         "insight.broker_checks": "breaches",
     },
 )  # fmt: skip
