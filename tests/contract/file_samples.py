@@ -25,11 +25,21 @@ def _partition_sample() -> bytes:
     return struct.pack(">bi9dqi", 1, 7, *values, 1_760_000_000_000, 3) + b"orders"
 
 
+def _snappy(content: bytes) -> bytes:
+    """Pack as a Snappy block of one literal."""
+    assert len(content) <= 60, "what one byte of length can say"
+    return bytes([len(content), (len(content) - 1) << 2]) + content
+
+
 def _memberlist_key() -> bytes:
     member = write_bytes(1, b"10.0.0.1:9095") + write_int(2, 1_760_000_000) + write_packed(6, [1, 2])
-    ring = write_bytes(1, write_bytes(1, b"writer-0") + write_bytes(2, member))
-    assert len(ring) <= 60, "one literal of a Snappy block"
-    return bytes([len(ring), (len(ring) - 1) << 2]) + ring
+    return _snappy(write_bytes(1, write_bytes(1, b"writer-0") + write_bytes(2, member)))
+
+
+def _partition_ring() -> bytes:
+    partition = write_packed(1, [1, 2]) + write_int(2, 2) + write_int(3, 1_760_000_000)
+    owner = write_bytes(1, b"ingester-1") + write_bytes(2, write_int(1, 1) + write_int(2, 1))
+    return _snappy(write_bytes(1, write_int(1, 1) + write_bytes(2, partition)) + write_bytes(2, owner))
 
 
 SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
@@ -172,6 +182,24 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             b'{"ingesters":{"writer-0":{"addr":"10.0.0.1:9095","timestamp":1760000000,"state":0,"tokens":[1,2],"zone":"a"}}}',
         ),
         "memberlist-binary": ("ring-key.bin", _memberlist_key()),
+        "partition-ring": (
+            "partitions.json",
+            b'{"partitions":{"1":{"tokens":[1,2],"state":2,"stateTimestamp":1760000000}},'
+            b'"owners":{"ingester-1":{"ownedPartition":1,"state":1}}}',
+        ),
+        "partition-ring-binary": ("partitions.bin", _partition_ring()),
+        "ring-html": (
+            "ring.html",
+            b"<p>Current time: 2026-01-05 10:00:00 +0000 UTC</p><table><tr><th>Instance ID</th><th>Availability Zone</th>"
+            b"<th>State</th><th>Address</th><th>Registered At</th><th>Last Heartbeat</th><th>Tokens</th></tr>"
+            b"<tr><td>ingester-1</td><td>a</td><td>ACTIVE</td><td>10.0.0.1:9095</td><td>2026-01-05T09:00:00Z</td>"
+            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table>",
+        ),
+        "ring-store": (
+            "consul.json",
+            b'[{"Key":"collectors/ring","Value":"' + base64.b64encode(_memberlist_key()) + b'"}]',
+        ),
+        "key-table": ("keys.csv", b"tenant,token,bytes_per_s\nacme,123456,1000\n"),
         "load-table": ("load.csv", b"tenant,dataset,bytes_per_s\nacme,cart,1000\n"),
     },
 }
