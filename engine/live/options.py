@@ -28,6 +28,12 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
     max_unpacked_mb: Annotated[int, option("A compressed file is unpacked to at most this size", unit="MB", low=1)] = (
         1024
     )
+    max_memory_mb: Annotated[
+        int,
+        option(
+            "A file that needs more memory to be read is given up; half of the machine's at most", unit="MB", low=512
+        ),
+    ] = 4096
     cache: Annotated[
         bool, option("Keep parsed files on disk, so that a second start costs little more than a scan")
     ] = True

@@ -7,12 +7,12 @@ stopped tells an append from a rewrite that happens to be larger.
 from __future__ import annotations
 
 import os
-import stat as modes
 from collections.abc import Iterator
 
 import xxhash
 
 from engine.live.files.compression import Damaged, Packing, sniff
+from engine.live.files.opening import open_regular
 from engine.live.ingest.unpack import TooBig, unpacked
 from engine.reading import HEAD, HEAD_RESUMED, Resumable
 
@@ -26,12 +26,6 @@ EAGER = 256 << 10
 """Bytes up to which a new file is read in one call."""
 WHOLE = 4 << 20
 """Bytes up to which a file stays in memory while several readers look at it."""
-
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-
-
-class NotRegular(OSError):
-    """What is at the path now is no regular file."""
 
 
 def fingerprint(data: bytes) -> int:
@@ -48,11 +42,8 @@ class Content:
 
     def __init__(self, path: str, *, max_unpacked: int, max_document: int, eager: bool = False) -> None:
         whole: bytes | None = None
-        self._fd = os.open(path, _FLAGS)
+        self._fd, self.status = open_regular(path)
         try:
-            self.status = os.fstat(self._fd)
-            if not modes.S_ISREG(self.status.st_mode):
-                raise NotRegular("not a regular file")
             size = self.status.st_size
             if eager and HEAD < size <= EAGER:
                 whole = _pread(self._fd, size, 0)  # a small file that is new: one call instead of two
@@ -126,6 +117,19 @@ class Content:
                 yield data
         else:
             yield from self._unpacked_blocks(offset)
+
+    def exceeds(self, offset: int, limit: int) -> bool:
+        """Whether there are more than ``limit`` bytes of content from ``offset`` on."""
+        if not self.packing:
+            return self.size - offset > limit
+        try:
+            for _ in unpacked(self._fd, self.packing, offset + limit):
+                pass
+        except TooBig:
+            return True
+        except Damaged:
+            pass
+        return False
 
     @property
     def streamed(self) -> bool:
