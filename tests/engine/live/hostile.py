@@ -11,8 +11,11 @@ from typing import Any
 
 import polars as pl
 
+from engine.live.pool import limits
 from engine.reading import Reading, Source
 from tests.engine.live.fake import Choices, Doc, Log
+
+limits.CPU_S = 0.5  # in whatever process reads with these
 
 
 def loop() -> None:

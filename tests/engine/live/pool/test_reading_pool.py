@@ -23,13 +23,13 @@ from engine.live.files.first_scan import FirstScan
 from engine.live.ingest import file_content
 from engine.live.ingest.log_reader import LogReader
 from engine.live.options import LiveSettings
-from engine.live.pool import limits, reading_pool
+from engine.live.pool import guard, limits, reading_pool
 from engine.live.pool.reading_pool import ReadingPool, module_of, start
 from engine.live.pool.tasks import FileTask, PieceTask, Task
-from engine.live.pool.worker import Worker
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
+from tests.engine.live.pool.inline import Inline
 
 SETTINGS = LiveSettings(cache=False, workers=2)
 
@@ -116,41 +116,23 @@ def pooled(root: Path, pool: ReadingPool | None) -> Session:
     return live
 
 
-class Inline:
-    """In the place of the processes: tasks are done here, at once, except those before ``first``."""
+class Partly(Inline):
+    """Does no task before ``first``."""
 
-    running = came_up = True
-    count = 1
     pool: ReadingPool
 
-    def __init__(self, first: int) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="loadlens-test-")
+    def __init__(self, settings: LiveSettings, count: int, first: int) -> None:
+        super().__init__(settings, count)
         self._first = first
-        self._worker = Worker(self.folder.name, [VIEW], SETTINGS)
-
-    def idle(self) -> Future[Any]:
-        return done(0)
 
     def submit(self, task: Task) -> Future[Any]:
         work = task.work if isinstance(task.work, PieceTask) else list(task.work)
         if self.pool.tasks.index(work) < self._first:
             raise RuntimeError("shut down")
-        return done(self._worker.run(task))
+        return super().submit(task)
 
     def start(self) -> None:
         self._first, self.running = 0, True
-
-    def end(self, **_: Any) -> None:
-        self.running = False
-
-    def close(self) -> None:
-        self.folder.cleanup()
-
-
-def done(result: Any) -> Future[Any]:
-    future: Future[Any] = Future()
-    future.set_result(result)
-    return future
 
 
 def in_line(monkeypatch: pytest.MonkeyPatch, first: int = 0) -> None:
@@ -161,7 +143,8 @@ def in_line(monkeypatch: pytest.MonkeyPatch, first: int = 0) -> None:
         pool._processes.pool = pool
         real(pool)
 
-    monkeypatch.setattr(reading_pool, "Processes", lambda settings, count: Inline(first))
+    monkeypatch.setattr(reading_pool, "Processes", lambda settings, count: Partly(settings, count, first))
+    monkeypatch.setattr(guard, "Processes", Inline)
     monkeypatch.setattr(ReadingPool, "_feed_all", feed)
 
 
