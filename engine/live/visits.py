@@ -100,8 +100,8 @@ class Visits:
                 if self.closed:
                     return done
                 self._visit(file, final, visits[file], merger)
-                if final or merger is not None:
-                    done |= self._settle(float("inf"), final)
+                if final:
+                    done |= self._settle(float("inf"), final, progress)
                 if count % BATCH_FILES == 0:
                     for name, store in self._registry.stores.items():
                         if store.gathered:
@@ -113,7 +113,7 @@ class Visits:
                 merger.flush()
             if pool is not None:
                 pool.close()
-        return done | self._settle(patience_s, final)
+        return done | self._settle(patience_s, final, progress)
 
     def _new_pool(self, order: Sequence[TrackedFile], final: bool) -> ReadingPool | None:
         """Start worker processes for the files never read before, if that pays."""
@@ -155,11 +155,13 @@ class Visits:
 
     # -- what another process reads ------------------------------------------------------------------------------
 
-    def _settle(self, patience_s: float, final: bool) -> set[TrackedFile]:
+    def _settle(self, patience_s: float, final: bool, progress: Progress | None) -> set[TrackedFile]:
         """Wait until another process has read what it was given, at most so long. Returns the files that it has read."""
         done: set[TrackedFile] = set()
         until = time.monotonic() + patience_s
         while self.guard and not self.closed and (left := until - time.monotonic()) > 0:
+            if progress is not None and not final:
+                progress(1.0, clean(next(iter(self.guard)).path.rpartition("/")[2]))
             self.guard.wait(min(left, _STEP_S))
             done |= self._collect(final)
         return done

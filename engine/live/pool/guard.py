@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 IDLE_S = 90.0
 """Seconds without a file after which the process is ended: files that come every minute find it ready."""
+LARGE = 64 << 20
+"""Bytes read after which it is ended at once: it would hold the memory that they took."""
 PATIENCE_S = 60.0
 """Seconds to wait for a file, whatever its processor time, and"""
 PATIENCE_S_PER_MB = 5.0
@@ -124,6 +126,8 @@ class Guard:
         read, problem = None, None
         try:
             read = self._answer.result(0)
+            if read.bytes_read > LARGE:
+                self._end()
         except TimeoutError:
             self._end()
             problem = self._problem("too-slow", "reading it does not end")

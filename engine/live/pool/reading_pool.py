@@ -167,19 +167,30 @@ class ReadingPool:
 
 
 def start(
-    files: Sequence[FileTask], modules: Sequence[str], settings: LiveSettings, *, worth: int, final: bool
+    files: Sequence[FileTask],
+    modules: Sequence[str],
+    settings: LiveSettings,
+    *,
+    worth: int,
+    final: bool,
+    early: bool = False,
 ) -> ReadingPool | None:
     """Return a pool that reads those of ``files`` that are not compressed, None if it would not pay or cannot start.
 
-    ``worth``: bytes to read from which it pays.
+    ``worth``: bytes to read from which it pays; ``early``: for a single file, too, that will need a process anyway.
     """
     plain = [file for file in files if not file.path.endswith(PACKED)]  # a compressed one may be a copy of another
-    alone = any(file.stat[2] > limits.SMALL for file in plain)  # else this process reads as much as a worker does
+    large = any(file.stat[2] > limits.SMALL for file in plain)
+    pays = sum(file.stat[2] for file in plain) >= worth
     workers = settings.workers or _cores()
-    if workers < 2 or not all(modules) or sum(file.stat[2] for file in plain) < worth:
+    if workers < 2 or not all(modules) or not (pays or (early and large)):
         return None
+    if not pays:
+        workers = 1
+    elif not large:
+        workers -= 1  # this process reads as much as one of them
     try:
-        return ReadingPool(plain, modules, settings, workers=workers if alone else workers - 1, final=final)
+        return ReadingPool(plain, modules, settings, workers=workers, final=final)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         log.warning("no worker processes: %s", error)
         return None

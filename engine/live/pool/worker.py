@@ -96,7 +96,8 @@ _workers: dict[tuple[str, ...], Worker] = {}
 def initialise(folder: str, settings: LiveSettings) -> None:
     """Prepare this process for ``run``, once."""
     global _folder, _settings
-    gc.disable()  # readers make rows, not cycles
+    gc.freeze()
+    gc.disable()  # readers make rows, hardly any cycles
     _folder, _settings = folder, settings
 
 
@@ -106,7 +107,10 @@ def run(task: Task) -> FilesRead | PieceRead | None:
     if worker is None:
         views = [importlib.import_module(module).VIEW for module in task.modules]
         worker = _workers[task.modules] = Worker(_folder, views, _settings)
-    return worker.run(task)
+    try:
+        return worker.run(task)
+    finally:
+        gc.collect()
 
 
 class Worker:
