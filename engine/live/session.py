@@ -72,8 +72,7 @@ class Session:
         self._now_ms = now_ms
         if first_scan is None or first_scan.roots != self.roots:
             first_scan = None
-            options = self.settings
-            self._scanner = Scanner(self.roots, ignore=options.ignore, follow_symlinks=options.follow_symlinks)
+            self._scanner = Scanner(self.roots, self.settings)
         else:
             self._scanner = first_scan.scanner
         self._scanned = first_scan.changes if first_scan is not None else None

@@ -150,7 +150,7 @@ class Guard:
         """Return the problem that a file is which has ended the process so."""
         memory = limits.memory(self._settings.max_memory_mb) >> 20
         if status == -signal.SIGPROF:
-            budget = f"{limits.CPU_S:.0f} s and {limits.CPU_S_PER_MB:.0f} s for each MB"
+            budget = f"{limits.CPU_S:g} s and {limits.CPU_S_PER_MB:g} s for each MB"
             return self._problem("too-slow", f"reading it takes longer than {budget}")
         if status == limits.MEMORY:
             return self._problem("too-big", f"reading it needs more than {memory:,} MB of memory (max-memory-mb)")
