@@ -119,14 +119,15 @@ class Content:
             yield from self._unpacked_blocks(offset)
 
     def exceeds(self, offset: int, limit: int) -> bool:
-        """Whether there are more than ``limit`` bytes of content from ``offset`` on."""
+        """Whether there are more than ``limit`` bytes of content from ``offset`` on. Raises TooBig for what is never read."""
         if not self.packing:
             return self.size - offset > limit
+        total = 0
         try:
-            for _ in unpacked(self._fd, self.packing, offset + limit):
-                pass
-        except TooBig:
-            return True
+            for piece in unpacked(self._fd, self.packing, self._max_unpacked):
+                total += len(piece)
+                if total > offset + limit:
+                    return True
         except Damaged:
             pass
         return False
@@ -171,15 +172,19 @@ class Content:
             yield b"".join(parts)
 
     def whole(self) -> bytes:
-        """Return the whole content. Raises TooBig if it does not fit the limit for documents."""
+        """Return the whole content. Raises TooBig if it does not fit the limit for documents.
+
+        What is packed is unpacked twice: only what will fit is kept.
+        """
         if self._whole is None:
-            if self.size > self._max_document:
-                raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+            too_big = TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+            if self.exceeds(0, self._max_document):
+                raise too_big
             parts, total = [], 0
             for block in self.blocks(0):
                 total += len(block)
                 if total > self._max_document:
-                    raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+                    raise too_big
                 parts.append(block)
             self._whole = parts[0] if len(parts) == 1 else b"".join(parts)
             self._counted = True

@@ -212,8 +212,11 @@ class Follower:
             begin = 0
             if reader.kind.append and reader.consumed and not content.packing:
                 begin = 0 if self._logs.rewritten(reader, content, seen.verify) else reader.consumed
-            if not reader.retained and content.exceeds(begin, at_most):
-                return True
+            try:
+                if not reader.retained and content.exceeds(begin, at_most):
+                    return True
+            except TooBig:
+                return False  # which costs nothing to find out again
         return False
 
     def _read(self, file: TrackedFile, content: Content, seen: _Seen) -> bool:

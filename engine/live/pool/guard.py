@@ -33,10 +33,10 @@ IDLE_S = 90.0
 """Seconds without a file after which the process is ended: files that come every minute find it ready."""
 LARGE = 64 << 20
 """Bytes read after which it is ended at once: it would hold the memory that they took."""
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 """Seconds to wait for a file, whatever its processor time, and"""
-PATIENCE_S_PER_MB = 5.0
-"""more of them for each MB that it has on disk: for a process that is stopped, or a disk that hangs."""
+PATIENCE_S_PER_MB = 60.0
+"""more of them for each MB that it has on disk, packed or not: for a process that is stopped, or a disk that hangs."""
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 """How a process ends that somebody else has ended."""
 
