@@ -114,6 +114,9 @@ class Registry:
         try:
             with self.budget(len(data)):
                 reading = reader.kind.read(source, data, state, final)
+            undeclared = reading.rows.keys() - {table.name for table in reader.kind.tables}
+            if undeclared:
+                raise BadRows(f"rows of {', '.join(sorted(undeclared))}, which is not among its tables")
             rows = self.stores[reader.view].check(reading.rows)
             if reader.kind.append:
                 if not 0 <= reading.consumed <= len(data):

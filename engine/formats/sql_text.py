@@ -1,4 +1,4 @@
-"""Turn query text into a class: literals become ``?``, lists collapse, blanks and case are normalised."""
+"""Text of SQL statements: the fingerprint that makes a class of them (literals become ``?``), labels, first words."""
 
 from __future__ import annotations
 
