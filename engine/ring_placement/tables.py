@@ -52,6 +52,7 @@ MEMBERS = Table("members", "Ring members as listed", (
     _text("key", "Name of the ring in its store"),
     Column("read_only_s", pl.Int64, "Last change of the read-only flag, epoch seconds", "s"),
     Column("values", pl.List(pl.UInt32), "The tokens themselves; null where the file gives their number only"),
+    _ratio("owned", "Ownership as an HTML page prints it; null in other files"),
 ))  # fmt: skip
 
 PARTITION_RINGS = Table("partition_rings", "Partitions as listed", (

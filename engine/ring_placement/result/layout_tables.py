@@ -71,12 +71,13 @@ def ring_names(cluster: Cluster) -> dict[str, Any]:
 
 
 def member_table(state: LiveState[P]) -> pl.DataFrame:
-    """Build table ``nodes`` of a ring whose kind is unknown: the members alone."""
+    """Build table ``nodes`` of a ring that cannot be placed: the members alone, with what their page says they own."""
     frame: dict[str, list[Any]] = {
         "instance": [m.id for m in state.members],
         "state": [m.state for m in state.members],
         "zone": [m.zone for m in state.members],
         "tokens": [m.tokens for m in state.members],
+        "ownership": [m.owned for m in state.members],
         "address": [m.address for m in state.members],
         "heartbeat_ms": [None if m.heartbeat_s is None else m.heartbeat_s * 1000 for m in state.members],
     }
