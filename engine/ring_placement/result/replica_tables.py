@@ -47,14 +47,14 @@ def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
             load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
             None if limit is None else load_after > limit, m.id in down or m.id in s.removed,
-            round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 5), m.address,
+            round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 6), m.address,
             m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 
 
 def _ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, ...]]:
-    """Return ownership, share of keys, number of tenants, worst partner and its loss by ID, of the planned ring."""
+    """Return ownership, token ranges, share of keys, tenants, worst partner and its loss by ID, of the planned ring."""
     planned, ring = s.planned, s.planned.ring
     pairs = key_pairs(s, context)
     count = len(ring.members)
@@ -74,8 +74,9 @@ def _ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any,
         partners = [
             (ring.ids[w] if m > 0 else None, max(m, 0.0)) for w, m in zip(worst.tolist(), most.tolist(), strict=True)
         ]
+    ranges = [None if r is None or planned.partitions is not None else len(r) for r in ring.tokens.token_ranges]
     return {
-        name: (float(ownership[i]) if ring.total else None, float(held[i]), int(tenants[i]), *partners[i])
+        name: (float(ownership[i]) if ring.total else None, ranges[i], float(held[i]), int(tenants[i]), *partners[i])
         for i, name in enumerate(ring.ids)
     }
 

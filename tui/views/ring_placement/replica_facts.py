@@ -33,6 +33,8 @@ def node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     facts.append(
         ("owns", f"{share(row['ownership'])} of its zone, holds {share(row['replica_share'])} of all keys", "")
     )
+    if row.get("token_ranges") is not None:
+        facts.append(("", f"{row['token_ranges']} ranges of keys (owned series)", "dim"))
     facts.append(("load", f"{_load(row['load_before'], counts)} → {_load(row['load_after'], counts)}", ""))
     if row.get("capacity") is not None:
         style = "critical" if row.get("over_capacity") else ""
