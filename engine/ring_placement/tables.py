@@ -52,6 +52,7 @@ MEMBERS = Table("members", "Ring members as listed", (
     _text("key", "Name of the ring in its store"),
     Column("read_only_s", pl.Int64, "Last change of the read-only flag, epoch seconds", "s"),
     Column("values", pl.List(pl.UInt32), "The tokens themselves; null where the file gives their number only"),
+    _ratio("owned", "Ownership as an HTML page prints it; null in other files"),
 ))  # fmt: skip
 
 PARTITION_RINGS = Table("partition_rings", "Partitions as listed", (
@@ -160,6 +161,8 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
            title="observed", priority=4),
     _ratio("ownership", "Share of its zone's keys as the ring page counts it; of rings with tokens", title="owns", width=7,
            priority=1),
+    _count("token_ranges", "Ranges of keys that it owns, by which Mimir counts owned series; null without zones, or with other "
+           "than as many zones as replicas", title="ranges", width=7, priority=4, hidden=True),
     _ratio("replica_share", "Share of all keys whose replica set holds it; of rings with replicas", title="holds", width=7,
            priority=1),
     _count("tenants", "Tenants whose shard holds it; of rings with replicas", width=7, priority=2),

@@ -71,7 +71,7 @@ class RingPlacement:
                 state, f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind", ask
             )
         elif cluster.ring is not None and lacks_tokens(cluster.ring):
-            hint = "the page gives the number of tokens only; saved with ?tokens=true it has them"
+            hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
             made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
         elif cluster.ring is not None and cluster.ring.strategy != "segment-writer":
             made = _of_replicas(apply_scenario(state, parameters, context), parameters, context)
@@ -184,10 +184,16 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Ma
     reason = f"{why}; nothing is placed until then"
     summary = {"strategy": "", "members": len(state.members), "healthy": 0, "regime": "transient", "down": [],
                "now_ms": state.now_ns // 1_000_000, **ring_names(state.cluster)}  # fmt: skip
-    headline = (
+    headline: tuple[Headline, ...] = (
         Headline("ring", kind, basis, "severe"),
         Headline("members", str(len(state.members)), f"{sum(m.tokens for m in state.members)} tokens"),
     )
+    most = max(state.members, key=lambda m: m.owned or 0.0, default=None)
+    if most is not None and most.owned is not None:
+        headline = (
+            *headline,
+            Headline("owns most", replica_summary.percent(most.owned), f"{most.id}, as the page says"),
+        )
     bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)
     detail = ShardMapView(bars, (), (), (), "transient", (), kind="")
     return _Made(summary, {"nodes": member_table(state)}, headline, [Finding("severe", "ring", reason)],

@@ -153,6 +153,43 @@ class TokenRing:
             np.add.at(owned, self.owner[at], gaps(self.tokens[at]))
         return owned
 
+    @cached_property
+    def token_ranges(self) -> tuple[np.ndarray | None, ...]:
+        """Ranges of keys that each instance owns in its zone, ascending (int64 of shape (ranges, 2): first and last key), by
+        which Mimir counts owned series; None where dskit computes none (``GetTokenRangesForInstance``): without zone
+        awareness, with other than as many zones as replicas, without a zone, or in a zone without tokens.
+
+        As in dskit, a range of key 0 alone is left out where 0 is a token.
+        """
+        out: list[np.ndarray | None] = [None] * len(self.instances)
+        if not self.zone_aware or len(self.zones) != self.replication:
+            return tuple(out)
+        zone = self.zone_of[self.owner]
+        for number, name in enumerate(self.zones):
+            at = np.flatnonzero(zone == number)
+            if not name or not len(at):
+                continue
+            ranges, owner = _runs(self.tokens[at], self.owner[at])
+            order = np.argsort(owner, kind="stable")
+            ends = np.cumsum(np.bincount(owner, minlength=len(out)))
+            for member in np.flatnonzero(self.zone_of == number).tolist():
+                out[member] = ranges[order[ends[member - 1] if member else 0 : ends[member]]]
+        return tuple(out)
+
+
+def _runs(tokens: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Join what neighbouring tokens of one owner hold, from key 0 on. Returns the ranges (first and last key) and their owners;
+    what goes around the ring is two ranges."""
+    first = np.concatenate(([0], tokens))
+    last = np.concatenate((tokens, [SPACE])) - 1
+    owner = np.concatenate((owner, owner[:1]))
+    if tokens[0] == 0:  # nothing lies below it
+        first, last, owner = first[1:], last[1:], owner[1:]
+    begins = np.concatenate(([True], owner[1:] != owner[:-1]))
+    ranges = np.stack((first[begins], last[np.append(begins[1:], True)]), axis=1)
+    is_kept = (ranges[:, 1] > 0) | (tokens[0] > 0)
+    return ranges[is_kept], owner[begins][is_kept]
+
 
 def gaps(tokens: np.ndarray) -> np.ndarray:
     """Return the distance of each sorted token from the one before it, around the ring (int64); a lone token has it all."""

@@ -15,7 +15,7 @@ from engine.view import Context
 
 
 def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, ...]]:
-    """Return ownership, share of keys, number of tenants, worst partner and its loss by ID, of the planned ring."""
+    """Return ownership, token ranges, share of keys, tenants, worst partner and its loss by ID, of the planned ring."""
     planned, ring = s.planned, s.planned.ring
     pairs = key_pairs(s, context)
     count = len(ring.members)
@@ -35,8 +35,9 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
         partners = [
             (ring.ids[w] if m > 0 else None, max(m, 0.0)) for w, m in zip(worst.tolist(), most.tolist(), strict=True)
         ]
+    ranges = [None if r is None or planned.partitions is not None else len(r) for r in ring.tokens.token_ranges]
     return {
-        name: (float(ownership[i]) if ring.total else None, float(held[i]), int(tenants[i]), *partners[i])
+        name: (float(ownership[i]) if ring.total else None, ranges[i], float(held[i]), int(tenants[i]), *partners[i])
         for i, name in enumerate(ring.ids)
     }
 

@@ -26,7 +26,8 @@ class Member:
     """One ring member. ``state`` as shown (UNHEALTHY once its heartbeat is too old), ``tokens`` their number,
     ``heartbeat_s`` and ``registered_s`` in epoch seconds (None where the file says nothing). ``values``: the tokens
     themselves, sorted (int64; None where the file gives their number only), ``read_only_s`` and the state
-    ``written`` in the file where the heartbeat hides it: these matter to token rings only."""
+    ``written`` in the file where the heartbeat hides it, ``owned``: the share of keys that its page prints (None in other
+    files): these matter to token rings only."""
 
     id: str
     state: str = "ACTIVE"
@@ -39,6 +40,7 @@ class Member:
     read_only_s: int = 0
     written: str = ""
     values: np.ndarray | None = field(default=None, compare=False, repr=False)
+    owned: float | None = None
 
     @property
     def placed(self) -> bool:

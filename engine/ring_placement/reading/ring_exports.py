@@ -33,6 +33,7 @@ from engine.text import clean, decode
 
 _DAY_NS = 86_400 * 10**9
 _CLOCK = re.compile(r"\((\d\d):(\d\d):(\d\d)\)")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
 _NOW = re.compile(r"Current time: ([^<\n]{10,60})")
 
 
@@ -78,6 +79,7 @@ class RingHtml(Document):
 
     id = "ring-html"
     title = "ring page as saved from a browser (HTML; tokens with ?tokens=true)"
+    version = 2
     tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -118,8 +120,15 @@ def _member(ring: RingRows, row: dict[str, str], now_ns: int | None, tokens: dic
         int(count) if count.isascii() and count.isdigit() and len(count) < 8 else 0, row.get("Address", ""),
         _clock_s(row.get("Last Heartbeat", ""), now_ns), None if registered is None else registered // 10**9,
         row.get("Read-Only", "") == "true", _clock_s(row.get("Read-Only Updated", ""), now_ns) or 0,
+        owned=_share(row.get("Ownership", "")),
     )  # fmt: skip
     return ring.with_tokens(member, tokens[name]) if name in tokens else member
+
+
+def _share(text: str) -> float | None:
+    """Return the share that a page prints as ``37.4%``; None where it prints none."""
+    match = _PERCENT.fullmatch(text)
+    return min(float(match[1]) / 100, 1.0) if match else None
 
 
 def _clock_s(text: str, now_ns: int | None) -> int | None:

@@ -103,7 +103,7 @@ class RingRows:
         members = list(self._members.values())
         rows = [
             (m.id, m.state, m.zone, m.tokens, m.address, m.heartbeat_s, m.registered_s, m.read_only, self.key,
-             m.read_only_s, None if m.values is None else m.values.tolist())
+             m.read_only_s, None if m.values is None else m.values.tolist(), m.owned)
             for m in members
         ]  # fmt: skip
         ring: dict[str, list[Any]] = {"kind": [kind], "now_ns": [now_ns], "members": [len(members)], "key": [self.key],

@@ -41,7 +41,7 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
             load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
             None if limit is None else load_after > limit, m.id in down or m.id in s.removed, written.get(m.id),
-            *(None,) * 5, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
+            *(None,) * 6, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 
@@ -53,12 +53,13 @@ def ring_names(cluster: Cluster) -> dict[str, Any]:
 
 
 def member_table(state: LiveState[P]) -> pl.DataFrame:
-    """Build table ``nodes`` of a ring whose kind is unknown: the members alone."""
+    """Build table ``nodes`` of a ring that cannot be placed: the members alone, with what their page says they own."""
     frame: dict[str, list[Any]] = {
         "instance": [m.id for m in state.members],
         "state": [m.state for m in state.members],
         "zone": [m.zone for m in state.members],
         "tokens": [m.tokens for m in state.members],
+        "ownership": [m.owned for m in state.members],
         "address": [m.address for m in state.members],
         "heartbeat_ms": [None if m.heartbeat_s is None else m.heartbeat_s * 1000 for m in state.members],
     }

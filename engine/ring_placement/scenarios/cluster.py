@@ -318,7 +318,7 @@ def _members_of(inputs: Inputs, file: int, key: str) -> tuple[Member, ...]:
     values = [None if v is None else v.to_numpy().astype(np.int64) for v in rows["values"]]
     return tuple(
         Member(r["id"], r["state"], r["zone"], r["tokens"], r["address"], r["heartbeat_s"], r["registered_s"],
-               bool(r["read_only"]), r["read_only_s"] or 0, values=tokens)
+               bool(r["read_only"]), r["read_only_s"] or 0, values=tokens, owned=r["owned"])
         for r, tokens in zip(rows.drop("values").iter_rows(named=True), values, strict=True)
     )  # fmt: skip
 

@@ -27,10 +27,14 @@ def node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
     facts: list[Fact] = [(str(row["instance"]), "", "title")]
     facts.append(("state", f"{row['state']}, {row['zone'] or 'no zone'}, {row['tokens']} tokens", ""))
     if row.get("replica_share") is None:
+        if row.get("ownership") is not None:
+            facts.append(("owns", f"{share(row['ownership'])} of its zone, as the page says", ""))
         return [*facts, ("", " ", "")]
     facts.append(
         ("owns", f"{share(row['ownership'])} of its zone, holds {share(row['replica_share'])} of all keys", "")
     )
+    if row.get("token_ranges") is not None:
+        facts.append(("", f"{row['token_ranges']} ranges of keys (owned series)", "dim"))
     facts.append(("load", f"{_load(row['load_before'], counts)} → {_load(row['load_after'], counts)}", ""))
     if row.get("capacity") is not None:
         style = "critical" if row.get("over_capacity") else ""

@@ -36,6 +36,7 @@ def test_partition_rings() -> None:
         for shard in case["shards"]:
             chosen = ring.shard(shard["tenant"], shard["size"], shard["lookback"], case["now"])
             assert ring.ids[chosen].tolist() == shard["partitions"], (case["name"], shard)
+            assert len(ring.shard(shard["tenant"], shard["size"])) == shard["size_of"], (case["name"], shard)
             assert active(shard["keys"], chosen) == shard["active"], (case["name"], shard)
         _check_readers(case, ring)
 

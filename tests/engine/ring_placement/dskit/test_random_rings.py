@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from engine.ring_placement.dskit import replicas
@@ -121,6 +123,38 @@ def test_ownership_adds_up_in_each_zone(ring: TokenRing) -> None:
         own = [o for i, o in zip(ring.instances, ring.ownership.tolist(), strict=True) if i.zone == zone]
         tokens = any(len(i.tokens) for i in ring.instances if i.zone == zone)
         assert sum(own) == (SPACE if tokens else 0)
+
+
+@given(rings(("a", "b", "c")), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_token_ranges_are_the_keys_whose_next_token_of_the_zone_is_the_members(ring: TokenRing, low: bool) -> None:
+    if low:  # tokens close to both ends of the key space
+        moved = {v: (n * 2 if n % 2 else SPACE - 1 - n) for n, v in enumerate(ring.tokens.tolist())}
+        held = [
+            replace(i, tokens=np.sort([moved[t] for t in i.tokens.tolist()]).astype(np.int64)) for i in ring.instances
+        ]
+        ring = TokenRing.of(held)
+    assume(0 not in ring.tokens)
+    ring = replace(ring, zone_aware=True, replication=len(ring.zones))
+    for k, (member, ranges) in enumerate(zip(ring.instances, ring.token_ranges, strict=True)):
+        peers = [(t, i.id) for i in ring.instances if i.zone == member.zone for t in i.tokens.tolist()]
+        if not peers:
+            assert ranges is None
+            continue
+        assert ranges is not None
+        flat = ranges.ravel().tolist()
+        assert flat == sorted(flat) and all(b - a > 1 for a, b in zip(flat[1::2], flat[2::2], strict=False))
+        keys = {min(max(t + d, 0), SPACE - 1) for t, _ in peers for d in (-2, -1, 0, 1)} | {0, SPACE - 1}
+        for key in keys:
+            owner = min(((t <= key, t), name) for t, name in peers)[1]
+            assert any(a <= key <= b for a, b in ranges.tolist()) == (owner == member.id), (key, peers)
+        assert int((ranges[:, 1] - ranges[:, 0] + 1).sum()) == ring.ownership[k]
+
+
+def test_a_range_of_key_zero_alone_behind_token_zero_is_left_out() -> None:
+    tokens = {"a": [0, 9], "b": [1]}
+    ring = TokenRing.of([Instance(n, "z", tokens=np.array(t)) for n, t in tokens.items()], 1, True)
+    assert [r.tolist() for r in ring.token_ranges if r is not None] == [[[1, SPACE - 1]], []]
 
 
 def test_a_token_of_two_members_goes_to_the_smaller_id_that_stays() -> None:

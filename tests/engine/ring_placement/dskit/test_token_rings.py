@@ -40,6 +40,17 @@ def test_replica_sets_quorum_and_ownership() -> None:
         assert ring.ownership.tolist() == case["count_tokens"], case["name"]
 
 
+def test_token_ranges() -> None:
+    for case in cases():
+        if "token_ranges" not in case:
+            continue
+        found = [
+            "!" if ranges is None else f"{len(ranges)}/{int((ranges[:, 1] - ranges[:, 0] + 1).sum())}"
+            for ranges in ring_of(case).token_ranges
+        ]
+        assert found == case["token_ranges"], case["name"]
+
+
 def test_exact_shares_of_the_key_space() -> None:
     for case in cases():
         ring = ring_of(case)

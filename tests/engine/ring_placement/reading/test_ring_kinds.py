@@ -51,6 +51,11 @@ def test_all_forms_give_the_same_ring(name: str) -> None:
     assert plain.summary["strategy"] == "" and "tokens=true" in plain.notes[1]
     assert plain.tables["nodes"]["tokens"].sum() == sum(len(i["tokens"]) if isinstance(i["tokens"], list) else
                                                         i["tokens"]["md5"] for i in case["instances"])  # fmt: skip
+    printed = dict(zip(plain.tables["nodes"]["instance"], plain.tables["nodes"]["ownership"], strict=True))
+    for member, own in owned.items():  # the page prints three digits
+        assert printed[member] == pytest.approx(own, rel=0.005), member
+    assert plain.headline[-1].label == "owns most" and plain.tables["nodes"]["load_after"].null_count() == len(owned)
+    assert "nothing is placed" in plain.findings[0].text
 
 
 def test_all_forms_of_partitions() -> None:
@@ -134,6 +139,16 @@ def test_damaged_rings() -> None:
     half = native("d_native_odd.page-tokens.html")
     reading = RingHtml().read(Source("x", "x", 1, 1), half[: half.index(b"</table>") - 5], None, True)
     assert not reading.complete and [p.kind for p in reading.problems] == ["cut-file"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "share"),
+    [("37.4%", 0.374), ("100%", 1.0), ("250%", 1.0), ("", None), ("NaN%", None), ("1e999%", None), ("-5%", None)],
+)
+def test_ownership_that_a_page_prints(cell: str, share: float | None) -> None:
+    html = native("d_native_n3.page.html").replace(b"<td>37.4%</td>", f"<td>{cell}</td>".encode())
+    rows = RingHtml().read(Source("x", "x", 1, 1), html, None, True).rows["members"]
+    assert isinstance(rows, dict) and rows["owned"][0] == share
 
 
 def test_exports_that_hold_more_than_rings() -> None:

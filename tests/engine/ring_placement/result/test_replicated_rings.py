@@ -84,6 +84,9 @@ def test_keys_tenants_and_failures(part: int) -> None:
         owns = dict(zip(nodes["instance"], nodes["ownership"], strict=True))
         for name, own in zip(case["sorted_ids"], case["count_tokens"], strict=True):
             assert owns[name] == (own / SPACE if len(found) and result.summary["tokens"] else None)
+        ranges = dict(zip(nodes["instance"], nodes["token_ranges"], strict=True))
+        for name, text_ in zip(case["sorted_ids"], case.get("token_ranges", ()), strict=False):
+            assert ranges[name] == (None if text_ == "!" else int(text_.partition("/")[0])), (case["name"], name)
         check_failures(case, given, chosen)
 
 
