@@ -24,7 +24,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = corrected_loads.corrected(made, values, CpuWeights(), measured)
+    loads = corrected_loads.corrected(made, values, CpuWeights(), measured, cluster.loads)
     total = sums(made, loads)
     working = np.zeros(made.brokers, np.bool_)
     active = loads.held & (loads.leads | ~made.offline_replicas)
@@ -41,7 +41,9 @@ def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cl
     values = LeaderValues(*(rng.gamma(2.0, 50.0, made.size) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = corrected_loads.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
+    loads = corrected_loads.fitted(
+        made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured, cluster.loads
+    )
     got = corrected_loads.removed(made, loads, measured.cpu)
     for row, column in np.argwhere(loads.held)[:20].tolist():
         broker = made.replicas[row, column]
