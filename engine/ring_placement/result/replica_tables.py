@@ -19,6 +19,8 @@ from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, r
 from engine.ring_placement.scenarios.sweep_totals import Sweep
 from engine.view import Context
 
+NAMED_TENANTS = 8
+"""Tenants that are named of each node."""
 LISTED_INSTANCES = 2_000_000
 """Instances that the table of tenants lists in all; shards of the whole ring are left out beyond."""
 
@@ -47,24 +49,40 @@ def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
             load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
             None if limit is None else load_after > limit, m.id in down or m.id in s.removed,
-            round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 6), m.address,
+            round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 7), m.address,
             m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 
 
 def _ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, ...]]:
-    """Return ownership, token ranges, share of keys, tenants, worst partner and its loss by ID, of the planned ring."""
+    """Return by ID ownership, token ranges and share of keys in the scenario; number of tenants and the largest ones, worst
+    partner and its loss on the planned ring."""
     planned, ring = s.planned, s.planned.ring
     pairs = key_pairs(s, context)
     count = len(ring.members)
     shares = planned.rows.shares
     tenants = np.zeros(count, dtype=np.int64)
+    largest: list[list[str]] = [[] for _ in range(count)]
     if shares is not None:
         holders = np.bincount(planned.rows.shard_of, minlength=len(shares))
         tenants = (shares > 0).T.astype(np.int64) @ holders
-    ownership = ring.tokens.ownership / SPACE
-    held = s.after.share if s.after.ring.ids == ring.ids else planned.share
+        # Tenants by load, and of each node the first ones whose shard has it.
+        order = np.lexsort((np.arange(len(planned.tenants.names)), -planned.tenants.total))
+        on_it = (shares > 0).T[:, planned.rows.shard_of[order]]
+        for k in range(count):
+            context.check()
+            first = np.flatnonzero(on_it[k])[:NAMED_TENANTS]
+            largest[k] = [planned.tenants.names[t] for t in order[first].tolist()]
+    after = s.after.ring
+    ranges = (None,) * len(after.ids) if planned.partitions is not None else after.tokens.token_ranges
+    now = {
+        name: (own, None if r is None else len(r), held)
+        for name, own, r, held in zip(
+            after.ids, (after.tokens.ownership / SPACE).tolist(), ranges, s.after.share.tolist(), strict=True
+        )
+    }
+    gone = (0.0, None, 0.0)
     partners: list[tuple[str | None, float | None]] = [(None, None)] * count
     if count > 1 and planned.partitions is None:
         lost = pairs.matrix()
@@ -74,9 +92,13 @@ def _ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any,
         partners = [
             (ring.ids[w] if m > 0 else None, max(m, 0.0)) for w, m in zip(worst.tolist(), most.tolist(), strict=True)
         ]
-    ranges = [None if r is None or planned.partitions is not None else len(r) for r in ring.tokens.token_ranges]
     return {
-        name: (float(ownership[i]) if ring.total else None, ranges[i], float(held[i]), int(tenants[i]), *partners[i])
+        name: (
+            *(now.get(name, gone) if ring.total else (None, None, now.get(name, gone)[2])),
+            int(tenants[i]),
+            largest[i],
+            *partners[i],
+        )
         for i, name in enumerate(ring.ids)
     }
 
@@ -106,9 +128,11 @@ def tenant_table(s: ReplicatedScenario) -> pl.DataFrame:
         "reads_ok": reads,
         "spread": spreads(after)[rows.shard_of],
     }
+    answers = after.alive if after.partitions is None else after.ring.reading & ~after.failed
     if after.partitions is None:
         frame["instances"] = lists_of(rows.shards, rows.shard_of, ids)
         frame["read_instances"] = lists_of(rows.reads, rows.read_of, ids)
+        frame["down"] = np.array([int((~answers[m]).sum()) for m in rows.shards], dtype=np.int64)[rows.shard_of]
     else:
         number = {name: n for n, name in enumerate(after.ring.ids)}
         owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
@@ -119,6 +143,8 @@ def tenant_table(s: ReplicatedScenario) -> pl.DataFrame:
         ):
             held = [np.unique(np.concatenate([np.empty(0, np.int64), *(owners[k] for k in shard)])) for shard in shards]
             frame[column] = lists_of(held, of, ids)
+            if column == "instances":
+                frame["down"] = np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64)[of]
         partition_ids = pl.Series(after.partitions.ids, dtype=pl.Int64)
         frame["partitions"] = lists_of(rows.shards, rows.shard_of, partition_ids)
         frame["read_partitions"] = lists_of(rows.reads, rows.read_of, partition_ids)
