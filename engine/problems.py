@@ -38,6 +38,34 @@ class Problem:
         return {"path": self.path, "line": self.line, "kind": self.kind, "reason": reason, "count": self.count}
 
 
+MOST_OF_A_KIND = 1000
+"""Most different problems of one kind that a file's list holds; further ones are counted together."""
+
+
+class ProblemList(list[Problem]):
+    """The problems of one file, however many: equal ones are counted at the first place, and so is what exceeds
+    ``MOST_OF_A_KIND``. Takes them by ``append`` alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._place: dict[tuple[str, str], int] = {}
+        self._of_kind: dict[str, int] = {}
+
+    def append(self, problem: Problem) -> None:
+        """Add a problem, or count it with an earlier one."""
+        key = (problem.kind, problem.reason)
+        if key not in self._place and self._of_kind.get(problem.kind, 0) >= MOST_OF_A_KIND:
+            problem = replace(problem, reason="more problems of this kind")
+            key = (problem.kind, problem.reason)
+        at = self._place.get(key)
+        if at is not None:
+            self[at] = replace(self[at], count=self[at].count + problem.count)
+            return
+        self._place[key] = len(self)
+        self._of_kind[problem.kind] = self._of_kind.get(problem.kind, 0) + 1
+        super().append(problem)
+
+
 def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Merge problems of equal path, kind and reason at their first place, and sort them by path and place."""
     first: dict[tuple[str, str, str], Problem] = {}

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+# Read by Textual when it is imported; no test may wait for an animation.
+os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
+if sys.dont_write_bytecode:
+    # No bytecode beside the sources, then; but compiling Textual and Polars again in every worker and in every program under
+    # test is a fifth of the suite. Workers and programs take this over from the environment.
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    sys.dont_write_bytecode = False
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Nothing is asserted on time: beside other work one example may take as long as it likes.
 settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
-# Read by Textual when it is imported; no test may wait for an animation.
-os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more process than there are processors: many tests wait for a terminal, a clock or a disk."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of garbage collection, and collect seldom: a third of the screen tests was collecting."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("loadlens.app")
 
 textual_internals.send_changed_cells_only()
+textual_internals.forget_closed_widgets()
 
 
 class MainScreen(Screen[None], textual_internals.NeverScrolls):

@@ -14,7 +14,9 @@ from rich.console import Console
 from rich.segment import Segments
 from rich.traceback import Traceback
 from textual._compositor import ChopsUpdate
+from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
 from textual.drivers import linux_driver
 from textual.filter import Monochrome, NoColor
@@ -52,6 +54,39 @@ def render_spans(update: ChopsUpdate, console: Console) -> str:
 def send_changed_cells_only() -> None:
     """Replace Textual's rendering of partial updates by ``render_spans``, in the whole process."""
     ChopsUpdate.render_segments = render_spans  # type: ignore[assignment, method-assign]
+
+
+def forget_closed_widgets() -> None:
+    """Replace Textual's cache of background styles by one that does not hold on to widgets, in the whole process.
+
+    A missing ``classmethod`` makes the widget's drawn lines part of its keys: those of up to 1024 closed widgets stay, 16,000
+    objects for each job or query that is opened, and every collection looks at all of them (Textual's issue 6665).
+    (tests/tui/test_textual_internals.py)
+    """
+    StylesCache.get_inner_outer = classmethod(vars(StylesCache)["get_inner_outer"])  # type: ignore[assignment]
+
+
+class LazyComponents(Widget):
+    """Base of widgets with many component classes: the style of each is made when it is first drawn with.
+
+    Textual makes all of them whenever a widget is mounted, focused or left, 17 for a table that draws with five: that was a
+    quarter of the time in which a screen or a job opens. (tests/tui/test_textual_internals.py)
+    """
+
+    def _get_component_classes(self) -> frozenset[str]:  # type: ignore[override]
+        """Return the component classes that Textual has to make again: those in use."""
+        return frozenset(self._component_styles)
+
+    def get_component_styles(self, *names: str) -> RenderStyles:
+        """Return the styles of components as Textual does. Raises KeyError for a name that is no component class."""
+        declared: frozenset[str] = super()._get_component_classes()
+        for name in names:
+            if name in declared and name not in self._component_styles:
+                component = DOMNode(classes=name)
+                component._attach(self)
+                self.app.stylesheet.apply(component)
+                self._component_styles[name] = component.styles
+        return super().get_component_styles(*names)
 
 
 class NeverScrolls(Widget):

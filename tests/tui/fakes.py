@@ -222,9 +222,11 @@ class Stage:
         """Wait until ``true()``; fails after ``seconds``."""
         end = time.monotonic() + seconds
         while not true():
-            if time.monotonic() > end:
+            if time.monotonic() > end or self.app._exception is not None:
                 raise AssertionError("never came true; the screen:\n" + self.text())
-            await self.pilot.pause(0.01)
+            await asyncio.sleep(
+                0.01
+            )  # and not pilot.pause: it sends a message to each widget, which takes longer than most answers
         await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:

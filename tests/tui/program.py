@@ -1,6 +1,7 @@
 """The dashboard on a fake session whose data change at a steady rate: ``python -m tests.tui.program HZ ROWS SHARE``.
 
-A change moves the CPU of SHARE (0 to 1) of the rows. It goes through everything the real program has but the engine.
+A change moves the CPU of SHARE (0 to 1) of the rows. It goes through everything the real program has but the engine. With a
+fourth word MOVES changes begin once a file ``go`` is in the home folder, and after MOVES of them all data are equal.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from tests.tui.terminal import ROOT  # noqa: F401  (the folder must be importable)
 
 
-def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> None:
+def main(hz: float, rows: float, share: float, moves: float | None = None, ignore_hangup: bool = False) -> None:
     from tui.process import lifecycle
 
     if ignore_hangup:
@@ -30,18 +31,20 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> Non
     from tui.app import Dashboard
 
     view = FakeView()
-    view.frame = frame(rows)
+    view.frame = frame(int(rows))
     session = FakeSession([view])
     count = [0]
 
     def change() -> None:
         session.watching.wait()
+        while moves is not None and not (Path.home() / "go").exists():
+            time.sleep(0.02)
         while True:
             time.sleep(1 / hz)
             count[0] += 1
             step = count[0]
             every = max(round(1 / share), 1) if share else 0
-            if every:
+            if every and (moves is None or step <= moves):
                 moved = (pl.int_range(pl.len()) + step) % every == 0
                 view.frame = view.frame.with_columns(
                     pl.when(moved).then((pl.col("cpu") * 7 + step) % 80).otherwise(pl.col("cpu")).alias("cpu"),
@@ -69,4 +72,5 @@ def main(hz: float, rows: int, share: float, ignore_hangup: bool = False) -> Non
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), "nohup" in sys.argv)
+    numbers = [float(word) for word in sys.argv[1:] if word != "nohup"]
+    main(*numbers, ignore_hangup="nohup" in sys.argv)

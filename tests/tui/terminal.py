@@ -20,6 +20,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def _begin() -> None:
+    """In the program's process before it starts: standard input is its terminal, and nothing of ``nohup`` is inherited."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Terminal:
     """``argv`` (after ``python``) on a pseudo-terminal of ``size`` (columns, rows). Use as a context manager."""
 
@@ -30,7 +36,11 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(slave)
         self.slave = slave
-        keep = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV") if name in os.environ}
+        keep = {
+            name: os.environ[name]
+            for name in ("PATH", "LANG", "LC_ALL", "VIRTUAL_ENV", "PYTHONPYCACHEPREFIX")
+            if name in os.environ
+        }
         environ = {
             **keep,
             "TERM": "xterm-256color",
@@ -40,7 +50,6 @@ class Terminal:
             "XDG_CACHE_HOME": str(home / "cache"),
             "XDG_CONFIG_HOME": str(home / "config"),
             "PYTHONPATH": str(ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
             **(env or {}),
         }
         self.started = time.monotonic()
@@ -52,7 +61,7 @@ class Terminal:
             env=environ,
             cwd=ROOT,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            preexec_fn=_begin,
         )
         self.output = bytearray()
         self.arrived: list[tuple[float, int]] = []
