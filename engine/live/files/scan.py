@@ -16,9 +16,9 @@ import stat as modes
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from engine.live.files.paths import below, canonical, inside, relative
 from engine.live.options import LiveSettings
 from engine.problems import Problem
-from engine.text import clean
 
 Stat = tuple[int, int, int, int, int]
 """Device, inode, size, mtime (ns), ctime (ns)."""
@@ -195,7 +195,7 @@ class Scanner:
                     self.problems[root] = Problem.at(root, "missing-root", "there is no such file or folder")
                 else:
                     self._unreadable(root, error)
-                    seen |= self._below(root)
+                    seen |= below(root, self.folders)
                     if root in self.singles:
                         singles.add(root)
                 continue
@@ -224,10 +224,6 @@ class Scanner:
 
     def _unreadable(self, path: str, error: OSError) -> None:
         self.problems[path] = Problem.at(path, "unreadable", f"{error.strerror or error}")
-
-    def _below(self, path: str) -> set[str]:
-        prefix = path.rstrip("/") + "/"
-        return {folder for folder in self.folders if folder == path or folder.startswith(prefix)}
 
     def _drop(self, path: str, changes: Changes) -> None:
         folder = self.folders.pop(path)
@@ -263,7 +259,7 @@ class Scanner:
                 if error.errno not in _GONE:
                     # What was read from there stays; a problem says that it cannot be checked any more.
                     self._unreadable(path, error)
-                    seen |= self._below(path)
+                    seen |= below(path, self.folders)
                 continue
             seen.add(path)
             join = path.rstrip("/") + "/"
@@ -322,7 +318,7 @@ class Scanner:
     def _kind(self, entry: os.DirEntry[str], root: int) -> str:
         """Return ``folder``, ``link`` (to a folder), ``file``, ``unwanted`` or ``other``. Raises OSError."""
         if entry.is_symlink():
-            if not (self._settings.follow_symlinks or self._inside(entry.path)):
+            if not (self._settings.follow_symlinks or inside(entry.path, self._real_roots)):
                 self._skip(entry.path, "link to elsewhere")
                 count, first = self._left_out.links.get(root, (0, entry.path))
                 self._left_out.links[root] = (count + 1, first)
@@ -341,11 +337,6 @@ class Scanner:
             return _stat_of(status)
         self._skip(entry.path, "not a regular file")
         return None
-
-    def _inside(self, link: str) -> bool:
-        """Whether a link leads to a place below one of the roots."""
-        target = os.path.realpath(link)
-        return any(target == root or target.startswith(root.rstrip("/") + "/") for root in self._real_roots)
 
     def _entry_error(self, path: str, entry: os.DirEntry[str], error: OSError) -> bool:
         """Note why a directory entry cannot be looked at. Returns whether it is there nevertheless."""
@@ -396,13 +387,13 @@ class Scanner:
         parent, name = os.path.split(path)
         folder = self.folders.get(parent)
         if folder is None:
-            canonical = self._canonical(parent)
-            if canonical is None:
+            place = canonical(parent, self._aliases, self.folders)
+            if place is None:
                 # Below something ignored: nothing to do. Else below a directory that is new.
-                parts = self._relative(path).split("/")
+                parts = relative(path, self.roots).split("/")
                 return any(self._names.ignored_folder(part) for part in parts) or self._arrived(parent, changes)
-            folder = self.folders[canonical]
-            path = os.path.join(canonical, name)
+            folder = self.folders[place]
+            path = os.path.join(place, name)
         if self._names.ignored_folder(name) or (self._names.ignored(name) and not os.path.isdir(path)):
             return True
         try:
@@ -472,26 +463,3 @@ class Scanner:
         elif name in folder.folders or name in folder.links:
             return False
         return True
-
-    def _canonical(self, parent: str) -> str | None:
-        probe, rest = parent, ""
-        while probe not in ("/", ""):
-            target = self._aliases.get(probe)
-            if target is not None:
-                found = os.path.join(target, rest) if rest else target
-                return found if found in self.folders else None
-            probe, tail = os.path.split(probe)
-            rest = os.path.join(tail, rest) if rest else tail
-        return None
-
-    def _relative(self, path: str) -> str:
-        for root in self.roots:
-            if path.startswith(root.rstrip("/") + "/"):
-                return path[len(root.rstrip("/")) + 1 :]
-        return path
-
-
-def label(path: str, root: str) -> str:
-    """Return ``path`` as an operator would write it: relative to ``root``, harmless for a terminal."""
-    prefix = root.rstrip("/") + "/"
-    return clean(path[len(prefix) :] if path.startswith(prefix) else os.path.basename(path))

@@ -13,19 +13,38 @@ from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
 from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
 from engine.view import Context
 
+NAMED_TENANTS = 8
+"""Tenants that are named of each node."""
+
 
 def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, ...]]:
-    """Return ownership, token ranges, share of keys, tenants, worst partner and its loss by ID, of the planned ring."""
+    """Return by ID ownership, token ranges and share of keys in the scenario; number of tenants and the largest ones, worst
+    partner and its loss on the planned ring."""
     planned, ring = s.planned, s.planned.ring
     pairs = key_pairs(s, context)
     count = len(ring.members)
     shares = planned.rows.shares
     tenants = np.zeros(count, dtype=np.int64)
+    largest: list[list[str]] = [[] for _ in range(count)]
     if shares is not None:
         holders = np.bincount(planned.rows.shard_of, minlength=len(shares))
         tenants = (shares > 0).T.astype(np.int64) @ holders
-    ownership = ring.tokens.ownership / SPACE
-    held = s.after.share if s.after.ring.ids == ring.ids else planned.share
+        # Tenants by load, and of each node the first ones whose shard has it.
+        order = np.lexsort((np.arange(len(planned.tenants.names)), -planned.tenants.total))
+        on_it = (shares > 0).T[:, planned.rows.shard_of[order]]
+        for k in range(count):
+            context.check()
+            first = np.flatnonzero(on_it[k])[:NAMED_TENANTS]
+            largest[k] = [planned.tenants.names[t] for t in order[first].tolist()]
+    after = s.after.ring
+    ranges = (None,) * len(after.ids) if planned.partitions is not None else after.tokens.token_ranges
+    now = {
+        name: (own, None if r is None else len(r), held)
+        for name, own, r, held in zip(
+            after.ids, (after.tokens.ownership / SPACE).tolist(), ranges, s.after.share.tolist(), strict=True
+        )
+    }
+    gone = (0.0, None, 0.0)
     partners: list[tuple[str | None, float | None]] = [(None, None)] * count
     if count > 1 and planned.partitions is None:
         lost = pairs.matrix()
@@ -35,9 +54,13 @@ def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, 
         partners = [
             (ring.ids[w] if m > 0 else None, max(m, 0.0)) for w, m in zip(worst.tolist(), most.tolist(), strict=True)
         ]
-    ranges = [None if r is None or planned.partitions is not None else len(r) for r in ring.tokens.token_ranges]
     return {
-        name: (float(ownership[i]) if ring.total else None, ranges[i], float(held[i]), int(tenants[i]), *partners[i])
+        name: (
+            *(now.get(name, gone) if ring.total else (None, None, now.get(name, gone)[2])),
+            int(tenants[i]),
+            largest[i],
+            *partners[i],
+        )
         for i, name in enumerate(ring.ids)
     }
 

@@ -41,7 +41,7 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
             load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
             None if limit is None else load_after > limit, m.id in down or m.id in s.removed, written.get(m.id),
-            *(None,) * 6, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
+            *(None,) * 7, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
 

@@ -108,13 +108,14 @@ def headline_of(s: ReplicatedScenario, summary: dict[str, Any]) -> tuple[Headlin
     level: Level = "critical" if lost or summary["tenants_write_lost"] else "ok"
     basis = f"{summary['tenants_write_lost']} of {summary['tenants']} tenants" if summary["tenants"] else "of all keys"
     lines.append(Headline("writes lost", percent(lost), basis, level))
-    whole = "" if summary["reads_ok"] else ", unsharded ones fail"
+    whole = "" if summary["reads_ok"] else "those without a shard too" if reads else "of tenants without a shard"
     ok = summary["reads_ok"] and not reads
     lines.append(Headline("queries", "all succeed" if ok else f"{reads} tenants fail" if reads else "fail",
-                          whole.lstrip(", ") if not ok else "", "ok" if ok else "critical"))  # fmt: skip
+                          whole, "ok" if ok else "critical"))  # fmt: skip
     if summary["load_total"]:
         lines.append(Headline("load", load_text(s, summary["load_total"]), summary["load_unit"]))
-        lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f}", "× mean"))
+        hottest = s.outcome.nodes[int(np.argmax(s.outcome.after))]
+        lines.append(Headline("hottest", f"{summary['max_over_mean']:.2f} × mean", hottest))
     else:
         lines.append(Headline("holds most", f"{summary['share_max_over_mean']:.2f}", "× mean share of keys"))
     if summary["moved_share"]:
@@ -139,7 +140,7 @@ def state_notes(s: ReplicatedScenario, p: RingParameters) -> list[str]:
     assert ring is not None
     notes = [f"ring: {ring.label} ({ring.kind}), {KIND_NAMES[replicated_ring(state).kind]}: {ring.why}"]
     if ring.others:
-        notes.append(f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one")
+        notes.append(f"{ring.others} other ring{'s' if ring.others > 1 else ''} not used; -o ring= chooses one (key b)")
     notes += replicated_ring(state).notes
     if ring.partition_label and ring.partition_label != ring.label:
         notes.append(f"partitions: {ring.partition_label}")

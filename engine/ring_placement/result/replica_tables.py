@@ -45,7 +45,7 @@ def node_table(s: ReplicatedScenario, context: Context) -> pl.DataFrame:
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
             load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
             None if limit is None else load_after > limit, m.id in down or m.id in s.removed,
-            round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 6), m.address,
+            round(written[m.id]) if m.id in written else None, *facts.get(m.id, (None,) * 7), m.address,
             m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
@@ -76,9 +76,11 @@ def tenant_table(s: ReplicatedScenario) -> pl.DataFrame:
         "reads_ok": reads,
         "spread": spreads(after)[rows.shard_of],
     }
+    answers = after.alive if after.partitions is None else after.ring.reading & ~after.failed
     if after.partitions is None:
         frame["instances"] = lists_of(rows.shards, rows.shard_of, ids)
         frame["read_instances"] = lists_of(rows.reads, rows.read_of, ids)
+        frame["down"] = np.array([int((~answers[m]).sum()) for m in rows.shards], dtype=np.int64)[rows.shard_of]
     else:
         number = {name: n for n, name in enumerate(after.ring.ids)}
         owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
@@ -89,6 +91,8 @@ def tenant_table(s: ReplicatedScenario) -> pl.DataFrame:
         ):
             held = [np.unique(np.concatenate([np.empty(0, np.int64), *(owners[k] for k in shard)])) for shard in shards]
             frame[column] = lists_of(held, of, ids)
+            if column == "instances":
+                frame["down"] = np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64)[of]
         partition_ids = pl.Series(after.partitions.ids, dtype=pl.Int64)
         frame["partitions"] = lists_of(rows.shards, rows.shard_of, partition_ids)
         frame["read_partitions"] = lists_of(rows.reads, rows.read_of, partition_ids)

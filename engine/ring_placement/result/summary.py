@@ -184,7 +184,7 @@ def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", f"{ring.total} shards"]
     if file.others:
         plural = "s" if file.others > 1 else ""
-        notes.append(f"{file.others} other ring file{plural} not used; -o ring= chooses one")
+        notes.append(f"{file.others} other ring file{plural} not used; -o ring= chooses one (key b)")
     if not ring.members:
         notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
         notes += _stale_note(state, p)

@@ -13,7 +13,7 @@ from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, harmle
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
-    from engine.tables import Table
+    from engine.tables import Column, Table
 
 FATES: Mapping[str, str] = {
     "down": "severe",
@@ -44,11 +44,16 @@ _OF_SEGMENTS = frozenset({
 })  # fmt: skip
 """Columns of placements and sweeps that rings with replicas do not have."""
 _OF_REPLICAS = frozenset({
-    "ownership", "replica_share", "tenants", "worst_partner", "pair_lost_share", "token", "replicas", "max_errors", "error",
+    "ownership", "token_ranges", "replica_share", "tenants", "largest_tenants",
+    "worst_partner", "pair_lost_share", "token", "replicas", "max_errors", "error",
     "partition", "lost", "write_lost_share", "tenants_write_lost", "tenants_read_lost",
 })  # fmt: skip
 """Columns of nodes, placements and sweeps that segment writers do not have."""
 _SHARED = ("nodes", "placements", "sweep")
+_UNPLACED = ("instance", "state", "zone", "tokens", "ownership", "address", "heartbeat_ms")
+"""Columns of the nodes of a ring that cannot be placed."""
+_REPLICA_SWEEP = ("rank", "down", "zone", "write_lost_share", "tenants_write_lost", "tenants_read_lost")
+"""First columns of a sweep of a ring with replicas."""
 
 
 @cache
@@ -58,15 +63,34 @@ def kind_spec(table: Table, kind: str, counts: bool) -> Table:
         return replace(table, columns=tuple(c for c in table.columns if "partitions" not in c.name))
     if table.name not in _SHARED:
         return table
+    if table.name == "nodes" and kind == "":
+        by_name = {c.name: c for c in table.columns}
+        return replace(
+            table, columns=tuple(replace(by_name[n], hidden=False, priority=k) for k, n in enumerate(_UNPLACED))
+        )
     absent = (
         _OF_REPLICAS
         if kind in ("segment-writer", "")
         else _OF_SEGMENTS - ({"instance"} if table.name == "nodes" else set())
     )
     columns = [c for c in table.columns if c.name not in absent]
+    if table.name == "sweep" and absent is not _OF_REPLICAS:
+        columns = _losses_first(columns)
     if counts:
         columns = [replace(c, kind="number", unit="") if c.kind == "bytes_per_s" else c for c in columns]
     return replace(table, columns=tuple(columns))
+
+
+def _losses_first(columns: Sequence[Column]) -> list[Column]:
+    """Order the columns of a sweep by what decides on a ring with replicas."""
+    first = [replace(c, priority=0) for name in _REPLICA_SWEEP for c in columns if c.name == name]
+    titles = {"rejected_bytes": "lost load"}
+    rest = [
+        replace(c, priority=max(c.priority, 1), title=titles.get(c.name, c.title))
+        for c in columns
+        if c.name not in _REPLICA_SWEEP
+    ]
+    return [*first, *rest]
 
 
 def share_cell(cell: Cell) -> Sequence[Fragment]:
@@ -142,9 +166,13 @@ def drift_cell(cell: Cell) -> Sequence[Fragment]:
     return [(str(cell.value or ""), "severe" if cell.value else "")]
 
 
-def rejected_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw bytes per second that are rejected."""
-    from engine import units
+def rejected_cell(counts: Callable[[], bool]) -> Renderer:
+    """Make a renderer of load that is rejected; ``counts``: whether the load counts things, not bytes per second."""
 
-    text = units.text("bytes_per_s", cell.value or 0, cell.width)
-    return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]
+    def render(cell: Cell) -> Sequence[Fragment]:
+        from engine import units
+
+        text = units.text("number" if counts() else "bytes_per_s", cell.value or 0, cell.width)
+        return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]
+
+    return render

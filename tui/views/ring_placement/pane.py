@@ -49,7 +49,6 @@ FLOWS = 5
 
 RENDERERS: Mapping[str, Renderer] = {
     "drift": drift_cell,
-    "rejected_bytes": rejected_cell,
     "down": names_cell,
     "candidates": names_cell,
     "instances": names_cell,
@@ -112,7 +111,7 @@ class Pane(ViewPane):
             content = LiveTable(
                 name=f"ring-placement/{table}",
                 id=f"ring-{table}",
-                renderers=RENDERERS,
+                renderers={**RENDERERS, "rejected_bytes": rejected_cell(lambda: self._counts)},
             )
             sections.add(title, _Explained(content, id="ring-explained") if table == "explain" else content)
         yield sections

@@ -30,22 +30,21 @@ def node_facts(row: Mapping[str, Any], counts: bool) -> list[Fact]:
         if row.get("ownership") is not None:
             facts.append(("owns", f"{share(row['ownership'])} of its zone, as the page says", ""))
         return [*facts, ("", " ", "")]
-    facts.append(
-        ("owns", f"{share(row['ownership'])} of its zone, holds {share(row['replica_share'])} of all keys", "")
-    )
-    if row.get("token_ranges") is not None:
-        facts.append(("", f"{row['token_ranges']} ranges of keys (owned series)", "dim"))
+    if row.get("ownership") is not None:
+        ranges = f", {row['token_ranges']} ranges" if row.get("token_ranges") is not None else ""
+        facts.append(("owns", f"{share(row['ownership'])} of its zone{ranges}", ""))
+    facts.append(("holds", f"{share(row['replica_share'])} of all keys", ""))
     facts.append(("load", f"{_load(row['load_before'], counts)} → {_load(row['load_after'], counts)}", ""))
     if row.get("capacity") is not None:
         style = "critical" if row.get("over_capacity") else ""
         facts.append(("headroom", f"{_load(row['headroom'], counts)} of {_load(row['capacity'], counts)}", style))
     if row.get("load_observed") is not None:
         facts.append(("observed", f"{_load(row['load_observed'], counts)} by its own metrics", "dim"))
-    facts.append(("tenants", f"{row['tenants']} on it", ""))
+    names = list(row.get("largest_tenants") or ())
+    more = ", …" if len(names) < row["tenants"] else ""
+    facts.append(("tenants", f"{row['tenants']}: {', '.join(names)}{more}" if names else f"{row['tenants']} on it", ""))
     if row.get("worst_partner"):
-        facts.append(
-            ("worst with", f"{row['worst_partner']}: {share(row['pair_lost_share'])} of all keys lost", "moderate")
-        )
+        facts.append(("worst with", f"{row['worst_partner']}: {share(row['pair_lost_share'])} of keys", "moderate"))
     return [*facts, ("", " ", "")]
 
 
@@ -61,7 +60,7 @@ def totals(s: Mapping[str, Any]) -> list[Fact]:
         ("", f"{s['tenants_write_lost']} of {s['tenants']} tenants lose some",
          "critical" if s["tenants_write_lost"] else ""),
         ("queries", f"{reads} of {s['tenants']} tenants fail", "critical" if reads else "ok"),
-        ("unsharded", "succeed" if s["reads_ok"] else "fail", "ok" if s["reads_ok"] else "critical"),
+        ("", f"without a shard: {'succeed' if s['reads_ok'] else 'fail'}", "ok" if s["reads_ok"] else "critical"),
     ]  # fmt: skip
     if s.get("partitions_without_readers"):
         facts.append(("partitions", f"{s['partitions_without_readers']} without readers", "critical"))

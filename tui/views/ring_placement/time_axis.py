@@ -25,17 +25,20 @@ RING_MOMENTS = (
 
 
 def moment_text(moment: RegimeTotals, width: int) -> str:
-    """Describe what a moment costs on a ring with replicas."""
+    """Describe what a moment costs on a ring with replicas; in few words where four moments have little room."""
+    reads_ok = moment.reads_ok and not moment.tenants_read_lost
+    if width < 120 and reads_ok and not moment.write_lost_share and not moment.tenants_write_lost:
+        return "ok"
     if moment.write_lost_share or moment.tenants_write_lost:
         share = moment.write_lost_share
         lost = f"{share:.1%}" if share >= 0.001 else f"{share:.0e}" if share else "0%"
-        text = f"{lost} keys lost"
+        text = f"{lost} keys lost" if width >= 120 else f"{lost} lost"
     else:
         text = "writes ok"
     if moment.tenants_read_lost:
         text += f", {moment.tenants_read_lost} tenants no reads" if width >= 140 else ", reads fail"
     elif not moment.reads_ok:
-        text += ", unsharded reads fail" if width >= 140 else ", reads fail"
+        text += ", reads without a shard fail" if width >= 140 else ", reads fail"
     else:
         text += ", reads ok"
     return text
