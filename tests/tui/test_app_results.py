@@ -185,12 +185,12 @@ def test_a_held_key_scans_once_at_a_time(tmp_path: Path, monkeypatch: pytest.Mon
         async with stage(tmp_path, (120, 40)) as s:
             scans, go = [], threading.Event()
 
-            def scan(**_: Any) -> frozenset[str]:
+            def look(hints: set[str] | None) -> frozenset[str]:
                 scans.append(threading.current_thread().name)
                 go.wait(5)
                 return frozenset()
 
-            monkeypatch.setattr(s.session, "scan", scan)
+            monkeypatch.setattr(s.session, "look", look)
             await s.press(*["f5"] * 5)
             await s.until(lambda: scans)
             assert scans == ["rescan"]
