@@ -57,6 +57,10 @@ class Delta(Generic[K]):
         return bool(self.changed or self.removed or self.everything)
 
 
+_NEVER = object()
+"""Stamp of a group that was never computed."""
+
+
 class _Stamps(Generic[K]):
     """What each group was computed from, and how often it was computed."""
 
@@ -80,7 +84,7 @@ class _Stamps(Generic[K]):
         if not self._stamps or key != self._key:
             return Delta(frozenset(stamps), frozenset(self._stamps.keys() - stamps.keys()), everything=True)
         old = self._stamps
-        changed = frozenset(group for group, stamp in stamps.items() if group not in old or old[group] != stamp)
+        changed = frozenset(group for group, stamp in stamps.items() if old.get(group, _NEVER) != stamp)
         return Delta(changed, frozenset(old.keys() - stamps.keys()))
 
     def _accept(self, stamps: Mapping[K, Hashable], key: Hashable, delta: Delta[K]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Self
 
 from engine.text import clean
 
@@ -37,6 +38,34 @@ class Problem:
         return {"path": self.path, "line": self.line, "kind": self.kind, "reason": reason, "count": self.count}
 
 
+MOST_OF_A_KIND = 1000
+"""Most different problems of one kind that a file's list holds; further ones are counted together."""
+
+
+class ProblemList(list[Problem]):
+    """The problems of one file, however many: equal ones are counted at the first place, and so is what exceeds
+    ``MOST_OF_A_KIND``. Takes them by ``append`` alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._place: dict[tuple[str, str], int] = {}
+        self._of_kind: dict[str, int] = {}
+
+    def append(self, problem: Problem) -> None:
+        """Add a problem, or count it with an earlier one."""
+        key = (problem.kind, problem.reason)
+        if key not in self._place and self._of_kind.get(problem.kind, 0) >= MOST_OF_A_KIND:
+            problem = replace(problem, reason="more problems of this kind")
+            key = (problem.kind, problem.reason)
+        at = self._place.get(key)
+        if at is not None:
+            self[at] = replace(self[at], count=self[at].count + problem.count)
+            return
+        self._place[key] = len(self)
+        self._of_kind[problem.kind] = self._of_kind.get(problem.kind, 0) + 1
+        super().append(problem)
+
+
 def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Merge problems of equal path, kind and reason at their first place, and sort them by path and place."""
     first: dict[tuple[str, str, str], Problem] = {}
@@ -45,3 +74,55 @@ def fold(problems: Iterable[Problem]) -> tuple[Problem, ...]:
         earlier = first.get(key)
         first[key] = problem if earlier is None else replace(earlier, count=earlier.count + problem.count)
     return tuple(sorted(first.values(), key=lambda p: (p.path, p.line or 0, p.byte or 0, p.kind, p.reason)))
+
+
+def not_utf8(path: str, data: bytes) -> tuple[Problem, ...]:
+    """Return a problem with the first place where ``data`` is not UTF-8; none where all of it is."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        reason = "bytes that are not UTF-8 are shown as \ufffd"
+        return (Problem.at(path, "not-utf-8", reason, line=data.count(b"\n", 0, error.start) + 1),)
+    return ()
+
+
+MORE = "more-problems"
+"""Kind of the problem that counts those which are not listed."""
+
+
+def bounded(problems: Iterable[Problem], most: int) -> tuple[Problem, ...]:
+    """Return ``problems`` with equal ones joined, the first ``most`` of them at most; further ones are counted.
+
+    Nothing depends on how they were cut into parts: to bound what was bounded before, together with what came later, gives
+    the same.
+    """
+    several = tuple(problems)
+    counted = sum(problem.count for problem in several if problem.kind == MORE)
+    listed = fold(problem for problem in several if problem.kind != MORE)
+    if not counted and len(listed) <= most:
+        return listed
+    counted += sum(problem.count for problem in listed[most - 1 :])
+    reason = "further problems in this file are counted only"
+    return (*listed[: most - 1], Problem(several[0].path, None, MORE, reason, counted))
+
+
+class Problems(list[Problem]):
+    """The problems of one reading: a list that a file of nothing but bad records does not make long."""
+
+    MOST = 1000
+    """Different problems that stay listed."""
+
+    def append(self, problem: Problem) -> None:
+        """Add a problem; now and then equal ones are joined, and those beyond ``MOST`` only counted."""
+        super().append(problem)
+        if len(self) > 2 * self.MOST:
+            self[:] = bounded(self, self.MOST)
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        """Add several problems."""
+        for problem in problems:
+            self.append(problem)
+
+    def __iadd__(self, problems: Iterable[Problem]) -> Self:  # type: ignore[misc, override]
+        self.extend(problems)
+        return self

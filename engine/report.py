@@ -90,6 +90,9 @@ def to_text(view: View, result: Result, only: str | None = None) -> str:
     for name, frame in result.tables.items():
         if only is None or name == only:
             shown = result.focused(name)
+            # Columns that say nothing of any row (those of another kind of input) are left out of a text.
+            if shown.height:
+                shown = shown.select([column.name for column in shown if column.null_count() < shown.height])
             meaning = declared[name].meaning
             if shown.height < frame.height:
                 meaning += f" ({shown.height:,} of {frame.height:,}: {' '.join(result.focus[name])})"

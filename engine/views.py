@@ -62,7 +62,7 @@ VIEWS: tuple[Entry, ...] = (
         "ring-placement",
         "Ring placement",
         "engine.ring_placement.view",
-        "Pyroscope ring pages, memberlist keys, overrides YAML, placement rules and stats, block.bin footers",
+        "ring pages of Pyroscope, Mimir, Loki, Tempo, memberlist keys, overrides YAML, placement stats, metrics",
     ),
 )
 

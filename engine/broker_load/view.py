@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from engine.broker_load import tables
 from engine.broker_load.cruise_control import load_model, regression, rest_answers
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import brokers_without_topology, cluster_mixup, corrected_loads, fitted_weights
+from engine.broker_load.insight import (
+    brokers_without_topology,
+    cluster_mixup,
+    corrected_loads,
+    fitted_weights,
+    log_directories,
+)
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model import observations
 from engine.broker_load.model.observations import Observations
@@ -26,11 +33,11 @@ from engine.broker_load.result import (
     summary,
 )
 from engine.broker_load.result.detail import Detail, detail_of
-from engine.broker_load.result.result_builder import ResultBuilder
-from engine.broker_load.tables.loads import BROKERS
+from engine.broker_load.result.result_builder import ResultBuilder, plural
+from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
 from engine.inputs import Inputs
 from engine.report import instant
-from engine.result import Finding, Level, Result
+from engine.result import Finding, Headline, Level, Result
 from engine.tables import Table
 from engine.view import Context, NoInput
 
@@ -63,10 +70,11 @@ class BrokerLoad:
                 at_ms = instant(parameters.at)
             except (ValueError, OverflowError) as error:
                 raise NoInput(f"at: {parameters.at!r} is not a time") from error
-        standing = _standing(inputs, parameters, context, at_ms)
-        builder = standing.builder.copy()
-        if standing.model is not None and standing.cluster is not None:
-            scenario_tables.add(standing.model, standing.cluster, inputs, parameters, builder)
+        with _any_numbers():
+            standing = _standing(inputs, parameters, context, at_ms)
+            builder = standing.builder.copy()
+            if standing.model is not None and standing.cluster is not None:
+                scenario_tables.add(standing.model, standing.cluster, inputs, parameters, builder)
         order = {table.name: place for place, table in enumerate(self.tables)}
         return Result(
             view=self.name,
@@ -86,7 +94,13 @@ class BrokerLoad:
         detail = result.detail
         if not isinstance(detail, Detail) or detail.model is None or detail.cluster is None:
             return None
-        return rest_answers.render(detail.model, detail.cluster, detail.log_dirs, parameters)
+        with _any_numbers():
+            return rest_answers.render(detail.model, detail.cluster, detail.log_dirs, parameters)
+
+
+def _any_numbers() -> np.errstate:
+    """Return the state in which arrays take what files say, however large: it becomes infinite or NaN, without a warning."""
+    return np.errstate(all="ignore")
 
 
 def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at_ms: int | None) -> _Standing:
@@ -94,6 +108,7 @@ def _standing(inputs: Inputs, parameters: BrokerLoadParameters, context: Context
     plain = msgspec.structs.replace(
         parameters, fail=(), demote=(), reassignment=None, apply_plan=False, add_brokers=0, at=None,
         answer="load", as_="text", resource="DISK", entries=0, topic="", max_load=False, avg_load=False,
+        min_valid_partition_ratio=0.0,
     )  # fmt: skip
     key = (inputs.version, plain, at_ms)
     return context.memo.value("broker load model", key, lambda: _compute(inputs, plain, context, at_ms))
@@ -153,17 +168,34 @@ def _add_mixup(inputs: Inputs, context: Context, builder: ResultBuilder) -> None
 def _add_without_topology(
     inputs: Inputs, at_ms: int | None, interval_ms: int, has_history: bool, builder: ResultBuilder
 ) -> None:
-    """Add what scrapes, capacities and plans tell without any topology. Raises NoInput if that is nothing."""
-    alone = brokers_without_topology.brokers(inputs, at_ms, interval_ms)
-    if alone is not None:
-        shown = builder.frames.get("brokers", BROKERS.empty())
-        builder.frames["brokers"] = BROKERS.sorted(pl.concat([shown, alone]))
+    """Add what scrapes, log directories, capacities and plans tell without any topology. Raises NoInput if that is nothing."""
+    scraped, reported = (
+        brokers_without_topology.brokers(inputs, at_ms, interval_ms),
+        log_directories.alone(inputs, at_ms),
+    )
+    found = [frame for frame in (builder.frames.get("brokers"), scraped, reported.get("brokers")) if frame is not None]
+    if found:
+        builder.frames["brokers"] = BROKERS.sorted(pl.concat(found))
+    if scraped is not None:
         builder.notes.append(
             "no topology: only each broker's own totals; kafka-topics --describe would add the partitions"
         )
+    if reported:
+        for table in (REPLICAS, DIRECTORIES):
+            shown = builder.frames.get(table.name, table.empty())
+            builder.frames[table.name] = pl.concat([shown, reported[table.name]])
+        replicas, brokers = reported["replicas"], reported["brokers"].height
+        builder.headline += [
+            Headline("replicas", f"{replicas.height:,}", plural(brokers, "broker")),
+            Headline("disk", f"{replicas['disk_mb'].sum():,.0f} MB", "as kafka-log-dirs reports"),
+        ]
+        builder.notes.append(
+            "no topology: replicas and sizes as kafka-log-dirs reports them; kafka-topics --describe would add who leads, "
+            "scrapes the loads"
+        )
     if not has_history and not builder.frames.get("brokers", BROKERS.empty()).height:
         if not any(inputs.table(name).height for name in ("capacity", "plans", "answer_goals", "answer_partitions")):
-            raise NoInput("no scrape, topology, sample or Cruise Control answer was found")
+            raise NoInput("no scrape, topology, sample, log directory or Cruise Control answer was found")
         builder.notes.append(
             "only capacities or plans are known: a kafka-topics description and scrapes would add the loads"
         )

@@ -84,7 +84,15 @@ def skip_blocks(data: bytes, at: int, item: Callable[[bytes, int], int]) -> int:
         if count > LONGEST:
             raise BadRecord(f"an array of {count} items")
         for _ in range(count):
-            at = item(data, at)
+            begin, at = at, item(data, at)
+            if at == begin:
+                break  # items without bytes: however many they are, there is nothing to step over
+            if at > len(data):
+                raise IndexError
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST
 
 
 _NUMBERS = {"int", "long"}
@@ -139,6 +147,10 @@ class Compiler:
         self.named[full] = schema
         self.named.setdefault(name, schema)
         self.space[id(schema)] = full
+        if schema["type"] == "fixed" and not _is_size(schema.get("size")):
+            raise BadSchema(f"fixed {name} without a size")
+        if schema["type"] == "enum" and not isinstance(schema.get("symbols"), list):
+            raise BadSchema(f"enum {name} without symbols")
         if schema["type"] not in ("record", "error"):
             return
         fields = schema.get("fields")
@@ -193,10 +205,10 @@ class Compiler:
         if kind == "enum":
             if into is None:
                 return self._primitive("int", None)
-            table = self._global(dict(enumerate(map(str, found.get("symbols", ())))))
+            table = self._global(dict(enumerate(map(str, found["symbols"]))))
             return ["u, p = varint(b, p)", f"{into} = {table}.get(u)"]
         if kind == "fixed":
-            size = int(found.get("size", 0))
+            size = found["size"]
             take = [f"{into} = b[p:p + {size}]"] if into else []
             return [*take, f"p += {size}"]
         if into is not None:

@@ -1,10 +1,11 @@
-"""Parse delimited dumps (COPY CSV, psql, mysql --batch): a header, then rows as dicts, bad rows as problems."""
+"""Parse delimited text (COPY CSV, psql, mysql --batch): rows, or a header and rows as dicts; bad rows become problems."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from engine.problems import Problem
@@ -51,31 +52,66 @@ def records(
     first = text.lstrip("\r\n").split("\n", 1)[0]
     cut = delimiter(first)
     quoted = cut != "\t" or '"' in first
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=cut, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    )
     names: list[str] | None = None
-    while True:
-        line = reader.line_num + 1
-        try:
-            fields = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            problems.append(Problem.at(source.path, "bad-record", f"no CSV record: {error}", line=line))
-            continue
-        if not fields or (len(fields) == 1 and not fields[0].strip()):
-            continue
+    ragged: dict[int, tuple[int, int]] = {}
+    for line, fields in rows(source, text, cut, quoted, problems):
         lowered = [field.strip().lower() for field in fields]
         if names is None:
             names = lowered
-            for name in sorted({name for name in names if names.count(name) > 1}):
+            for name in sorted(name for name, times in Counter(names).items() if times > 1):
                 reason = f"column {name!r} appears twice; the last counts"
                 problems.append(Problem.at(source.path, "duplicate-column", reason))
         elif lowered == names:
             yield line, None
         elif len(fields) != len(names):
-            reason = f"{len(fields)} fields where the header has {len(names)}; the row is left out"
-            problems.append(Problem.at(source.path, "ragged-row", reason, line=line))
+            at, times = ragged.get(len(fields), (line, 0))
+            ragged[len(fields)] = (at, times + 1)
         else:
             yield line, dict(zip(names, fields if quoted else map(unescape, fields), strict=True))
+    for width, (line, times) in ragged.items():
+        reason = f"{width} fields where the header has {len(names or ())}; the row is left out"
+        problems.append(Problem.at(source.path, "ragged-row", reason, line=line, count=times))
+
+
+MOST_OPEN_QUOTES = 10
+"""Quotes without an end that cost one line each; behind the last of them reading stops."""
+
+
+def rows(source: Source, text: str, cut: str, quoted: bool, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and fields of each row that is not blank.
+
+    A quote that is not closed to the end of the file would take all rows behind it along: only its own line is left out.
+    """
+    lines = io.StringIO(text, newline="")
+    before = 0
+    for _ in range(MOST_OPEN_QUOTES):
+        reader = csv.reader(lines, delimiter=cut, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
+        while True:
+            line, at = before + reader.line_num + 1, lines.tell()
+            try:
+                fields = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                problems.append(Problem.at(source.path, "bad-record", f"no CSV record: {error}", line=line))
+                continue
+            if quoted and lines.tell() == len(text) and _is_open(text[at:], cut):
+                break
+            if fields and (len(fields) > 1 or fields[0].strip()):
+                yield line, fields
+        reason = "a quote is not closed up to the end of the file; its line is left out"
+        problems.append(Problem.at(source.path, "open-quote", reason, line=line))
+        lines.seek(at)
+        lines.readline()
+        before = line
+    if lines.read(1):
+        reason = f"{MOST_OPEN_QUOTES} quotes are not closed; the rest is left out"
+        problems.append(Problem.at(source.path, "open-quote", reason, line=before + 1))
+
+
+def _is_open(text: str, cut: str) -> bool:
+    """Whether a record (the rest of a file) ends inside a quote: then one more line is no record of its own."""
+    if '"' not in text:
+        return False
+    ended = text if text.endswith(("\n", "\r")) else text + "\n"
+    return sum(1 for _ in csv.reader(io.StringIO(ended + "-", newline=""), delimiter=cut)) == 1

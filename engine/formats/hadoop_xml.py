@@ -5,6 +5,7 @@ Source: ``org.apache.hadoop.conf.Configuration``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException
@@ -12,8 +13,10 @@ from defusedxml.ElementTree import fromstring
 
 MAX_BYTES = 64 * 2**20
 """Bytes of the largest XML file that is parsed. Real job configurations have 20 to 300 kB."""
-MAX_PROPERTIES = 200_000
-"""Most properties read of one file."""
+MAX_TAGS = 400_000
+"""Most tags of an XML file that is parsed: each element takes about 250 bytes of memory, and a property up to ten tags."""
+_JAVA_BLANKS = "".join(map(chr, range(33)))
+"""What Java's ``String.trim`` takes away."""
 
 
 class BadXml(ValueError):
@@ -24,41 +27,67 @@ def root_of(data: bytes, name: str) -> Element:
     """Parse ``data``, whose root element must be called ``name``. Returns that element. Raises BadXml."""
     if len(data) > MAX_BYTES:
         raise BadXml(f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
+    if data.count(b"<") > MAX_TAGS:
+        raise BadXml(f"more than {MAX_TAGS} tags")
     try:
         root: Element = fromstring(data, forbid_dtd=True)
     except DefusedXmlException as error:
         raise BadXml(f"entities and document types are not read ({type(error).__name__})") from error
     except (ParseError, ValueError, LookupError, RecursionError) as error:
         raise BadXml(f"no well-formed XML: {error}") from error
-    if root.tag != name:
+    if tag_of(root) != name:
         raise BadXml(f"the root element is {root.tag!r}, not {name!r}")
     return root
 
 
-def properties(data: bytes) -> list[tuple[str, str, str | None]]:
-    """Read the properties of a ``<configuration>``: name, value, and the last ``<source>``.
+def tag_of(element: Element) -> str:
+    """Return the name of an element without its namespace."""
+    return element.tag.rpartition("}")[2]
 
-    Of a repeated name the last value counts, as in Hadoop (unless an earlier one was ``<final>``). Raises BadXml.
+
+def properties(data: bytes, renamed: Mapping[str, str] | None = None) -> list[tuple[str, str, str | None]]:
+    """Read the properties of a ``<configuration>`` as Hadoop 2 does: name, value, and the last ``<source>``.
+
+    Of a repeated name the last value counts, unless an earlier one was ``<final>``; an empty value sets nothing. Blanks
+    around a name fall away, those around a value stay. ``renamed``: old name → new name; an old name counts as the new one
+    at its place in the file. Raises BadXml.
     """
     values: dict[str, tuple[str, str | None]] = {}
     final: set[str] = set()
-    for element in root_of(data, "configuration").iter("property"):
-        name = value = source = None
-        fixed = False
-        for child in element:
-            text = child.text or ""
-            if child.tag == "name":
-                name = text.strip()
-            elif child.tag == "value":
-                value = text
-            elif child.tag == "source":
-                source = text
-            elif child.tag == "final":
-                fixed = text.strip() == "true"
-        if name and value is not None and name not in final:
-            values[name] = (value, source)
-            if len(values) > MAX_PROPERTIES:
-                raise BadXml(f"more than {MAX_PROPERTIES} properties")
-        if fixed and name:
-            final.add(name)
+    renamed = renamed or {}
+    pending = [iter(root_of(data, "configuration"))]
+    while pending:
+        element = next(pending[-1], None)
+        if element is None:
+            pending.pop()
+        elif tag_of(element) == "configuration":
+            pending.append(iter(element))
+        else:
+            name, value, source, fixed = _fields(element)
+            if name is None:
+                continue
+            name = renamed.get(name, name)
+            if value is not None and name not in final:
+                values[name] = (value, source)
+            if fixed:
+                final.add(name)
     return [(name, value, source) for name, (value, source) in values.items()]
+
+
+def _fields(element: Element) -> tuple[str | None, str | None, str | None, bool]:
+    """Return name, value, source and finality of one property; None for what is absent or empty."""
+    name = value = source = None
+    fixed = False
+    for child in element:
+        if not child.text:
+            continue
+        match tag_of(child):
+            case "name":
+                name = child.text.strip(_JAVA_BLANKS)
+            case "value":
+                value = child.text
+            case "source":
+                source = child.text
+            case "final":
+                fixed = child.text == "true"
+    return name, value, source, fixed

@@ -113,6 +113,16 @@ def packed(data: bytes, start: int, end: int) -> list[int]:
     return values
 
 
+_NUMBER_ENDS = bytes(range(0x80, 0x100))
+
+
+def count_packed(data: bytes, start: int, end: int) -> int:
+    """Count the varints of a packed repeated field without making them. Raises WireError where the last one is cut."""
+    if start < end and data[end - 1] >= 0x80:
+        raise WireError("the data end inside a number", end - 1)
+    return len(data[start:end].translate(None, _NUMBER_ENDS))
+
+
 def signed(value: int) -> int:
     """Convert a 64-bit varint to the int64 it encodes."""
     return value - (1 << 64) if value >= 1 << 63 else value

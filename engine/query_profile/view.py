@@ -14,17 +14,18 @@ from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.query_profile import tables
 from engine.query_profile.estimators.design import FitOptions
-from engine.query_profile.insight import prediction
-from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight import method_comparison, prediction, window_comparison
+from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.insight.prediction import NO_PREDICTIONS, Predictions
 from engine.query_profile.insight.profile import Profile, build_profile
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading.kinds import KINDS
+from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET
 from engine.query_profile.result import listing, messages, result_tables
 from engine.query_profile.result.detail import Detail
-from engine.query_profile.result.summary import FIRST, summary
+from engine.query_profile.result.summary import FIRST, scores, summary
 from engine.query_profile.wlr import printout
-from engine.query_profile.wlr.regression import Sums, quality
+from engine.query_profile.wlr.regression import Sums
 from engine.query_profile.workloads import windows
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload
@@ -68,10 +69,10 @@ class QueryProfile:
         """Return what VividCortex' program prints, by its own rules whatever the parameters say."""
         detail = result.detail
         if detail is None and any(problem.kind == "missing-target" for problem in result.problems):
-            # to the program a table without its target is one of zeros, all of which it skips
-            nothing = np.zeros(0)
-            return printout.text([], Sums.zero(0).lines(), nothing, nothing, quality(nothing, nothing))
-        if not isinstance(detail, Detail) or detail.exact is None:
+            learned = prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
+            actual, predicted = (learned.frame[name].to_numpy() for name in ("actual", "predicted"))
+            return printout.text([], Sums.zero(0).lines(), actual, predicted, learned.quality)
+        if not isinstance(detail, Detail):
             return None
         return printout.text([info.name for info in detail.profile.work.classes], *detail.exact())
 
@@ -94,11 +95,19 @@ def _sources(inputs: Inputs, parameters: QueryProfileParameters, context: Contex
 
 def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: Context, sources: Sources) -> Result:
     """Return a result that says why there is nothing to profile."""
-    reason = next((p.reason for p in sources.problems if p.kind == "missing-target"), "nothing to profile")
+    missing = next((p.reason for p in sources.problems if p.kind == "missing-target"), "")
+    reason = missing or "nothing to profile"
+    predictions = NO_PREDICTIONS
+    if missing and parameters.method == "wlr" and parameters.rules == "upstream":
+        predictions = prediction.nothing_learned(parameters.predict, parameters.target or DEFAULT_TARGET)
     return Result(
         view=VIEW.name,
-        summary={**dict.fromkeys(FIRST), "rows_trained": 0, "rows_predicted": 0},
-        tables={table.name: table.empty() for table in (tables.CLASSES, tables.PREDICTIONS, tables.INTERVALS)},
+        summary={**dict.fromkeys(FIRST), "rows_trained": 0, **scores(predictions)},
+        tables={
+            "classes": tables.CLASSES.empty(),
+            "predictions": predictions.frame,
+            "intervals": tables.INTERVALS.empty(),
+        },
         headline=(Headline("CPU", "none", reason, "severe"),),
         findings=messages.unanswered(parameters.max_share, reason),
         notes=(reason,),
@@ -151,9 +160,10 @@ class _Computation:
         assert window is not None
         work = whole if window.all() else whole.rows(window)
         profile = build_profile(self._fits(work), self.parameters.method, self.context)
+        rows = self._to_predict(work)
         predictions = NO_PREDICTIONS
         if profile.lines is not None:
-            predictions = prediction.predict(profile.fits, self._to_predict(work), profile.method)
+            predictions = prediction.predict(profile.fits, rows, profile.method)
         finished = self._tables(profile, predictions, whole, window)
         names = listing.labels(work.classes)
         classes = finished["classes"]
@@ -170,7 +180,7 @@ class _Computation:
             at_ms=self.context.at_ms,
             detail=Detail(
                 profile=profile,
-                exact=predictions.exact,
+                exact=lambda: prediction.exactly(profile.fits, rows),
                 listing=listing.rows(classes, sparks, names),
                 names=names,
                 token=(self.inputs.version, self.parameters, self.context.at_ms),
@@ -223,7 +233,7 @@ class _Computation:
             "sources": result_tables.sources(self.sources, whole),
         }
         if profile.attributable:
-            finished["methods"] = result_tables.methods_side_by_side(profile)
+            finished["methods"] = method_comparison.methods_side_by_side(profile)
         if self.parameters.compare:
             comparison = self._comparison(whole, window)
             if comparison is not None:
@@ -236,22 +246,8 @@ class _Computation:
         return finished
 
     def _comparison(self, whole: Workload, window: np.ndarray) -> pl.DataFrame | None:
-        """Put the window beside the one that it is compared with; None if that is no window. Both are attributed by one fit
-        of both: two fits would differ also where nothing did."""
+        """Put the window beside the one that it is compared with; None if that is no window."""
         earlier = self._window(whole, self.parameters.compare)
         if earlier is None:
             return None
-        either = earlier | window
-        work = whole.rows(either)
-        used, clear = work.used, np.array([not reason for reason in work.reasons], bool)
-        by_class = None
-        if used.any():
-            fits = Fits(work, used, self.parameters.rules, FitOptions(draws=0), self.parameters.level, self.context)
-            by_class = fits.by_class(self.parameters.method)
-
-        def side(mask: np.ndarray) -> windows.Side:
-            part = mask[either]
-            best = next((part & good for good in (used, clear) if (part & good).any()), part)
-            return windows.side(work, best, by_class if (part & used).any() else None)
-
-        return result_tables.comparison(work, side(window), side(earlier))
+        return window_comparison.compare(whole, window, earlier, self.parameters, self.context)

@@ -9,10 +9,13 @@ from engine.formats.timestamps import epoch_ns
 from engine.parameters import Parameters, option
 from engine.units import parse_size
 
-Regime = Literal["transient", "left", "returned"]
-"""What the ring knows of a failure: A not noticed yet, B the members are gone, C they are back."""
+Regime = Literal["transient", "unhealthy", "left", "returned"]
+"""What the ring knows of a failure: A not noticed yet; heartbeats too old, but still registered (segment writers are gone
+then); B the members are gone; C they are back."""
+Strategy = Literal["auto", "segment-writer", "token-ring", "partition-ring"]
+Operation = Literal["write_no_extend", "write", "read", "reporting"]
 Sweep = Literal["", "nodes", "zones", "pairs", "random", "leaving"]
-LoadSource = Literal["auto", "stats", "usage", "table", "ingest", "sent", "blocks"]
+LoadSource = Literal["auto", "stats", "usage", "table", "ingest", "sent", "blocks", "series", "received"]
 
 
 def parse_capacity(entries: tuple[str, ...]) -> tuple[int | None, dict[str, int]]:
@@ -49,8 +52,8 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     regime: Annotated[
         Regime,
         option(
-            "What the ring knows: transient (A, the crash is not noticed yet), left (B, the members are gone), "
-            "returned (C, they are back)",
+            "What the ring knows: transient (A, the crash is not noticed yet), unhealthy (heartbeats are too old, the "
+            "members still registered), left (B, the members are gone), returned (C, they are back)",
             choices=get_args(Regime),
         ),
     ] = "transient"
@@ -109,12 +112,76 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     ] = "auto"
     ring: Annotated[str, option("Use the ring file whose path contains this; empty: the newest")] = ""
     heartbeat_timeout: Annotated[
-        float, option("A member is UNHEALTHY when its heartbeat is older; 0 never", unit="s", low=0, high=1e9)
-    ] = 60.0
+        float | None,
+        option(
+            "A member is UNHEALTHY when its heartbeat is older; 0 never; not set: as a configuration in the files says, else 60",
+            unit="s",
+            low=0,
+            high=1e9,
+        ),
+    ] = None
     explain: Annotated[
         str | None,
-        option('A key to explain: TENANT/DATASET, TENANT/DATASET@FINGERPRINT or TENANT{name="value",...}'),
+        option(
+            'A key to explain: TENANT/DATASET, TENANT/DATASET@FINGERPRINT or TENANT{name="value",...}; '
+            "of a token ring also TENANT or TENANT@TOKEN"
+        ),
     ] = None
+    strategy: Annotated[
+        Strategy,
+        option(
+            "Kind of ring: segment-writer (Pyroscope), token-ring or partition-ring (Mimir, Loki, Tempo); auto says what "
+            "the files tell",
+            choices=get_args(Strategy),
+        ),
+    ] = "auto"
+    replication_factor: Annotated[
+        int | None,
+        option(
+            "Replicas of a key of a token ring; not set: the configuration or gauge in the files, else 3",
+            low=1,
+            high=100,
+        ),
+    ] = None
+    zone_awareness: Annotated[
+        Literal["auto", "on", "off"],
+        option(
+            "One replica per zone in a token ring; auto: as a configuration in the files says, else on if every member has "
+            "a zone",
+            choices=("auto", "on", "off"),
+        ),
+    ] = "auto"
+    operation: Annotated[
+        Operation,
+        option(
+            "Operation by which keys of a token ring are placed: that of Mimir and Loki does not extend the set",
+            choices=get_args(Operation),
+        ),
+    ] = "write_no_extend"
+    read_operation: Annotated[
+        Literal["auto", "read", "mimir"],
+        option(
+            "Operation of queries: read (Loki, Cortex) or mimir; auto: read where the files are Loki's or Tempo's",
+            choices=("auto", "read", "mimir"),
+        ),
+    ] = "auto"
+    lookback: Annotated[
+        float,
+        option("How far back a tenant's queries ask former members of its shard; 0 never", unit="s", low=0, high=1e9),
+    ] = 46_800.0
+    exclude_le: Annotated[
+        Literal["auto", "on", "off"],
+        option(
+            "Place series of Mimir without their label le; auto: as a configuration in the files says, else off",
+            choices=("auto", "on", "off"),
+        ),
+    ] = "auto"
+    safe_loss: Annotated[
+        float,
+        option(
+            "A shard size is safe if no two failing nodes lose more than this share of a tenant's keys", low=0, high=1
+        ),
+    ] = 0.05
     compare: Annotated[bool, option("Also place the same keys by rendezvous, Maglev, bounded loads and jump")] = False
     placement_rows: Annotated[
         int, option("Most rows of the placements table; the largest loads are kept", low=0, high=100_000_000)

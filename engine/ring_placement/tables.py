@@ -22,8 +22,8 @@ def _count(name: str, meaning: str, **hints: Any) -> Column:
 
 
 def _rate(name: str, meaning: str, **hints: Any) -> Column:
-    """Declare a load in whole bytes per second."""
-    return Column(name, pl.Int64, meaning, "bytes_per_s", kind="bytes_per_s", **hints)
+    """Declare a load in whole units: bytes per second of segment writers; what the notes name of other rings."""
+    return Column(name, pl.Int64, meaning, kind="bytes_per_s", **hints)
 
 
 def _ratio(name: str, meaning: str, **hints: Any) -> Column:
@@ -32,10 +32,12 @@ def _ratio(name: str, meaning: str, **hints: Any) -> Column:
 
 # ---------------------------------------------------------------------------------------------------------- input
 
-RINGS = Table("rings", "One row per ring file: when it was taken and how much it says", (
-    _text("kind", "page, memberlist or memberlist-binary"),
+RINGS = Table("rings", "One row per ring in a file: when it was taken and how much it says", (
+    _text("kind", "page, memberlist, memberlist-binary, html or store (an export of a key-value store)"),
     Column("now_ns", pl.Int64, "The page's own time, null where the file has none", "ns"),
-    _count("members", "Members listed"),
+    _count("members", "Members or partitions listed"),
+    _text("key", "Name of the ring in its store; empty where the file does not say"),
+    Column("partitions", pl.Boolean, "Whether it is a ring of partitions", kind="flag"),
 ))  # fmt: skip
 
 MEMBERS = Table("members", "Ring members as listed", (
@@ -46,7 +48,21 @@ MEMBERS = Table("members", "Ring members as listed", (
     _text("address", "Address and port"),
     Column("heartbeat_s", pl.Int64, "Last heartbeat, epoch seconds; null where the file has none", "s"),
     Column("registered_s", pl.Int64, "Registration, epoch seconds", "s"),
-    Column("read_only", pl.Boolean, "Read-only flag (placement ignores it)", kind="flag"),
+    Column("read_only", pl.Boolean, "Read-only flag (segment writers ignore it)", kind="flag"),
+    _text("key", "Name of the ring in its store"),
+    Column("read_only_s", pl.Int64, "Last change of the read-only flag, epoch seconds", "s"),
+    Column("values", pl.List(pl.UInt32), "The tokens themselves; null where the file gives their number only"),
+    _ratio("owned", "Ownership as an HTML page prints it; null in other files"),
+))  # fmt: skip
+
+PARTITION_RINGS = Table("partition_rings", "Partitions as listed", (
+    Column("partition", pl.Int64, "Partition ID"),
+    Column("state", pl.Int64, "0 Unknown, 1 Pending, 2 Active, 3 Inactive"),
+    Column("changed_s", pl.Int64, "Last change of the state, epoch seconds; 0 where unknown", "s"),
+    Column("locked", pl.Boolean, "Whether the state may not change", kind="flag"),
+    Column("owners", pl.List(pl.String), "Instances that own it"),
+    _text("key", "Name of the ring in its store"),
+    Column("values", pl.List(pl.UInt32), "Tokens; null where the file gives their number only"),
 ))  # fmt: skip
 
 OVERRIDES = Table("overrides", "Per-tenant limits in force after the override file", (
@@ -60,6 +76,7 @@ OVERRIDES = Table("overrides", "Per-tenant limits in force after the override fi
     Column("unit_size", pl.Int64, "Bytes per second of one shard; null: not set", kind="bytes_per_s"),
     Column("burst_ns", pl.Int64, "Burst window; null: not set", "ns"),
     Column("decay_ns", pl.Int64, "Decay window; null: not set", "ns"),
+    _count("partition_shards", "ingestion_partitions_tenant_shard_size; null: not set"),
 ))  # fmt: skip
 
 RULES = Table("rules", "Stored placement rules", (
@@ -90,6 +107,15 @@ LOADS = Table("loads", "A plain table of loads", (
     Column("fingerprint", pl.UInt64, "Series fingerprint; null spreads the load over the dataset's shards"),
 ))  # fmt: skip
 
+KEYS = Table("keys", "A plain table of tenants or keys of token rings", (
+    _id("tenant", "Tenant ID"),
+    Column("tenant_written", pl.String, "The ID as written, where it differs from the text shown"),
+    Column("token", pl.Int64, "32-bit token of the key; null for a tenant as a whole"),
+    Column("token_without_le", pl.Int64, "Token of the series without its label le; null where it has none"),
+    Column("weight", pl.Float64, "Load, 1 where the table gives none"),
+    _text("system", "mimir, loki, tempo, or empty: what the column of keys tells"),
+))  # fmt: skip
+
 METRICS = Table("metrics", "Samples of the placement metrics of a Prometheus exposition", (
     _text("metric", "Metric name"),
     _id("tenant", "Tenant ID"),
@@ -113,7 +139,18 @@ BLOCKS = Table("blocks", "Datasets of segments and blocks", (
     _id("instance", "Writer, null once compacted"),
 ))  # fmt: skip
 
-INPUTS = (RINGS, MEMBERS, OVERRIDES, RULES, STATS, LOADS, METRICS, BLOCKS)
+SETTINGS = Table("settings", "What a configuration of Mimir, Loki or Tempo says of its ring of ingesters; null: not set", (
+    _count("replication", "Replication factor"),
+    Column("zone_aware", pl.Boolean, "Whether zone awareness is on", kind="flag"),
+    Column("timeout_s", pl.Float64, "Heartbeat timeout", "s"),
+    _count("tenant_shards", "ingestion_tenant_shard_size of tenants without an override"),
+    _count("partition_shards", "ingestion_partitions_tenant_shard_size of tenants without an override"),
+    _text("tokens", "random or spread-minimizing"),
+    Column("zones", pl.List(pl.String), "Zones of spread-minimizing tokens"),
+    Column("exclude_le", pl.Boolean, "Whether series are placed without their label le", kind="flag"),
+))  # fmt: skip
+
+INPUTS = (RINGS, MEMBERS, PARTITION_RINGS, OVERRIDES, SETTINGS, RULES, STATS, LOADS, KEYS, METRICS, BLOCKS)
 
 # --------------------------------------------------------------------------------------------------------- results
 
@@ -134,9 +171,29 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
     Column("down", pl.Boolean, "Whether the scenario takes it down", kind="flag", priority=3),
     Column("load_observed", pl.Int64, "What stats, metrics or blocks say it wrote, in their own unit", kind="bytes",
            title="observed", priority=4),
+    _ratio("ownership", "Share of its zone's keys as the ring page counts it; of rings with tokens", title="owns", width=7,
+           priority=1),
+    _count("token_ranges", "Ranges of keys that it owns, by which Mimir counts owned series; null without zones, or with other "
+           "than as many zones as replicas", title="ranges", width=7, priority=4, hidden=True),
+    _ratio("replica_share", "Share of all keys whose replica set holds it; of rings with replicas", title="holds", width=7,
+           priority=1),
+    _count("tenants", "Tenants whose shard holds it; of rings with replicas", width=7, priority=2),
+    Column("largest_tenants", pl.List(pl.String), "Those of them with the largest loads, at most 8", kind="text",
+           title="largest tenants", priority=4, hidden=True),
+    _id("worst_partner", "The node with which it loses most keys; of rings with replicas", title="worst with", priority=2),
+    _ratio("pair_lost_share", "Share of all keys lost when both fail", title="pair loses", width=10, priority=2),
     _text("address", "Address and port", priority=5, hidden=True),
     Column("heartbeat_ms", pl.Int64, "Last heartbeat", kind="time_ms", title="heartbeat", priority=5, hidden=True),
-), key=("instance",), order=("instance",), title="Nodes")  # fmt: skip
+), key=("instance",), order=("instance",), title="Nodes",
+   made_in="result.layout_tables", rules={
+       "pyroscope.ring": "state",
+       "scenarios.failover": "load_before load_after added",
+       "scenarios.scenario_state": "capacity down",
+       "insight.receivers": "over_mean",
+       "scenarios.cluster": "load_observed",
+       "insight.replica_facts": "ownership replica_share tenants worst_partner pair_lost_share",
+       "scenarios.replicated_rings": "load_before load_after",
+   })  # fmt: skip
 
 SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _count("shard", "Shard ID, 1-based", priority=0),
@@ -145,7 +202,12 @@ SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _rate("load_before", "Load under this shard ID before", title="load before", priority=2),
     _rate("load_after", "Load under this shard ID in the scenario", title="load after", priority=2),
     _id("stored_by", "Instance that takes most of it in the scenario; null if it is rejected", title="stored by"),
-), key=("shard",), order=("shard",), title="Shards")  # fmt: skip
+), key=("shard",), order=("shard",), title="Shards",
+   made_in="result.layout_tables", rules={
+       "pyroscope.ring": "instance instance_before",
+       "pyroscope.placement": "load_before load_after",
+       "insight.receivers": "stored_by",
+   })  # fmt: skip
 
 PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
     _id("tenant", "Tenant ID", priority=0),
@@ -163,8 +225,21 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
     _text("limits_from", "rule, override, default or what-if", title="limits", priority=4),
     _count("shard_before", "Shard ID before the scenario", priority=5, hidden=True),
     _id("instance_before", "Owner before the scenario", priority=5, hidden=True),
-), key=("tenant", "dataset", "fingerprint", "offset"), order=("tenant", "dataset", "fingerprint", "offset", "shard"),
-   title="Placements")  # fmt: skip
+    _count("token", "32-bit token of the key; of token rings", priority=0),
+    Column("replicas", pl.List(pl.String), "Instances that hold the key, in walk order", kind="text", priority=0),
+    _count("max_errors", "How many of them may fail; null where the key cannot be written", title="may fail", priority=0),
+    _text("error", "Why the ring refuses the key; empty where it does not", priority=1),
+    _count("partition", "Partition of the key; of partition rings", priority=1),
+    Column("lost", pl.Boolean, "Whether writes of the key fail in the scenario", kind="flag", priority=0),
+), key=("tenant", "dataset", "fingerprint", "offset", "token"),
+   order=("tenant", "dataset", "fingerprint", "offset", "shard", "token"),
+   title="Placements",
+   made_in="result.placements_table", rules={
+       "pyroscope.subrings": "offset shard shard_before candidates",
+       "pyroscope.limits": "tenant_shards dataset_shards limits_from",
+       "pyroscope.ring": "instance instance_before",
+       "insight.replica_facts": "replicas max_errors error partition lost",
+   })  # fmt: skip
 
 TOTALS = (
     _rate("rejected_bytes", "Load no instance takes", title="rejected", priority=0),
@@ -181,6 +256,10 @@ TOTALS = (
     _id("worst_instance", "Node with the largest load", title="hottest", priority=0),
     _rate("worst_load", "Its load", title="its load", priority=0),
     _count("nodes_over_capacity", "Nodes above their capacity; null without one", title="over", priority=1),
+    _ratio("write_lost_share", "Share of all keys that cannot be written; of rings with replicas", title="keys lost",
+           priority=0),
+    _count("tenants_write_lost", "Tenants that lose some writes; of rings with replicas", title="lose writes", priority=1),
+    _count("tenants_read_lost", "Tenants whose queries fail; of rings with replicas", title="lose reads", priority=1),
 )  # fmt: skip
 
 SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
@@ -188,7 +267,12 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
     Column("down", pl.List(pl.String), "Nodes that fail", kind="text", priority=0),
     _text("zone", "The zone that fails, in a sweep of zones", width=10, priority=1),
     *TOTALS,
-), key=("rank",), order=("rank",), title="Sweep")  # fmt: skip
+), key=("rank",), order=("rank",), title="Sweep",
+   made_in="result.sweep_tables", rules={
+       "scenarios.segment_sweeps": "",
+       "scenarios.replica_sweeps": "write_lost_share tenants_write_lost tenants_read_lost",
+       "scenarios.sweep_totals": "rank max_over_mean coefficient_of_variation nodes_over_capacity",
+   })  # fmt: skip
 
 OBSERVED = Table("observed", "Real shard and owner pairs from stats, metrics and block footers", (
     _text("source", "stats, usage, sent, ingest or blocks", width=6, priority=0),
@@ -202,22 +286,30 @@ OBSERVED = Table("observed", "Real shard and owner pairs from stats, metrics and
     Column("in_range", pl.Boolean, "Whether the dataset may use that shard; null where the source does not say",
            kind="flag", priority=2),
 ), key=("source", "tenant", "dataset", "shard", "instance"),
-   order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed")  # fmt: skip
+   order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed",
+   made_in="insight.drift", rules={
+       "scenarios.load_sources": "source bytes",
+   })  # fmt: skip
 
 STRATEGY = Table(
-    "strategy", "Spread of each dataset's shards as stored and corrected, and what the ruler chooses with either", (
+    "strategy", "Rule of each dataset in force and next, its spread as stored and corrected, and the strategy with either", (
     _id("tenant", "Tenant ID", priority=0),
     _id("dataset", "Dataset name", priority=0),
-    _count("shards", "Shard entries"),
+    _count("shards", "Shard entries in the stats; 0 for a dataset that has a rule only"),
     Column("mean", pl.Int64, "Integer mean of the usages", kind="bytes_per_s"),
     Column("std_dev_stored", pl.Int64, "Pyroscope's value: divided by the seconds between builds", kind="bytes_per_s",
            title="σ stored", width=10, priority=0),
     Column("std_dev", pl.Int64, "The true standard deviation of the same usages", kind="bytes_per_s",
            title="σ corrected", width=11, priority=0),
-    _count("target", "Dataset shards by its rule, else by its usage", priority=2),
-    _text("upstream_chooses", "Strategy with the stored value", title="Pyroscope", width=11, priority=0),
-    _text("corrected_chooses", "Strategy with the corrected value", title="corrected", width=11, priority=0),
-), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy")  # fmt: skip
+    _count("limit", "Dataset shards of its rule; null without one", title="D", priority=1),
+    _count("target", "Dataset shards of the rule that a ruler writes next from these stats", title="next D", priority=1),
+    _text("upstream_chooses", "Strategy that a ruler writes next, by the stored value", title="Pyroscope", width=11,
+          priority=0),
+    _text("corrected_chooses", "Strategy by the corrected value", title="corrected", width=11, priority=0),
+), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy",
+   made_in="insight.next_rules", rules={
+       "pyroscope.adaptive_placement": "std_dev target upstream_chooses corrected_chooses",
+   })  # fmt: skip
 
 EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and each candidate with what becomes of it", (
     _count("step", "Order", width=4, priority=0),
@@ -225,7 +317,11 @@ EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and eac
     _text("name", "What it is about", width=18, priority=0),
     _text("value", "Its value", width=18, priority=0),
     _text("note", "Why", priority=1),
-), key=("step",), order=("step",), title="Explain")  # fmt: skip
+), key=("step",), order=("step",), title="Explain",
+   made_in="view", rules={
+       "insight.explain": "",
+       "insight.replica_explain": "what name value note",
+   })  # fmt: skip
 
 COMPARISON = Table("comparison", "The same keys and the same departures under other algorithms", (
     _text("algorithm", "Algorithm", priority=0),
@@ -234,6 +330,84 @@ COMPARISON = Table("comparison", "The same keys and the same departures under ot
     _rate("needless_moved_bytes", "Moved although its node is alive", title="needless", priority=1),
     _ratio("max_over_mean", "Largest load over mean load afterwards", title="max/mean", priority=0),
     _ratio("coefficient_of_variation", "Standard deviation over mean afterwards", title="cv", priority=1),
-), key=("algorithm",), order=("algorithm",), title="Comparison")  # fmt: skip
+), key=("algorithm",), order=("algorithm",), title="Comparison",
+   made_in="insight.alternatives", rules={
+       "scenarios.failover": "moved_bytes needless_moved_bytes",
+   })  # fmt: skip
 
-RESULTS = (NODES, SHARDS, PLACEMENTS, SWEEP, OBSERVED, STRATEGY, EXPLAIN, COMPARISON)
+TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and what the scenario does to them", (
+    _id("tenant", "Tenant ID", priority=0),
+    _count("shard_size", "Configured shard size, 0 = the whole ring", title="shard", width=6, priority=0),
+    Column("load", pl.Float64, "Load before replication", kind="number", priority=1),
+    _ratio("write_lost_share", "Share of its keys that cannot be written in the scenario", title="writes lost", width=11,
+           priority=0),
+    Column("write_lost_load", pl.Float64, "Load that cannot be written", kind="number", title="lost load", priority=2),
+    Column("reads_ok", pl.Boolean, "Whether its queries succeed in the scenario", kind="flag", title="reads ok", width=8,
+           priority=0),
+    _count("down", "Instances of its shard that do not answer in the scenario", width=4, priority=0),
+    _ratio("spread", "Largest ownership over the mean inside its shard", title="max/mean", width=8, priority=1),
+    Column("instances", pl.List(pl.String), "Instances of its shard that are written to", kind="text", width=30, priority=0),
+    Column("read_instances", pl.List(pl.String), "Instances that its queries ask: the lookback adds former ones",
+           kind="text", title="read from", priority=3),
+    Column("partitions", pl.List(pl.Int64), "Partitions of its shard; of partition rings", kind="text", priority=2),
+    Column("read_partitions", pl.List(pl.Int64), "Partitions that its queries need", kind="text", title="read partitions",
+           priority=4),
+), key=("tenant",), order=("-write_lost_share", "reads_ok", "-load", "tenant"), title="Tenants",
+   made_in="result.replica_tables", rules={
+       "insight.replica_facts": "write_lost_load spread",
+       "scenarios.replica_rows": "",
+   })  # fmt: skip
+
+PARTITIONS = Table("partitions", "Partitions, their owners, and who answers queries in the scenario", (
+    _count("partition", "Partition ID", priority=0),
+    _text("state", "Pending, Active or Inactive", width=9, priority=0),
+    Column("owners", pl.List(pl.String), "Registered owners", kind="text", priority=0),
+    Column("readers", pl.List(pl.String), "Owners that answer queries; none: every query that needs it fails", kind="text",
+           priority=0),
+    _ratio("share", "Share of all keys that are written to it", width=7, priority=1),
+    Column("load", pl.Float64, "Load written to it", kind="number", priority=1),
+    Column("changed_ms", pl.Int64, "Last change of its state", kind="time_ms", title="state since", priority=2),
+    Column("locked", pl.Boolean, "Whether its state may not change", kind="flag", priority=3),
+), key=("partition",), order=("partition",), title="Partitions",
+   made_in="result.replica_tables", rules={
+       "dskit.partition_ring": "state owners",
+       "scenarios.replica_rows": "readers share load",
+   })  # fmt: skip
+
+RESTART = Table("restart", "A rolling restart step by step: the worst node, or zone, of each step", (
+    _count("step", "Order", width=4, priority=0),
+    _text("unit", "What restarts at a time: one node, or a whole zone", width=6, priority=0),
+    _text("state", "LEAVING, gone or JOINING", width=8, priority=0),
+    _id("worst", "The node or zone that costs most", priority=0),
+    _ratio("write_lost_share", "Share of all keys that cannot be written meanwhile", title="keys lost", priority=0),
+    _count("tenants_write_lost", "Tenants that lose some writes", title="lose writes", priority=0),
+    _count("tenants_read_lost", "Tenants whose queries fail", title="lose reads", priority=0),
+), key=("step",), order=("step",), title="Restart",
+   made_in="insight.rolling_restart")  # fmt: skip
+
+SIZES = Table("sizes", "The tenant that is explained at other shard sizes", (
+    _count("shard_size", "Shard size", priority=0),
+    _count("members", "Instances of the shard", priority=0),
+    _ratio("pair_lost_share", "Share of its keys that the worst pair of failing nodes loses", title="worst pair", priority=0),
+    Column("worst_pair", pl.List(pl.String), "That pair", kind="text", priority=1),
+    _ratio("spread", "Largest ownership over the mean inside the shard", title="max/mean", priority=0),
+    Column("safe", pl.Boolean, "Whether the worst pair loses no more than the limit (-o safe-loss)", kind="flag",
+           priority=0),
+    Column("configured", pl.Boolean, "Whether it is the size in force", kind="flag", priority=0),
+), key=("shard_size",), order=("shard_size",), title="Shard sizes",
+   made_in="insight.replica_explain")  # fmt: skip
+
+RESULTS = (
+    NODES,
+    TENANTS,
+    PARTITIONS,
+    SHARDS,
+    PLACEMENTS,
+    SWEEP,
+    OBSERVED,
+    STRATEGY,
+    EXPLAIN,
+    SIZES,
+    RESTART,
+    COMPARISON,
+)

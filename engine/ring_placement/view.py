@@ -1,32 +1,52 @@
 """Ring placement: which writer holds which tenant's data, how even the load is, and what a failure does to the others.
 
-The story: the files become one cluster (``reading``), its keys are placed on the ring as Pyroscope does (``pyroscope``),
-the parameters change the ring or let members fail (``scenarios``), what goes beyond Pyroscope is derived from that
+The story: the files become one cluster (``reading``), whose load is placed on its kind of ring: as Pyroscope's segment writers
+do (``pyroscope``), or as the rings of Mimir, Loki and Tempo do (``dskit``); both behind one seam (``scenarios.strategy``). The
+parameters change the ring or let members fail (``scenarios``), what goes beyond these systems is derived from that
 (``insight``), and all of it becomes tables and texts (``result``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
+import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem, fold
-from engine.result import Level, Result
+from engine.result import Finding, Headline, Level, Result
 from engine.ring_placement import tables
+from engine.ring_placement.insight import replica_explain, replica_findings
+from engine.ring_placement.insight.alternatives import comparison_table
 from engine.ring_placement.insight.drift import observed_table
 from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
-from engine.ring_placement.insight.findings import findings_of, minimum_capacity
+from engine.ring_placement.insight.findings import findings_of, many_shards, minimum_capacity
+from engine.ring_placement.insight.next_rules import strategy_table
+from engine.ring_placement.insight.replica_findings import token_problems
+from engine.ring_placement.insight.rolling_restart import restart_table
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
-from engine.ring_placement.result.detail import shard_map_view
-from engine.ring_placement.result.layout_tables import node_table, shard_table, strategy_table
+from engine.ring_placement.result import replica_summary, replica_tables
+from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
+from engine.ring_placement.result.layout_tables import member_table, node_table, ring_names, shard_table
 from engine.ring_placement.result.placements_table import placements_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
-from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
-from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario, apply_scenario, live_state
+from engine.ring_placement.result.sweep_tables import sweep_of, sweep_table
+from engine.ring_placement.scenarios.cluster import RingFile
+from engine.ring_placement.scenarios.scenario_state import (
+    KEEP,
+    LiveState,
+    ReplicatedScenario,
+    SegmentScenario,
+    apply_scenario,
+    live_state,
+    replicated_ring,
+)
 from engine.view import Context, NoInput
 
 
@@ -42,49 +62,36 @@ class RingPlacement:
 
     def compute(self, inputs: Inputs, parameters: RingParameters, context: Context) -> Result:
         """Place the load of the newest files and apply the scenario. Raises NoInput without a ring and any load."""
-        p, memo = parameters, context.memo
-        state = live_state(inputs, p, context)
+        state = live_state(inputs, parameters, context)
         cluster = state.cluster
         if cluster.ring is None and not any(x.height for x in (cluster.observed, cluster.stats, cluster.load)):
             raise NoInput("no ring page, memberlist key, stats, metrics, blocks or load table")
-        s = apply_scenario(state, p, context)
-        context.check()
-        notes = [*state_notes(s, p), *cluster.notes, *s.notes]
-        problems = list(s.problems)
-        frames = {
-            "nodes": node_table(s),
-            "shards": shard_table(s, context),
-            "placements": placements_table(s, p, memo, notes),
-            "observed": memo.value(
-                "observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP
-            ),
-        }
-        if cluster.stats.height:
-            frames["strategy"] = memo.value("strategy", state.key, lambda: strategy_table(state), keep=KEEP)
-        sweep = sweep_of(s, p, context) if p.sweep else None
-        if sweep is not None:
-            frames["sweep"] = sweep_table(s, p, sweep, memo)
-        if p.explain is not None:
-            steps, error = _explained(s, p, p.explain)
-            rows = [(number, *step) for number, step in enumerate(steps, 1)]
-            frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
-            if error:
-                problems.append(Problem.at("-o explain", "bad-option", error))
-        if p.compare:
-            frames["comparison"] = comparison_table(s, p, context)
-        findings = findings_of(s, p, frames["observed"], context)
-        summary = summary_of(s, p, frames["observed"], minimum_capacity(s, p, context), sweep, memo)
+        if cluster.ring is not None and not cluster.ring.strategy:
+            ask = "-o strategy=segment-writer (Pyroscope) or -o strategy=token-ring (Mimir, Loki, Tempo) says it"
+            made = _members_only(
+                state, f"the kind of this ring is unknown ({cluster.ring.why}): {ask}", "of unknown kind", ask
+            )
+        elif cluster.ring is not None and lacks_tokens(cluster.ring):
+            hint = "the page gives the number of tokens only, not which; saved with ?tokens=true it has them"
+            made = _members_only(state, hint, replica_summary.KIND_NAMES["token-ring"], f"{hint}; {cluster.ring.why}")
+        elif cluster.ring is not None and cluster.ring.strategy != "segment-writer":
+            made = _of_replicas(apply_scenario(state, parameters, context), parameters, context)
+        else:
+            p = parameters
+            if p.regime == "unhealthy":  # writers whose heartbeat is too old are out of the layout at once
+                p = msgspec.structs.replace(p, regime="left")
+            made = _of_segments(apply_scenario(state, p, context), p, context)
         return Result(
             self.name,
-            summary,
-            {table.name: frames[table.name] for table in tables.RESULTS if table.name in frames},
-            headline=headline_of(s, summary),
-            findings=tuple(findings),
-            notes=tuple(notes),
-            problems=fold([*inputs.problems, *problems]),
+            made.summary,
+            {table.name: made.frames[table.name] for table in tables.RESULTS if table.name in made.frames},
+            headline=made.headline,
+            findings=tuple(made.findings),
+            notes=tuple(made.notes),
+            problems=fold([*inputs.problems, *made.problems]),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
-            detail=shard_map_view(s, p),
+            detail=made.detail,
         )
 
     def upstream(self, result: Result, parameters: Any) -> str | None:
@@ -92,7 +99,117 @@ class RingPlacement:
         return None
 
 
-def _explained(s: Scenario, p: RingParameters, text: str) -> tuple[list[Step], str]:
+@dataclass(frozen=True)
+class _Made:
+    """What one kind of ring gives of a result."""
+
+    summary: dict[str, Any]
+    frames: dict[str, pl.DataFrame]
+    headline: tuple[Headline, ...]
+    findings: list[Finding]
+    notes: list[str]
+    problems: list[Problem]
+    detail: ShardMapView
+
+
+def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Made:
+    """Make the answers of a ring of segment writers."""
+    state, memo = s.live, context.memo
+    cluster = state.cluster
+    context.check()
+    notes = [*state_notes(s, p), *cluster.notes, *s.notes]
+    problems = [*s.problems, *many_shards(state)]
+    frames = {
+        "nodes": node_table(s),
+        "shards": shard_table(s, context),
+        "placements": placements_table(s, p, memo, notes),
+        "observed": memo.value("observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP),
+    }
+    if cluster.stats.height:
+        frames["strategy"] = memo.value("strategy", state.key, lambda: strategy_table(state), keep=KEEP)
+    sweep = sweep_of(s, p, context) if p.sweep else None
+    if sweep is not None:
+        frames["sweep"] = sweep_table(s, p, sweep, memo)
+    if p.explain is not None:
+        _add_steps(frames, problems, *_explained(s, p, p.explain))
+    if p.compare:
+        frames["comparison"] = comparison_table(s, p, context)
+    findings = findings_of(s, p, frames["observed"], context)
+    summary = summary_of(s, p, frames["observed"], minimum_capacity(s, p, context), sweep, memo)
+    return _Made(summary, frames, headline_of(s, summary), findings, notes, problems, shard_map_view(s, p))
+
+
+def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> _Made:
+    """Make the answers of a token ring or a partition ring."""
+    context.check()
+    notes = [*replica_summary.state_notes(s, p), *s.live.cluster.notes, *s.notes]
+    problems = [*s.problems, *token_problems(s.live)]
+    frames = {
+        "nodes": replica_tables.node_table(s, context),
+        "tenants": replica_tables.tenant_table(s),
+    }
+    if len(s.planned.tenants.key_token):
+        frames["placements"] = replica_tables.placements_table(s, p, notes)
+    partitions = replica_tables.partition_table(s)
+    if partitions is not None:
+        frames["partitions"] = partitions
+    sweep = sweep_of(s, p, context) if p.sweep else None
+    if sweep is not None:
+        frames["sweep"] = sweep_table(s, p, sweep, context.memo)
+    if p.sweep == "leaving":
+        frames["restart"] = restart_table(s, context)
+    if p.explain is not None:
+        try:
+            asked = replica_explain.parse_asked(p.explain, replicated_ring(s.live).without_le)
+        except BadKey as error:
+            _add_steps(frames, problems, [], str(error))
+        else:
+            _add_steps(frames, problems, replica_explain.explain(asked, s, p), "")
+            frames["sizes"] = replica_explain.sizes_table(asked, s, p, context)
+    findings = replica_findings.findings_of(s, context)
+    summary = replica_summary.summary_of(s, p, sweep)
+    headline = replica_summary.headline_of(s, summary)
+    return _Made(summary, frames, headline, findings, notes, problems, replica_summary.ring_view(s, p, context))
+
+
+def lacks_tokens(ring: RingFile) -> bool:
+    """Whether the file of a token ring tells no token of any member."""
+    have = [m for m in ring.members if m.tokens]
+    return ring.strategy == "token-ring" and bool(have) and all(m.values is None for m in have)
+
+
+def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Made:
+    """Make the answer for a ring that cannot be placed: its members, and what is missing."""
+    ring = state.cluster.ring
+    assert ring is not None
+    reason = f"{why}; nothing is placed until then"
+    summary = {"strategy": "", "members": len(state.members), "healthy": 0, "regime": "transient", "down": [],
+               "now_ms": state.now_ns // 1_000_000, **ring_names(state.cluster)}  # fmt: skip
+    headline: tuple[Headline, ...] = (
+        Headline("ring", kind, basis, "severe"),
+        Headline("members", str(len(state.members)), f"{sum(m.tokens for m in state.members)} tokens"),
+    )
+    most = max(state.members, key=lambda m: m.owned or 0.0, default=None)
+    if most is not None and most.owned is not None:
+        headline = (
+            *headline,
+            Headline("owns most", replica_summary.percent(most.owned), f"{most.id}, as the page says"),
+        )
+    bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)
+    detail = ShardMapView(bars, (), (), (), "transient", (), kind="")
+    return _Made(summary, {"nodes": member_table(state)}, headline, [Finding("severe", "ring", reason)],
+                 [f"ring: {ring.label} ({ring.kind})", reason], [], detail)  # fmt: skip
+
+
+def _add_steps(frames: dict[str, pl.DataFrame], problems: list[Problem], steps: list[Step], error: str) -> None:
+    """Add table ``explain``, or why there is nothing to explain."""
+    rows = [(number, *step) for number, step in enumerate(steps, 1)]
+    frames["explain"] = tables.EXPLAIN.frame(columns_of(tables.EXPLAIN, rows))
+    if error:
+        problems.append(Problem.at("-o explain", "bad-option", error))
+
+
+def _explained(s: SegmentScenario, p: RingParameters, text: str) -> tuple[list[Step], str]:
     """Explain the key ``text``. Returns the steps and "", or no steps and why it is no key."""
     try:
         key = parse_key(text)

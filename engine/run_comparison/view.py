@@ -15,7 +15,7 @@ from engine.reading import FileKind
 from engine.result import Level, Result
 from engine.run_comparison.insight.unit_aware_pooling import pool_by_unit
 from engine.run_comparison.parameters import ComparisonParameters, parse_now
-from engine.run_comparison.perf_tests.pool import BenchmarkKey, pool_as_benchmark_tool
+from engine.run_comparison.perf_tests.pool import BenchmarkKey, has_readable_report, pool_as_benchmark_tool
 from engine.run_comparison.perf_tests.printed import Row, printed
 from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.result.comparison_rows import (
@@ -28,7 +28,7 @@ from engine.run_comparison.result.detail import Detail
 from engine.run_comparison.result.junit_cases import junit_suite
 from engine.run_comparison.result.result_tables import build_result
 from engine.run_comparison.runs.measurements import Measurements, read_measurements
-from engine.run_comparison.runs.runs import Runs, find_runs, name_problems
+from engine.run_comparison.runs.runs import Runs, find_runs, name_problems, unread_by_upstream
 from engine.run_comparison.runs.samples import Samples
 from engine.run_comparison.runs.selection import Sides, choose_sides
 from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
@@ -67,6 +67,9 @@ class RunComparison:
             runs = memo.value("runs until", (all_runs, at_ms), lambda: all_runs.until(at_ms))
         problems, problems_of_run = name_problems(inputs.problems, inputs.files, runs)
         sides = self._sides(runs, measurements, parameters, context)
+        if parameters.mode == "upstream":
+            jobs = {run.job_path for run in (*sides.left, *sides.right)}
+            problems += unread_by_upstream(run for run in runs.runs if run.job_path in jobs)
         context.check()
         comparison = self._compare(runs, sides, measurements, parameters, context)
         return build_result(inputs, parameters, sides, runs, comparison, problems, problems_of_run)
@@ -94,7 +97,7 @@ class RunComparison:
         memo = context.memo
         pool = pool_as_benchmark_tool(measurements, sides.left, sides.right, parameters.min_count, memo)
         if parameters.mode == "upstream":
-            _require_both_sides(pool.samples)
+            _require_readable_reports(sides)
             return benchmark_comparison(pool, measurements, parameters, memo)
         by_run = parameters.sample == "run"
         pooled = pool_by_unit(measurements, sides.left, sides.right, parameters.min_count, by_run, memo)
@@ -123,8 +126,18 @@ class RunComparison:
         return printed(rows, parameters.scheme)
 
 
+def _require_readable_reports(sides: Sides) -> None:
+    """Raise NoInput where the benchmark tool ends with an error: no run of a side has a report that it can read."""
+    for word, side in (("left", sides.left), ("right", sides.right)):
+        if not any(has_readable_report(run) for run in side):
+            raise NoInput(
+                f"no report that the benchmark tool can read on the {word} side (artifacts/APIResponsiveness_* and "
+                "artifacts/PodStartupLatency_* of runs that finished with SUCCESS)"
+            )
+
+
 def _require_both_sides(samples: Samples) -> None:
-    """Raise NoInput where a side has no values at all: the benchmark tool ends with an error there as well."""
+    """Raise NoInput where a side has no values at all."""
     for word, side in (("left", samples.left), ("right", samples.right)):
         if not side.sizes.any():
             raise NoInput(f"no metrics on the {word} side")

@@ -1,4 +1,5 @@
-"""Plays the sample as a running write path: rates change, one writer restarts, another one is lost and comes back."""
+"""Plays the sample as running write paths: rates change, a writer of Pyroscope restarts and another is lost and comes back; of
+a Mimir cluster beside it zones restart one after the other, and an ingester crashes."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.ring_placement.pyroscope.ring import Member
+from sample_data.ring_placement import mimir
 from sample_data.ring_placement.make import Cluster, put, segment, write
 
 RESTART = range(12, 22)
@@ -20,6 +22,10 @@ SEGMENTS = 4
 """Most segments on disk at a time."""
 ROUND = 64
 """Steps until the story repeats."""
+ZONE_RESTART = range(8, 20)
+"""Steps during which a zone of the Mimir cluster restarts: LEAVING, then JOINING; the next zone in the next round."""
+CRASHED = range(40, 54)
+"""Steps during which one of its ingesters sends no heartbeat and stays registered."""
 
 
 def steps(target: Path) -> Iterator[float]:
@@ -30,6 +36,8 @@ def steps(target: Path) -> Iterator[float]:
     rng = random.Random(11)
     cluster = Cluster.fresh(now_s=int(time.time()))
     write(cluster, target)
+    series = mimir.fresh_series()
+    mimir.write(mimir.ingesters(cluster.now_s), series, cluster.now_s, target)
     yield 1.0
     number = 0
     written = sorted(target.glob("segments/**/block.bin"))
@@ -44,6 +52,9 @@ def steps(target: Path) -> Iterator[float]:
             # Forgotten: the ring is laid out without it.
             cluster.members = [m for m in cluster.members if m.id != "segment-writer-4"]
         write(cluster, target)
+        for tenant, count in series.items():
+            series[tenant] = max(1000.0, count * rng.lognormvariate(0, 0.01))
+        mimir.write(_ingesters(number, cluster.now_s), series, cluster.now_s, target, number)
         if number % 5 == 0:
             _, stats = cluster.placement()
             name, data = segment(cluster, stats, 1 + number % 24, number)
@@ -53,6 +64,17 @@ def steps(target: Path) -> Iterator[float]:
             # Compaction removes segments soon after they are written.
             written.pop(0).unlink(missing_ok=True)
         yield 1.0
+
+
+def _ingesters(number: int, now_s: int) -> list[mimir.Ingester]:
+    """Return Mimir's ingesters at step ``number``."""
+    turn, members = number % ROUND, mimir.ingesters(now_s)
+    if turn in ZONE_RESTART:
+        zone = mimir.ZONES[number // ROUND % len(mimir.ZONES)]
+        members = mimir.restarting(members, zone, "LEAVING" if turn < ZONE_RESTART.start + 6 else "JOINING")
+    if turn in CRASHED:
+        members = [replace(m, beat_s=now_s - 300) if m.id == "ingester-zone-b-2" else m for m in members]
+    return members
 
 
 def _at(member: Member, turn: int, now_s: int) -> Member:

@@ -18,6 +18,7 @@ from sample_data.ring_placement.make import Cluster, put
 from tests.tui.fakes import Stage, compare, play, stage
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
+from tui.views.ring_placement.tables import NUMBER, TABLES
 from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
@@ -125,7 +126,7 @@ def test_the_map_is_right_after_a_change_made_in_another_section(tmp_path: Path)
             await s.press("space")
             await s.see("fail segment-writer-0")
             await s.press("]")
-            await s.until(lambda: pane(s).query_one(Sections).chosen == 1)
+            await s.until(lambda: pane(s).query_one(Sections).chosen == NUMBER["shards"])
             await s.press("0")
             await down(s)
             await s.press("[")
@@ -249,14 +250,14 @@ def test_enter_on_a_key_explains_it(tmp_path: Path) -> None:
         async with ring(tmp_path, (120, 40)) as s:
             sections = pane(s).query_one("#ring-sections", Sections)
             await s.press("right_square_bracket", "right_square_bracket", "right_square_bracket")
-            assert sections.chosen == 3
+            assert sections.chosen == NUMBER["placements"]
             await s.until(lambda: table(s, "placements").row is not None)
             row = table(s, "placements").row
             await s.press("enter")
             await s.until(lambda: "explain" in pane(s).result.tables)
             hashed = pane(s).result.tables["explain"].row(0, named=True)
             assert hashed["name"] == "tenant" and hashed["note"] == f"XXH64 of {row['tenant']!r}"
-            assert sections.chosen == 4
+            assert sections.chosen == NUMBER["explain"]
 
     play(story)
 
@@ -267,11 +268,11 @@ def test_every_section_draws(tmp_path: Path) -> None:
             await s.press("y")
             await s.see("rendezvous (HRW)")
             sections = pane(s).query_one("#ring-sections", Sections)
-            for number in range(8):
+            for number in range(len(TABLES) + 1):
                 sections.choose(number)
                 await s.pilot.pause(0.05)
                 assert not pane(s).error
-            sections.choose(1)
+            sections.choose(NUMBER["shards"])
             await s.until(lambda: table(s, "shards").window is not None and table(s, "shards").window.height == 48)
 
     play(story)
@@ -398,5 +399,56 @@ def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
             for name, frame in plain.tables.items():
                 assert frame.equals(pane(s).result.tables[name]), name
             assert pane(s).query_one(ShardMap)._map_view == plain.detail
+
+    play(story)
+
+
+def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
+    """The next ring, a failing zone and one node more, the moments, tenants, pairs, and a tenant explained."""
+
+    async def story() -> None:
+        async with ring(tmp_path, (120, 40)) as s:
+            await s.press("b")
+            await s.see("token ring")
+            await s.see("zone-a abcdef 6 of 6 up")
+            assert pane(s).parameters.ring == "mimir/ingester-ring.json"
+            await s.press("z")
+            await s.see("zone-a xxxxxx 0 of 6 up")
+            await s.see("A writes ok, reads ok")
+            await s.press(*["down"] * 6, "space")
+            await s.see("keys lost, reads fail")
+            assert 0.1 < pane(s).result.summary["write_lost_share"] < 0.3
+            await s.press("t")
+            await s.until(lambda: pane(s).parameters.regime == "unhealthy")
+            await s.press("right_square_bracket")
+            await s.until(lambda: table(s, "tenants").row is not None)
+            assert table(s, "tenants").row["write_lost_share"] > 0
+            assert pane(s).query_one(Sections).chosen == NUMBER["tenants"]
+            await s.press("right_square_bracket")
+            await s.see("share of all keys that cannot be written")
+            await s.press("left_square_bracket", "enter")
+            await s.see("first draws place its members")
+            await s.press("right_square_bracket")
+            await s.until(lambda: table(s, "sizes").row is not None)
+            await s.press("b")
+            await s.until(lambda: pane(s).result.detail.kind == "segment-writer" and not pane(s).parameters.fail)
+
+    play(story)
+
+
+def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ring(tmp_path, (120, 40)) as s:
+            shutil.rmtree(tmp_path / "data" / "mimir")
+            for name in ("overrides.yaml", "metrics.prom"):
+                (tmp_path / "data" / name).unlink()
+            for name in ("adaptive_placement", "segments"):
+                shutil.rmtree(tmp_path / "data" / name)
+            text = (tmp_path / "data" / "ring.json").read_text().replace("segment-writer", "node")
+            put(tmp_path / "data" / "ring.json", text.encode())
+            await s.until(lambda: pane(s).result.summary.get("strategy") == "")
+            await s.see("of unknown kind")
+            await s.press("space", "t", "x", "v", "escape")
+            assert not pane(s).error
 
     play(story)

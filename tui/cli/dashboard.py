@@ -59,6 +59,7 @@ def _run(roots: list[Path], arguments: argparse.Namespace, feeder: Feeder | None
     settings = load_settings(arguments)
     lifecycle.draw_on_standard_output()
     lifecycle.prepare(os.environ, settings.ui.frames_per_second)
+    lifecycle.use_time_zone(settings.ui.time_zone, os.environ)
     from engine.settings import folders
     from tui.process import logs
 

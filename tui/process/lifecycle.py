@@ -69,6 +69,13 @@ def prepare(environ: MutableMapping[str, str], fps: int = 0) -> None:
     environ.setdefault("POLARS_MAX_THREADS", str(max(1, (os.cpu_count() or 2) - 1)))
 
 
+def use_time_zone(name: str, environ: MutableMapping[str, str]) -> None:
+    """Show times in ``name``: ``UTC``, or ``local`` for the time zone of the machine."""
+    if name == "UTC":
+        environ["TZ"] = name
+        time.tzset()
+
+
 def terminal_lost(descriptor: int = 0) -> bool:
     """Return whether the terminal behind ``descriptor`` is gone."""
     try:

@@ -50,6 +50,7 @@ class TitleBar(Canvas):
         self.marks: dict[int, tuple[str, str]] = {}
         self.chosen = 0
         self.numbered = numbered
+        self.hidden: frozenset[int] = frozenset()
 
     def choose(self, index: int) -> None:
         """Highlight the title ``index``."""
@@ -71,6 +72,8 @@ class TitleBar(Canvas):
         for limit in limits:
             parts = []
             for index, title in enumerate(self.titles):
+                if index in self.hidden:
+                    continue
                 number = f"{index + 1} " if self.numbered else ""
                 shown = harmless(title)
                 if index != self.chosen and cells(shown) > limit:
@@ -103,7 +106,8 @@ class TitleBar(Canvas):
         """Post which title was clicked."""
         x = 0
         parts, gap = self._parts(self.size.width)
-        for index, part in enumerate(parts):
+        shown = [index for index in range(len(self.titles)) if index not in self.hidden]
+        for index, part in zip(shown, parts, strict=True):
             size = sum(cells(text) for text, _ in part)
             if x <= event.x < x + size:
                 self.post_message(self.Clicked(self, index))
@@ -172,10 +176,21 @@ class Sections(Frame):
                 focus_first(content)
         self.post_message(self.Shown(self, self.chosen))
 
+    def hide(self, hidden: frozenset[int]) -> None:
+        """Leave out the sections ``hidden``, which do not apply; if one of them is shown, the first one is instead."""
+        bar = self.query_one(TitleBar)
+        if bar.hidden != hidden:
+            bar.hidden = hidden
+            bar.repaint()
+        if self.chosen in hidden:
+            self.choose(0)
+
     def step(self, by: int) -> None:
         """Show the next or previous section."""
-        if self.contents:
-            self.choose((self.chosen + by) % len(self.contents))
+        hidden = self.query_one(TitleBar).hidden if self.is_mounted else frozenset()
+        shown = [index for index in range(len(self.contents)) if index not in hidden]
+        if shown:
+            self.choose(shown[(shown.index(self.chosen) + by) % len(shown)])
 
     @property
     def current(self) -> Widget | None:

@@ -33,7 +33,7 @@ class Band:
 
 
 def band(cluster: Cluster, resource: str, parameters: BrokerLoadParameters) -> Band:
-    """Return the limits a balanced broker keeps; NaN where a capacity is unknown."""
+    """Return the limits a balanced broker keeps; NaN where a capacity is unknown or a load is NaN."""
     average = cluster.utilisation(resource)
     margin = (parameters.balance_threshold(resource) - 1.0) * MARGIN
     low = average <= parameters.low_utilization_threshold
@@ -66,7 +66,7 @@ def table(cluster: Cluster, parameters: BrokerLoadParameters) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for resource in RESOURCES:
         limits = band(cluster, resource, parameters)
-        decided = not math.isnan(limits.average)
+        decided = cluster.total_capacity(resource) > 0
         rows.append(
             {
                 "resource": resource,
@@ -96,7 +96,8 @@ def potential_below(cluster: Cluster, parameters: BrokerLoadParameters) -> Flags
     """Return flags [B] of alive brokers whose potential network out is within the network-out capacity threshold."""
     with np.errstate(invalid="ignore"):
         return cluster.topology.alive & (
-            cluster.sums.pnw_out <= parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
+            np.maximum(cluster.sums.pnw_out, 0.0)
+            <= parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
         )
 
 
@@ -125,7 +126,8 @@ def provision(cluster: Cluster, parameters: BrokerLoadParameters) -> tuple[str, 
             capacities = cluster.capacity(resource)[topology.alive]
             typical = float(np.median(capacities)) * allowed
             missing = cluster.total(resource) - allowed * cluster.total_capacity(resource)
-            brokers = math.ceil(missing / typical) if typical > 0 else 0
+            needed = missing / typical if typical > 0 else 0.0
+            brokers = 0 if math.isnan(needed) else math.ceil(min(needed, 2**31 - 1))
             why = f"{resource}: add at least {brokers} brokers of {typical / allowed:.0f} capacity"
             return "UNDER_PROVISIONED", why
         if limits.low:

@@ -36,10 +36,14 @@ class BrokerSums:
         """Network in of followers, never negative."""
         return np.maximum(self.nw_in - self.leader_nw_in, 0.0)
 
+    def raw(self, resource: str) -> Floats:
+        """Return the sum of one of RESOURCES, below 0 where readings are."""
+        value: Floats = getattr(self, resource.lower())
+        return value
+
     def of(self, resource: str) -> Floats:
         """Return the sum of one of RESOURCES, not below 0 (NaN stays)."""
-        value: Floats = getattr(self, resource.lower())
-        return np.maximum(value, 0.0)
+        return np.maximum(self.raw(resource), 0.0)
 
 
 def sums(topology: Topology, loads: Loads, single: bool = False) -> BrokerSums:
@@ -83,10 +87,10 @@ class Cluster:
 
     @cached_property
     def states(self) -> tuple[str, ...]:
-        """[B] ALIVE, DEAD or BAD_DISKS (alive with an offline replica)."""
+        """[B] ALIVE, DEAD or BAD_DISKS (alive with an offline replica in the model)."""
         topology = self.topology
         bad = np.zeros(topology.brokers, np.bool_)
-        bad[np.unique(topology.replicas[topology.held & topology.offline])] = True
+        bad[np.unique(topology.replicas[self.loads.held & topology.offline])] = True
         return tuple(
             "DEAD" if not alive else "BAD_DISKS" if broken else "ALIVE"
             for alive, broken in zip(topology.alive.tolist(), bad.tolist(), strict=True)
@@ -94,9 +98,8 @@ class Cluster:
 
     @cached_property
     def has_offline(self) -> bool:
-        """Whether a broker is dead or a replica offline: Cruise Control then counts every goal as violated."""
-        topology = self.topology
-        return bool((~topology.alive).any() or (topology.offline & topology.held).any())
+        """Whether a replica in the model is offline or on a dead broker: Cruise Control must then move it."""
+        return bool((self.topology.offline_replicas & self.loads.held).any())
 
     def capacity(self, resource: str) -> Floats:
         """Return the capacity [B] of one of RESOURCES; NaN unknown, 0 on dead brokers."""
@@ -104,13 +107,17 @@ class Cluster:
 
     def by_host(self, value: Floats) -> Floats:
         """Return ``value`` [B] summed over the brokers of each broker's host."""
-        names, index = self.topology.hosts_index
-        return tally(index, value, len(names))[index]
+        machines, index = self.topology.machines
+        return tally(index, value, machines)[index]
+
+    def compared(self, resource: str, load: Floats) -> Floats:
+        """Return what Cruise Control compares of a raw ``load`` [B]: the host's for CPU and network, the broker's for disk; not
+        below 0."""
+        return np.maximum(self.by_host(load) if resource in HOST_RESOURCES else load, 0.0)
 
     def load(self, resource: str) -> Floats:
-        """Return the load [B] as Cruise Control compares it: the host's for CPU and network, the broker's for disk."""
-        value = self.sums.of(resource)
-        return self.by_host(value) if resource in HOST_RESOURCES else value
+        """Return the load [B] as Cruise Control compares it."""
+        return self.compared(resource, self.sums.raw(resource))
 
     def room(self, resource: str) -> Floats:
         """Return the capacity [B] as Cruise Control compares it: the host's for CPU and network, the broker's for disk."""
@@ -121,7 +128,7 @@ class Cluster:
         """Return the load of the cluster, offline replicas included."""
         if resource == "DISK":
             return max(self.sums.disk_total, 0.0)
-        return float(np.maximum(getattr(self.sums, resource.lower()).sum(), 0.0))
+        return float(np.maximum(self.sums.raw(resource).sum(), 0.0))
 
     def total_capacity(self, resource: str) -> float:
         """Return the capacity of the alive brokers."""
@@ -131,15 +138,6 @@ class Cluster:
         """Return cluster load over capacity of the alive brokers; NaN where unknown."""
         whole = self.total_capacity(resource)
         return self.total(resource) / whole if whole > 0 else float("nan")
-
-    @cached_property
-    def topic_counts(self) -> Ints:
-        """[T, B] replicas of each topic on each broker (topics in the model only)."""
-        topology = self.topology
-        rows, _ = np.nonzero(self.loads.held)
-        flat = topology.topic[rows].astype(np.int64) * topology.brokers + topology.replicas[self.loads.held]
-        shape = (len(topology.topics), topology.brokers)
-        return np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int32)
 
     @cached_property
     def model_topics(self) -> Flags:
@@ -157,7 +155,8 @@ def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
     """Return Cruise Control's cluster statistics (``ClusterModelStats``): AVG, MAX, MIN, STD of each resource,
     potential network out and counts.
 
-    MAX and MIN are host values for CPU and network; STD is the deviation from a capacity-proportional share.
+    MAX and MIN are host values for CPU and network, and include dead brokers for counts; STD is the deviation from a
+    capacity-proportional share.
     """
     topology = cluster.topology
     alive = topology.alive
@@ -175,22 +174,28 @@ def statistics(cluster: Cluster) -> dict[str, dict[str, float]]:
         share = cluster.utilisation(resource)
         deviation = float(np.sqrt(np.mean((load - share * room) ** 2)))
         note(key, cluster.total(resource) / count, float(load.min()), float(load.max()), deviation)
-    potential = cluster.sums.pnw_out
-    room = cluster.capacity("NW_OUT")[alive]
+    potential, room = np.maximum(cluster.sums.pnw_out, 0.0)[alive], cluster.capacity("NW_OUT")[alive]
     whole = float(room.sum())
     share = float(potential.sum()) / whole if whole > 0 else float("nan")
-    deviation = float(np.sqrt(np.mean((potential[alive] - share * room) ** 2)))
-    note("pnw_out_kbs", float(potential.sum()) / count, potential[alive].min(), potential[alive].max(), deviation)
+    deviation = float(np.sqrt(np.mean((potential - share * room) ** 2)))
+    note("pnw_out_kbs", float(potential.mean()), float(potential.min()), float(potential.max()), deviation)
     for key, counts in (("replicas", cluster.sums.replicas), ("leaders", cluster.sums.leaders)):
         average = float(counts.sum()) / count
         deviation = float(np.sqrt(np.mean((counts[alive] - average) ** 2)))
-        note(key, average, float(counts[alive].min()), float(counts[alive].max()), deviation)
-    table = cluster.topic_counts[cluster.model_topics]
-    if len(table):
-        averages = table.sum(axis=1) / count
-        here = table[:, alive]
-        spread = np.sqrt(((here - averages[:, None]) ** 2).mean(axis=1))
-        note("topic_replicas", float(averages.mean()), float(here.min()), float(here.max()), float(spread.mean()))
+        note(key, average, float(counts.min()), float(counts.max()), deviation)
+    pairs, topics = topology.topic_counts, int(cluster.model_topics.sum())
+    if topics:
+        kinds = len(topology.topics)
+        averages = tally(pairs.topic, pairs.count, kinds) / count
+        live = alive[pairs.broker]
+        # Brokers without a replica of the topic are as far from the average as the average is from 0.
+        empty = count - np.bincount(pairs.topic[live], minlength=kinds)
+        off = tally(pairs.topic[live], (pairs.count[live] - averages[pairs.topic[live]]) ** 2, kinds)
+        spread = np.sqrt((off + empty * averages**2) / count)[cluster.model_topics]
+        everywhere = bool((np.bincount(pairs.topic, minlength=kinds)[cluster.model_topics] == topology.brokers).all())
+        least = float(pairs.count.min()) if everywhere else 0.0
+        average = float(averages[cluster.model_topics].mean())
+        note("topic_replicas", average, least, float(pairs.count.max()), float(spread.mean()))
     else:
         note("topic_replicas", 0.0, 0.0, 0.0, 0.0)
     return out

@@ -16,11 +16,14 @@ import numpy as np
 from engine.broker_load.cruise_control import balance
 from engine.broker_load.cruise_control.balance import MARGIN
 from engine.broker_load.cruise_control.cluster_model import Cluster
-from engine.broker_load.model.topology import Flags, Floats, Topology
+from engine.broker_load.model.topology import Flags, Floats, Topology, any_of, tally
 from engine.broker_load.parameters import BrokerLoadParameters
 
-DEAD_NOTE = "dead brokers or offline replicas make every goal count as violated: their replicas must move"
-"""Why every goal is violated while a replica is offline."""
+DEAD_NOTE = "dead brokers or offline replicas make the goal count as violated: their replicas must move"
+"""Why goals are violated while a replica is offline."""
+LEADERS_ONLY = "LeaderBytesInDistributionGoal"
+"""The goal that moves no replica, and so is judged by its load even then."""
+NAN_NOTE = "a load is NaN, which Cruise Control finds over no limit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +61,30 @@ def _beyond(cluster: Cluster, bad: Flags, load: Floats, limit: Floats | float, u
     return True, detail + (f" (and {count - 1} more)" if count > 1 else ""), count
 
 
-def _unless_nan(load: Floats, decision: Decision) -> Decision:
-    """Return ``decision``, but leave it open where a ``load`` is NaN and no other violates the goal."""
-    violated, detail, count = decision
-    return ((violated or None), (detail or "a load is NaN"), count) if np.isnan(load).any() else decision
-
-
 def _capacity(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, unit: str) -> Decision:
     alive = cluster.topology.alive
     if np.isnan(cluster.capacity(resource)[alive]).any():
         return None, "capacity unknown", 0
     bad = balance.over_capacity(cluster, resource, parameters)
     load, limit = cluster.load(resource), parameters.capacity_threshold(resource) * cluster.room(resource)
-    return _unless_nan(load[alive], _beyond(cluster, bad, load, limit, unit))
+    violated, detail, count = _beyond(cluster, bad, load, limit, unit)
+    return violated, detail or (NAN_NOTE if np.isnan(load[alive]).any() else ""), count
 
 
 def _usage(cluster: Cluster, parameters: BrokerLoadParameters, resource: str, unit: str) -> Decision:
+    """Decide by the brokers out of the limits whose hosts are out of them too."""
     limits = balance.band(cluster, resource, parameters)
     alive = cluster.topology.alive
+    if not cluster.total_capacity(resource) > 0:
+        return None, "capacity unknown", 0
     if math.isnan(limits.average):
-        return None, "capacity or load unknown", 0
+        return True, "a load is NaN: no broker is within limits made from it", int(alive.sum())
     load, room = cluster.sums.of(resource), cluster.capacity(resource)
     low, high = limits.lower * room, limits.upper * room
-    bad = alive & ((load < low) | (load > high))
-    return _unless_nan(load[alive], _beyond(cluster, bad, load, np.where(load > high, high, low), unit))
+    host, host_room = cluster.load(resource), cluster.room(resource)
+    over = (load > high) & (host > limits.upper * host_room)
+    under = (load < low) & (host < limits.lower * host_room)
+    return _beyond(cluster, alive & (over | under), load, np.where(over, high, low), unit)
 
 
 def _counts(cluster: Cluster, counts: Floats, threshold: float) -> Decision:
@@ -94,24 +97,35 @@ def _counts(cluster: Cluster, counts: Floats, threshold: float) -> Decision:
 
 
 def _topic_replicas(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    alive = cluster.topology.alive
-    table = cluster.topic_counts
-    average = table.sum(axis=1) / max(int(alive.sum()), 1)
+    topology, pairs = cluster.topology, cluster.topology.topic_counts
+    alive, kinds = topology.alive, len(topology.topics)
+    average = tally(pairs.topic, pairs.count, kinds) / max(int(alive.sum()), 1)
     margin = (parameters.topic_replica_count_balance_threshold - 1) * MARGIN
     up, down = np.ceil(average), np.floor(average)
     least, most = TOPIC_GAPS
     high = np.clip(np.ceil(average * (1 + margin)), up + least, up + most)
     low = np.maximum(np.clip(np.floor(average * (1 - margin)), down - most, down - least), 0)
-    bad = ((table > high[:, None]) | (table < low[:, None])) & alive[None, :] & cluster.model_topics[:, None]
-    if not bad.any():
+    mine, theirs = low[pairs.topic], high[pairs.topic]
+    excess = np.where(alive[pairs.broker], np.maximum(pairs.count - theirs, mine - pairs.count), 0)
+    # Brokers without a replica of the topic have 0, which is too few where the limit is above.
+    holders = np.bincount(pairs.topic[alive[pairs.broker]], minlength=kinds)
+    lacking = cluster.model_topics & (low > 0) & (holders < alive.sum())
+    bad = np.union1d(pairs.topic[excess > 0], np.flatnonzero(lacking))
+    if not len(bad):
         return False, "", 0
-    excess = np.where(bad, np.maximum(table - high[:, None], low[:, None] - table), -1)
-    topic, broker = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    if (excess > 0).any() and excess.max() >= np.where(lacking, low, 0).max():
+        place = int(np.argmax(excess))
+        topic, count, broker = int(pairs.topic[place]), int(pairs.count[place]), int(pairs.broker[place])
+    else:
+        topic, count = int(np.argmax(np.where(lacking, low, 0))), 0
+        broker = int(
+            np.flatnonzero(alive & ~np.isin(np.arange(topology.brokers), pairs.broker[pairs.topic == topic]))[0]
+        )
     detail = (
-        f"topic {cluster.topology.topics[topic]}: {table[topic, broker]} replicas on broker "
-        f"{cluster.topology.ids[broker]}, allowed {low[topic]:.0f} to {high[topic]:.0f}"
+        f"topic {topology.topics[topic]}: {count} replicas on broker {topology.ids[broker]}, "
+        f"allowed {low[topic]:.0f} to {high[topic]:.0f}"
     )
-    return True, detail, int(bad.any(axis=1).sum())
+    return True, detail, len(bad)
 
 
 def _racks(topology: Topology, bad: Flags, what: str) -> Decision:
@@ -132,29 +146,59 @@ def _min_leaders(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision
         return None, f"not a regular expression: {error}", 0
     topology = cluster.topology
     chosen = np.array([bool(pattern.fullmatch(name)) for name in topology.topics], np.bool_)
-    leads = topology.leader >= 0
-    flat = topology.topic[leads].astype(np.int64) * topology.brokers + topology.leader[leads]
-    counts = np.bincount(flat, minlength=len(topology.topics) * topology.brokers).reshape(-1, topology.brokers)
-    bad = (counts < parameters.min_topic_leaders_per_broker) & chosen[:, None] & topology.alive[None, :]
-    if not bad.any():
+    leads = np.flatnonzero((topology.leader >= 0) & chosen[topology.topic])
+    pair = topology.topic[leads].astype(np.int64) * topology.brokers + topology.leader[leads]
+    names, counts = np.unique(pair, return_counts=True)
+    enough = names[(counts >= parameters.min_topic_leaders_per_broker) & topology.alive[names % topology.brokers]]
+    bad = np.flatnonzero(
+        chosen & (np.bincount(enough // topology.brokers, minlength=len(chosen)) < topology.alive.sum())
+    )
+    if not len(bad):
         return False, "", 0
-    topic, broker = (int(axis[0]) for axis in np.nonzero(bad))
-    detail = f"topic {topology.topics[topic]}: {counts[topic, broker]} leaders on broker {topology.ids[broker]}"
-    return True, detail, int(bad.any(axis=1).sum())
+    topic = int(bad[0])
+    satisfied = np.isin(topic * topology.brokers + np.arange(topology.brokers), enough)
+    broker = int(np.flatnonzero(topology.alive & ~satisfied)[0])
+    count = int(counts[names == topic * topology.brokers + broker].sum())
+    detail = f"topic {topology.topics[topic]}: {count} leaders on broker {topology.ids[broker]}"
+    return True, detail, len(bad)
 
 
 def _potential(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    alive, load = cluster.topology.alive, cluster.sums.pnw_out
+    """Decide by the brokers over their limit, if a replica of theirs could move to a broker that stays within its own."""
+    topology, load = cluster.topology, np.maximum(cluster.sums.pnw_out, 0.0)
     limit = parameters.capacity_threshold("NW_OUT") * cluster.capacity("NW_OUT")
-    if np.isnan(limit[alive]).any():
+    if np.isnan(limit[topology.alive]).any():
         return None, "capacity unknown", 0
-    return _beyond(cluster, alive & (load > limit), load, limit, " KB/s")
+    decision = _beyond(cluster, topology.alive & (load > limit), load, limit, " KB/s")
+    if decision[0] and not _movable(cluster, topology.alive & (load > limit), limit - load):
+        return False, f"{decision[1]}, but no replica of theirs fits on another broker", 0
+    return decision
+
+
+def _movable(cluster: Cluster, over: Flags, room: Floats) -> bool:
+    """Return whether a replica on brokers ``over`` [B] has a potential network out that fits into the ``room`` [B] of a live
+    broker without a replica of the partition."""
+    topology, loads = cluster.topology, cluster.loads
+    rows = np.flatnonzero(any_of(topology.spread(over) & loads.held))
+    here, size = topology.replicas[rows], np.maximum(loads.potential[rows], 0.0)
+    fits = np.zeros(len(rows), np.bool_)
+    # The roomiest broker that holds no replica decides, and it is among the first R + 1.
+    for broker in np.argsort(-np.where(topology.alive & (room > 0), room, 0.0), kind="stable")[
+        : here.shape[1] + 1
+    ].tolist():
+        if topology.alive[broker] and room[broker] > 0:
+            fits |= (size <= room[broker]) & ~any_of(here == broker)
+    return bool(fits.any())
 
 
 def _leader_in(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
-    alive, load = cluster.topology.alive, cluster.sums.leader_nw_in
+    alive, load = cluster.topology.alive, np.maximum(cluster.sums.leader_nw_in, 0.0)
     limit = load[alive].sum() / max(int(alive.sum()), 1) * parameters.balance_threshold("NW_IN")
-    return _beyond(cluster, alive & (load > limit), load, limit, " KB/s")
+    least = parameters.low_utilization_threshold * np.nan_to_num(cluster.capacity("NW_IN"))
+    violated, detail, count = _beyond(
+        cluster, alive & (load > np.maximum(limit, least)), load, np.maximum(limit, least), " KB/s"
+    )
+    return violated, detail or (NAN_NOTE if np.isnan(load[alive]).any() else ""), count
 
 
 def _too_many(cluster: Cluster, parameters: BrokerLoadParameters) -> Decision:
@@ -205,7 +249,7 @@ def verdicts(cluster: Cluster, parameters: BrokerLoadParameters) -> list[Verdict
     decided = []
     for goal, hard, decide in each:
         violated, detail, count = decide()
-        if cluster.has_offline:
+        if cluster.has_offline and goal != LEADERS_ONLY:
             violated, detail = True, DEAD_NOTE + (f"; {detail}" if detail else "")
         decided.append(Verdict(goal, hard, violated, detail, count))
     return decided

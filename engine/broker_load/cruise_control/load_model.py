@@ -5,7 +5,7 @@ Source: Cruise Control's ``LoadMonitor`` and ``MonitorUtils``. See docs/models/b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ import polars as pl
 
 from engine.broker_load.cruise_control import cluster_model, replica_loads
 from engine.broker_load.cruise_control.cluster_model import Cluster
-from engine.broker_load.cruise_control.replica_loads import LeaderValues
+from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
 from engine.broker_load.model import broker_capacity, history, measured, samples, topology, windows
 from engine.broker_load.model.broker_capacity import Capacities
 from engine.broker_load.model.history import History
@@ -37,8 +37,8 @@ class Model:
     """Everything computed from the inputs: rounds and samples in order of time with the ``maps`` of their partitions to
     those of ``topology``, windows, leader values, and the ``cluster`` as Cruise Control models it.
 
-    ``finished``: samples among the inputs, by partition of the topology; ``minimum_used``: samples a full window needs after
-    the fall-back; ``synthetic``: no topology is known, only leaders.
+    ``finished``: samples among the inputs, by partition of the topology; ``aggregated``: returns the windows that are used
+    where a share of the partitions must be valid; ``synthetic``: no topology is known, only leaders.
     """
 
     history: History
@@ -51,7 +51,7 @@ class Model:
     aggregate: Aggregate
     values: LeaderValues
     cluster: Cluster
-    minimum_used: int
+    aggregated: Callable[[float], Aggregate]
     synthetic: bool
     at_ms: int | None
 
@@ -84,9 +84,10 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
     entries = inputs.table("capacity")
     cpus = {int(final.index_of([broker])[0]): count for broker, count in past.node_cpus.items()}
     capacities = broker_capacity.resolve(entries, final, parameters.allow_capacity_estimation, cpus)
+    cores = capacities.sampling_cores(parameters.sampling_allow_cpu_capacity_estimation)
     # An interval in which no broker has a CPU reading and none a rate is the first scrape of running totals: no round.
     rounds = tuple(one for one in past.rounds if one.live)
-    sampled, revisions = _samples(context, rounds, final, capacities.cores, parameters.cpu_weights)
+    sampled, revisions = _samples(context, rounds, final, cores, parameters.cpu_weights)
     context.check()
     # Few topologies serve many rounds.
     mapped = {one: history.partition_map(one, final) for one in dict.fromkeys(one.topology for one in rounds)}
@@ -96,32 +97,58 @@ def build(inputs: Inputs, parameters: BrokerLoadParameters, context: Context, at
         by_window.setdefault(one.time_ms // parameters.window_ms + 1, []).append(place)
     finished = _finished(samples_given, final, set(by_window), parameters.window_ms)
     split = _split(finished, parameters.window_ms)
-    chosen = windows.choose(sorted({*by_window, *split}), at_ms, parameters.window_ms, parameters.windows)
-    members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in chosen}
+    held = {one.time_ms // parameters.window_ms + 1 for one, taken in zip(rounds, sampled, strict=True) if taken.taken}
+    sampled_windows = sorted({*held, *split} or by_window)
+    chosen = windows.choose(sampled_windows, at_ms, parameters.window_ms, parameters.windows)
+    # The window before them may have been a neighbour of the oldest one.
+    looked_at = [*chosen, chosen[-1] - 1] if chosen and chosen[-1] - 1 in sampled_windows else chosen
+    members = {index: [(sampled[p], maps[p]) for p in by_window.get(index, [])] for index in looked_at}
     made = _windows(context, final, members, split, revisions)
-    most = max((int(window.count.max(initial=0)) for window in made), default=0)
-    minimum = parameters.min_samples if most >= parameters.min_samples or most == 0 else most
-    total = windows.aggregate(made, parameters.window_ms, minimum, parameters.max_extrapolations, final.topic)
+    before = made[-1] if len(made) > len(chosen) else None
+    stand_in = at_ms is not None and chosen[:1] != [at_ms // parameters.window_ms]
+
+    def aggregated(ratio: float) -> Aggregate:
+        return windows.aggregate(
+            made[: len(chosen)], before, parameters.window_ms, parameters.min_samples, parameters.max_extrapolations,
+            final.topic, stand_in, ratio,
+        )  # fmt: skip
+
+    total = aggregated(0.0)
     context.check()
     leader = leader_values(total)
-    loads = replica_loads.as_cruise_control(final, leader, parameters.cpu_weights)
+    loads = replica_loads.as_cruise_control(final, leader, window_loads(total), parameters.cpu_weights)
     cluster = Cluster(final, capacities, loads, cluster_model.sums(final, loads, True))
     return Model(
-        past, final, capacities, rounds, sampled, maps, finished, total, leader, cluster, minimum, synthetic, at_ms
+        past, final, capacities, rounds, sampled, maps, finished, total, leader, cluster, aggregated, synthetic, at_ms
     )  # fmt: skip
 
 
 def leader_values(total: Aggregate) -> LeaderValues:
-    """Return means over the windows (disk: newest window) per partition; CPU in % of a core."""
+    """Return means over the windows (disk: newest window) per partition; CPU in % of a core, single precision in each window."""
+    cpu = np.zeros(total.size)
+    for one in total.series("cpu_usage"):
+        cpu += one * np.float32(100)
     return LeaderValues(
-        cpu=total.mean("cpu_usage") * 100.0,
-        disk=np.maximum(total.latest("disk_usage"), 0.0),
-        bytes_in=np.maximum(total.mean("leader_bytes_in"), 0.0),
-        bytes_out=np.maximum(total.mean("leader_bytes_out"), 0.0),
-        replication_in=np.maximum(total.mean("replication_bytes_in_rate"), 0.0),
-        replication_out=np.maximum(total.mean("replication_bytes_out_rate"), 0.0),
-        messages=np.maximum(total.mean("message_in_rate"), 0.0),
+        cpu=cpu / max(len(total.windows), 1),
+        disk=total.latest("disk_usage"),
+        bytes_in=total.mean("leader_bytes_in"),
+        bytes_out=total.mean("leader_bytes_out"),
+        replication_in=total.mean("replication_bytes_in_rate"),
+        replication_out=total.mean("replication_bytes_out_rate"),
+        messages=total.mean("message_in_rate"),
     )
+
+
+def window_loads(total: Aggregate) -> Iterator[WindowLoad]:
+    """Return what the leaders of all partitions carried in each window that is used."""
+    for place in range(len(total.windows)):
+        yield WindowLoad(
+            total.value(place, "cpu_usage"),
+            total.value(place, "leader_bytes_in"),
+            total.value(place, "leader_bytes_out"),
+            total.value(place, "replication_bytes_in_rate"),
+            total.value(place, "replication_bytes_out_rate"),
+        )
 
 
 def _samples(

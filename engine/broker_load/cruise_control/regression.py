@@ -42,7 +42,7 @@ class Training:
 
 def bucket_of(cpu: Floats) -> npt.NDArray[np.int64]:
     """Return the CPU bucket [N] of each observation; ``cpu`` in percent."""
-    return np.trunc(cpu / BUCKET).astype(np.int64)
+    return np.trunc(np.clip(cpu / BUCKET, -1e15, 1e15)).astype(np.int64)
 
 
 def _ratios(observations: Observations) -> npt.NDArray[np.int64]:

@@ -5,11 +5,13 @@ See "Replica loads" in docs/models/broker-load.md. Source: ``MonitorUtils``, ``M
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from engine.broker_load.model.topology import Flags, Floats, Topology, any_of, first_of
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, any_of, first_of
+from engine.broker_load.model.windows import Singles
 from engine.broker_load.parameters import CpuWeights
 
 
@@ -24,6 +26,21 @@ class LeaderValues:
     replication_in: Floats
     replication_out: Floats
     messages: Floats
+
+    def floored(self) -> LeaderValues:
+        """Return the same with 0 for what is negative."""
+        return LeaderValues(*(np.maximum(getattr(self, part.name), 0.0) for part in fields(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class WindowLoad:
+    """[P] what the leader of each partition carried in one window: ``cpu`` in cores, the rest KB/s."""
+
+    cpu: Singles
+    bytes_in: Singles
+    bytes_out: Singles
+    replication_in: Singles
+    replication_out: Singles
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,28 +61,36 @@ class Loads:
     demoted: Floats
 
 
-def follower_share(weights: CpuWeights, nw_in: Floats, nw_out: Floats) -> Floats:
-    """Return the ratio of a follower's CPU to its leader's: c·in / (a·in + b·out), 0 without traffic."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = weights.c * nw_in / (weights.a * nw_in + weights.b * nw_out)
-    return np.where((nw_in == 0) & (nw_out == 0), 0.0, share)
+def follower_cpu(weights: CpuWeights, leader_cpu: Floats | Singles | float, nw_in: Floats, nw_out: Floats) -> Floats:
+    """Return the CPU of a follower: its leader's times c·in / (a·in + b·out), 0 without traffic."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        cpu = nw_in * leader_cpu
+        cpu *= weights.c
+        cpu /= weights.a * nw_in + weights.b * nw_out
+    cpu[(nw_in == 0) & (nw_out == 0)] = 0.0
+    return cpu
 
 
-def as_cruise_control(topology: Topology, values: LeaderValues, weights: CpuWeights) -> Loads:
-    """Return loads as Cruise Control's model has them, with its order quirk: followers listed before the leader do not see the
-    replication part of the leader's network out."""
+def as_cruise_control(
+    topology: Topology, values: LeaderValues, windows: Iterable[WindowLoad], weights: CpuWeights
+) -> Loads:
+    """Return loads as Cruise Control's model has them: leaders by their ``values`` over the ``windows``, a follower's CPU
+    computed in each window and then averaged.
+
+    With its order quirk: followers listed before the leader do not see the replication part of the leader's network out.
+    """
     led = topology.leader >= 0
     held = topology.held & led[:, None]
     leads = topology.leads & held
     nw_in = np.where(led, values.bytes_in + values.replication_in, 0.0)
-    bare_out = values.bytes_out + values.replication_out
     full_out = values.bytes_out + values.bytes_in * (topology.count - 1)
-    after = values.cpu * follower_share(weights, nw_in, full_out)
-    before = values.cpu * follower_share(weights, nw_in, bare_out)
     position = np.where(any_of(leads), first_of(leads), -1)
-    ahead = np.arange(topology.replicas.shape[1])[None, :] < position[:, None]
-    follower_cpu = np.where(ahead, before[:, None], after[:, None])
-    cpu = np.where(leads, values.cpu[:, None], follower_cpu)
+    late = np.flatnonzero(position > 0)
+    after, before = _follower_cpu(windows, topology.count - 1, late, weights)
+    of_follower = np.broadcast_to(after[:, None], held.shape).copy()
+    ahead = np.arange(held.shape[1])[None, :] < position[late, None]
+    of_follower[late] = np.where(ahead, before[:, None], after[late, None])
+    cpu = np.where(leads, values.cpu[:, None], of_follower)
     zero = 0.0
     return Loads(
         cpu=np.where(held, cpu, zero),
@@ -78,3 +103,22 @@ def as_cruise_control(topology: Topology, values: LeaderValues, weights: CpuWeig
         follower_in=np.where(led, values.bytes_in, zero),
         demoted=np.where(led, after, zero),
     )
+
+
+def _follower_cpu(
+    windows: Iterable[WindowLoad], followers: Ints, late: Longs, weights: CpuWeights
+) -> tuple[Floats, Floats]:
+    """Return the CPU in % of a core of a follower [P] behind its leader, and of one [K] before its leader in partitions
+    ``late``, where ``followers`` [P] fetch from the leader."""
+    after, before, count = np.zeros(len(followers)), np.zeros(len(late)), 0
+    for one in windows:
+        count += 1
+        cpu = one.cpu * np.float32(100)
+        nw_in = np.add(one.bytes_in, one.replication_in, dtype=np.float64)
+        nw_out = np.multiply(one.bytes_in, followers, dtype=np.float64)
+        nw_out += one.bytes_out
+        after += follower_cpu(weights, cpu, nw_in, nw_out)
+        if len(late):
+            bare_out = np.add(one.bytes_out[late], one.replication_out[late], dtype=np.float64)
+            before += follower_cpu(weights, cpu[late], nw_in[late], bare_out)
+    return after / max(count, 1), before / max(count, 1)

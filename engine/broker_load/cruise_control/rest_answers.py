@@ -19,23 +19,59 @@ import numpy as np
 import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
-from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.model.topology import Floats, Topology
+from engine.broker_load.cruise_control.load_model import Model, leader_values
+from engine.broker_load.model.topology import Flags, Floats, Topology
+from engine.broker_load.model.windows import Aggregate
 from engine.broker_load.parameters import BrokerLoadParameters
 
 _WIDE = Context(prec=400)
 
 
 def render(model: Model, chosen: Cluster, log_dirs: pl.DataFrame, parameters: BrokerLoadParameters) -> str:
-    """Return the answer that ``parameters.answer`` and ``parameters.as_`` name."""
+    """Return the answer that ``parameters.answer`` and ``parameters.as_`` name, or the error that stands in for it."""
     as_json = parameters.as_ == "json"
     if parameters.answer == "load":
+        reason = _refusal(model.topology, model.aggregate, chosen)
+        if reason is not None:
+            return _error(reason, as_json)
         return load_json(chosen) if as_json else load_text(chosen)
     if parameters.answer == "partition_load":
-        records = partition_records(model, chosen, parameters)
-        return _dump({"records": records, "version": 1}) if as_json else partition_text(records)
+        total = model.aggregated(parameters.min_valid_partition_ratio)
+        reason = _refusal(model.topology, total, chosen) or _unseen(model.topology, total)
+        if reason is not None:
+            return _error(reason, as_json)
+        records = partition_records(model, chosen, total, parameters)
+        if as_json:
+            return _dump({"records": records, "version": 1})
+        topics = np.unique(model.topology.topic[_listed(model, total)])
+        return partition_text(records, [model.topology.topics[topic] for topic in topics.tolist()])
     state = cluster_state(chosen.topology, log_dirs, parameters)
     return _dump(state) if as_json else state_text(state)
+
+
+def _refusal(topology: Topology, total: Aggregate, cluster: Cluster) -> str | None:
+    """Return why Cruise Control builds no model of the windows ``total``, None if it does."""
+    if not total.enough:
+        return f"there are not enough valid windows: none of {len(total.offered)} has enough valid partitions"
+    unknown = topology.alive & np.isnan(cluster.capacity("DISK"))
+    if cluster.capacities.file and unknown.any():
+        return f"there is no capacity of broker {topology.ids[unknown][0]}, and none may be estimated"
+    return None
+
+
+def _unseen(topology: Topology, total: Aggregate) -> str | None:
+    """Return why a model of the valid partitions alone cannot be built: a dead broker holds replicas of none of them."""
+    seen = np.zeros(topology.brokers, np.bool_)
+    seen[np.unique(topology.replicas[total.valid][topology.held[total.valid]])] = True
+    lost = ~topology.alive & ~seen
+    return f"dead broker {topology.ids[lost][0]} holds no valid partition" if lost.any() else None
+
+
+def _error(reason: str, as_json: bool) -> str:
+    """Return the error answer, in our words."""
+    if as_json:
+        return json.dumps({"errorMessage": reason, "version": 1}, separators=(",", ":"))
+    return f"Cruise Control refuses: {reason}.\n"
 
 
 def _dump(content: dict[str, Any]) -> str:
@@ -44,7 +80,7 @@ def _dump(content: dict[str, Any]) -> str:
         return json.dumps(content, allow_nan=False, separators=(",", ":"))
     except ValueError:
         reason = "a load is NaN, which Cruise Control cannot print as JSON; ask for the text or see the ledger"
-        return json.dumps({"errorMessage": reason, "version": 1}, separators=(",", ":"))
+        return _error(reason, True)
 
 
 # ---------------------------------------------------------------- load
@@ -57,7 +93,6 @@ def _load_rows(cluster: Cluster) -> list[dict[str, Any]]:
     disk, cpu = sums.of("DISK"), sums.of("CPU")
     for index, broker in enumerate(topology.ids.tolist()):
         disk_cap, cpu_cap = float(capacity["DISK"][index]), float(capacity["CPU"][index])
-        dead = not topology.alive[index]
         row: dict[str, Any] = {
             "Host": topology.hosts[index],
             "Broker": broker,
@@ -67,7 +102,11 @@ def _load_rows(cluster: Cluster) -> list[dict[str, Any]]:
             "DiskMB": float(disk[index]),
             "DiskPct": 100.0 * float(disk[index]) / disk_cap if disk_cap > 0 else -1.0,
             "NumCore": cpu_cap / 100.0,
-            "CpuPct": 0.0 if dead or cpu_cap <= 0 else 100.0 * float(cpu[index]) / cpu_cap,
+            "CpuPct": 100.0 * float(cpu[index]) / cpu_cap
+            if cpu_cap > 0
+            else math.nan
+            if math.isnan(cpu[index])
+            else 0.0,
             "NetworkInCapacity": float(capacity["NW_IN"][index]),
             "NetworkOutCapacity": float(capacity["NW_OUT"][index]),
             "LeaderNwInRate": max(float(sums.leader_nw_in[index]), 0.0),
@@ -109,7 +148,7 @@ def load_text(cluster: Cluster) -> str:
     """``load``: one line per broker in order of id."""
     rows = _load_rows(cluster)
     host_width = max((len(row["Host"]) for row in rows), default=4)
-    rack_width = max(10, *(len(row["Rack"]) + 1 for row in rows)) if rows else 10
+    rack_width = max([10, *(len(row["Rack"]) for row in rows)])
     lines = [
         "",
         "",
@@ -155,16 +194,28 @@ def _fixed(value: float, digits: int = 3) -> str:
 # ---------------------------------------------------------------- partition_load
 
 
-def partition_records(model: Model, chosen: Cluster, parameters: BrokerLoadParameters) -> list[dict[str, Any]]:
-    """Return the leaders of valid partitions by falling load of the resource; maximum or mean over the windows where asked."""
-    topology, loads, total = model.topology, chosen.loads, model.aggregate
+def _listed(model: Model, total: Aggregate) -> Flags:
+    """Return which partitions [P] the model of windows ``total`` has: valid ones with a leader."""
+    return total.valid & (model.topology.leader >= 0)
 
-    def of_leader(value: Floats) -> Floats:
-        return np.asarray(np.where(loads.leads, value, 0.0).sum(axis=1), np.float64)
 
-    cpu, disk, nw_in, nw_out = (of_leader(v) for v in (loads.cpu, loads.disk, loads.nw_in, loads.nw_out))
-    messages = model.values.messages
-    if parameters.max_load and total.windows:
+def partition_records(
+    model: Model, chosen: Cluster, total: Aggregate, parameters: BrokerLoadParameters
+) -> list[dict[str, Any]]:
+    """Return the leaders of valid partitions by falling load of the resource over the windows ``total``; maximum or mean
+    where asked. Loads of another mode than Cruise Control's are those of the ``chosen`` cluster."""
+    topology = model.topology
+    values = leader_values(total)
+    own = chosen is model.cluster
+
+    def mean(ours: Floats, of_mode: Floats) -> Floats:
+        return ours if own else np.asarray(np.where(chosen.loads.leads, of_mode, 0.0).sum(axis=1), np.float64)
+
+    cpu, disk = mean(values.cpu, chosen.loads.cpu), mean(values.disk, chosen.loads.disk)
+    nw_in = mean(values.bytes_in + values.replication_in, chosen.loads.nw_in)
+    nw_out = mean(values.bytes_out + values.bytes_in * (topology.count - 1), chosen.loads.nw_out)
+    messages = values.messages
+    if parameters.max_load:
         cpu, disk, messages = (
             total.maximum("cpu_usage") * 100,
             total.maximum("disk_usage"),
@@ -173,10 +224,10 @@ def partition_records(model: Model, chosen: Cluster, parameters: BrokerLoadParam
         into = total.maximum("leader_bytes_in")
         nw_in = into + total.maximum("replication_bytes_in_rate")
         nw_out = total.maximum("leader_bytes_out") + into * (topology.count - 1)
-    elif parameters.avg_load and total.windows:
+    elif parameters.avg_load:
         disk = total.mean("disk_usage")
     by = {"CPU": cpu, "DISK": disk, "NW_IN": nw_in, "NW_OUT": nw_out}[parameters.resource]
-    keep = (topology.leader >= 0) & (total.valid if total.windows else False)
+    keep = _listed(model, total)
     if parameters.topic:
         try:
             pattern = re.compile(parameters.topic)
@@ -187,7 +238,7 @@ def partition_records(model: Model, chosen: Cluster, parameters: BrokerLoadParam
     rows = np.flatnonzero(keep)
     # Single precision as in Cruise Control, so that the same records tie; ties stand in falling order of topic and partition.
     rows = rows[::-1]
-    rows = rows[np.argsort(-np.nan_to_num(by[rows].astype(np.float32), nan=np.inf), kind="stable")]
+    rows = rows[np.argsort(-np.nan_to_num(np.maximum(by[rows], 0.0).astype(np.float32), nan=np.inf), kind="stable")]
     if parameters.entries:
         rows = rows[: parameters.entries]
     follower_ids = topology.partition_lists(topology.held & ~topology.leads).gather(rows).to_list()
@@ -215,9 +266,9 @@ def _list(ids: Sequence[Any]) -> str:
     return "[" + ", ".join(str(item) for item in ids) + "]"
 
 
-def partition_text(records: list[dict[str, Any]]) -> str:
-    """``partition_load``: one line per leader."""
-    width = max((len(record["topic"]) for record in records), default=0) + 5
+def partition_text(records: list[dict[str, Any]], topics: Sequence[str]) -> str:
+    """``partition_load``: one line per leader; the first column is as wide as the longest of all ``topics`` needs."""
+    width = max((len(topic) for topic in topics), default=20) + 5
     lines = [
         f"{'PARTITION':>{width}}{'LEADER':>10}{'FOLLOWERS':>30}{'CPU (%_CORES)':>20}{'DISK (MB)':>20}{'NW_IN (KB/s)':>20}"
         f"{'NW_OUT (KB/s)':>20}{'MSG_IN (#/s)':>20}"

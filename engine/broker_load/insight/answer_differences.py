@@ -1,4 +1,4 @@
-"""Numbers of Cruise Control answers that contradict their own other numbers, or the model."""
+"""Cruise Control's answers beside the model: the loads they tell, and numbers that contradict others or the model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 
 import polars as pl
 
+from engine.broker_load.parameters import CpuWeights
+from engine.broker_load.tables.loads import REPLICAS
 from engine.inputs import Inputs
 
 Difference = tuple[str, str, str, float, float, str]
@@ -96,26 +98,18 @@ def _rederive(answers: pl.DataFrame, out: list[Difference]) -> None:
 
 def _hosts(answers: pl.DataFrame, hosts: pl.DataFrame, out: list[Difference]) -> None:
     """Check that a host's numbers are the sums of its brokers', also of the CPU percentage."""
-    for (file, answer, name), part in hosts.partition_by(
-        ["file", "answer", "host"], as_dict=True, maintain_order=True
-    ).items():
-        brokers = answers.filter((pl.col("file") == file) & (pl.col("answer") == answer) & (pl.col("host") == name))
-        if not brokers.height:
-            continue
-        row = part.row(0, named=True)
-        for value in (
-            "cpu_pct",
-            "disk_mb",
-            "leader_nw_in_kbs",
-            "follower_nw_in_kbs",
-            "nw_out_kbs",
-            "leaders",
-            "replicas",
-        ):
-            if brokers[value].null_count() == 0:
-                slack = _PRINTED * (brokers.height + 1)
-                total = float(brokers[value].sum())
-                _compare(out, (str(answer), f"host {name}", value), row[value], total, "sum of its brokers", slack)
+    values = ("cpu_pct", "disk_mb", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "leaders", "replicas")
+    place = ["file", "answer", "host"]
+    sums = answers.group_by(place, maintain_order=True).agg(
+        pl.len().alias("_brokers"),
+        *(pl.when(pl.col(v).null_count() == 0).then(pl.col(v).sum().cast(pl.Float64)).alias(f"_{v}") for v in values),
+    )
+    both = hosts.unique(place, keep="first", maintain_order=True).join(sums, on=place, maintain_order="left")
+    for row in both.iter_rows(named=True):
+        slack = _PRINTED * (row["_brokers"] + 1)
+        for value in values:
+            subject = (str(row["answer"]), f"host {row['host']}", value)
+            _compare(out, subject, row[value], row[f"_{value}"], "sum of its brokers", slack)
 
 
 def _against_records(answers: pl.DataFrame, records: pl.DataFrame, out: list[Difference]) -> None:
@@ -152,3 +146,26 @@ def _directories(shown: pl.DataFrame, rows: pl.DataFrame, out: list[Difference])
         if row["broker"] in total:
             place = (row["answer"], f"broker {row['broker']}", "disk_mb")
             _compare(out, place, row["disk_mb"], total[row["broker"]], "sum of its directories", 1.0)
+
+
+def replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
+    """Return leaders as the answer gives them (source upstream) and followers by Cruise Control's rule (source derived)."""
+    into, out = pl.col("nw_in"), pl.col("nw_out")
+    ratio = weights.c * into / (weights.a * into + weights.b * out)
+    share = pl.when((into == 0) & (out == 0)).then(0.0).otherwise(ratio)
+    last = records.unique(["topic", "partition"], keep="last", maintain_order=True)
+    leaders = last.with_columns(
+        pl.col("leader").alias("broker"), pl.lit(True).alias("leader"), pl.lit("upstream").alias("source")
+    )
+    followers = last.explode("followers", empty_as_null=False).with_columns(
+        pl.col("followers").alias("broker"),
+        pl.lit(False).alias("leader"),
+        pl.col("cpu") * share,
+        pl.lit(0.0).alias("nw_out"),
+        pl.lit("derived").alias("source"),
+    )
+    ours = {"cpu": "cpu_pct_cores", "disk": "disk_mb", "nw_in": "nw_in_kbs", "nw_out": "nw_out_kbs"}
+    columns = ["topic", "partition", "broker", "leader", *ours, "source"]
+    both = pl.concat([leaders.select(columns), followers.select(columns)]).rename(ours)
+    order = ["topic", "partition", "source", "broker"]
+    return REPLICAS.frame(both.sort(order, descending=[False, False, True, False]))

@@ -39,10 +39,8 @@ def _descriptions(inputs: Inputs, context: Context) -> list[Problem]:
     )
 
     def compare(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
-        return {
-            (one, two): _differ(table.filter(pl.col(FILE) == one), table.filter(pl.col(FILE) == two))
-            for one, two in pairs
-        }
+        parts = inputs.of("topology", {file for pair in pairs for file in pair}).partition_by(FILE, as_dict=True)
+        return {(one, two): _differ(parts[one,], parts[two,]) for one, two in pairs}
 
     differences: Partials[tuple[int, int], str] = context.memo.state("broker load descriptions", Partials)
     differences.update({pair: inputs.stamp(pair) for pair in itertools.pairwise(order)}, compare)
@@ -84,19 +82,27 @@ def _moved(inputs: Inputs, table: pl.DataFrame) -> list[Problem]:
     short = pl.col("host").str.to_lowercase().str.extract(r"^([^.]*[a-z][^.]*|.*)")
     rows = table.filter(pl.col("host").fill_null("") != "").select(FILE, "broker", short.alias("host"))
     many = rows.unique().filter(pl.col("host").n_unique().over("broker") > 1).sort("broker", FILE, "host")
+    # Whoever is not on the broker's first host is at odds with it; those on the first one, once another was named.
+    first = many.group_by("broker", maintain_order=True).agg(pl.col("host").first().alias("_first"))
+    rows = many.join(first, on="broker", maintain_order="left").with_columns(
+        elsewhere=pl.col("host") != pl.col("_first")
+    )
+    second = rows.filter("elsewhere").group_by("broker", maintain_order=True).agg(
+        pl.col("host").first().alias("_second"), pl.col(FILE).first().alias("_since")
+    )  # fmt: skip
+    odd = (
+        rows.join(second, on="broker", maintain_order="left")
+        .filter(pl.col("elsewhere") | (pl.col("_since") <= pl.col(FILE)))
+        .with_columns(pl.when("elsewhere").then("_first").otherwise("_second").alias("_other"))
+        .group_by(FILE).agg(pl.col("broker", "host", "_other").first(), pl.col("broker").n_unique().alias("_ids")).sort(FILE)
+    )  # fmt: skip
     problems = []
-    for (file,), mine in many.partition_by(FILE, as_dict=True, maintain_order=True).items():
-        # The first file is not at odds with anything yet, unless with itself.
-        earlier = many.filter(pl.col(FILE) <= file)
-        odd = mine.join(earlier, on="broker").filter(pl.col("host") != pl.col("host_right"))
-        if odd.height:
-            first = odd.row(0, named=True)
-            ids = odd["broker"].n_unique()
-            reason = (
-                f"broker {first['broker']} is on {first['host']} here and on {first['host_right']} elsewhere"
-                f"{f', and {ids - 1} more' if ids > 1 else ''}: two clusters, or a broker that moved; {_ADVICE}"
-            )
-            problems.append(Problem.at(inputs.files[int(file)].path, KIND, reason, count=ids))
+    for file, broker, host, other, ids in odd.iter_rows():
+        reason = (
+            f"broker {broker} is on {host} here and on {other} elsewhere"
+            f"{f', and {ids - 1} more' if ids > 1 else ''}: two clusters, or a broker that moved; {_ADVICE}"
+        )
+        problems.append(Problem.at(inputs.files[int(file)].path, KIND, reason, count=ids))
     return problems
 
 

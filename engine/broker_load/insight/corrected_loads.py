@@ -6,10 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from engine.broker_load.cruise_control import replica_loads
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.cruise_control.replica_loads import LeaderValues, Loads, follower_share
+from engine.broker_load.cruise_control.replica_loads import LeaderValues, Loads, follower_cpu
 from engine.broker_load.insight.fitted_weights import Fit
 from engine.broker_load.model.measured import Measured
 from engine.broker_load.model.observations import Observations, typical_cores
@@ -17,13 +16,17 @@ from engine.broker_load.model.topology import Flags, Floats, Topology, across, t
 from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
 
 
-def corrected(topology: Topology, values: LeaderValues, weights: CpuWeights, measured: Measured) -> Loads:
+def corrected(
+    topology: Topology, values: LeaderValues, weights: CpuWeights, measured: Measured, static: Loads
+) -> Loads:
     """Return loads that add up to what each broker measures. See "Corrected loads" in docs/models/broker-load.md.
 
     Each follower takes its leader's bytes in and each leader sends them to its followers, scaled so that a broker's
     replicas sum to the replication rates it reports. CPU is split by a·in + b·out + c·follower-in over *all* replicas
-    of the broker, so that they sum to its measured CPU. Disk is each replica's own size where it is known.
+    of the broker, so that they sum to its measured CPU; a broker without a CPU reading keeps that of the ``static`` model.
+    Disk is each replica's own size where it is known.
     """
+    values = values.floored()
     led = topology.leader >= 0
     held = topology.held & led[:, None]
     leads = topology.leads & held
@@ -44,9 +47,7 @@ def corrected(topology: Topology, values: LeaderValues, weights: CpuWeights, mea
     whole = _by_broker(index, weight, held, brokers)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_weight = np.where(whole > 0, measured.cpu / whole, 0.0)
-    # A broker without a CPU reading keeps the numbers of the static model.
-    fallback = replica_loads.as_cruise_control(topology, values, weights)
-    cpu = np.where(np.isnan(measured.cpu)[index], fallback.cpu, weight * np.nan_to_num(per_weight)[index])
+    cpu = np.where(np.isnan(measured.cpu)[index], static.cpu, weight * np.nan_to_num(per_weight)[index])
     disk = np.where(held, values.disk[:, None], 0.0)
     if measured.sizes is not None:
         disk = np.where(held & ~np.isnan(measured.sizes), measured.sizes, disk)
@@ -70,10 +71,12 @@ def fitted(
     coefficients: tuple[float, float, float],
     cores: Floats,
     measured: Measured,
+    static: Loads,
 ) -> Loads:
     """Return loads with CPU from a regression in % of a broker per KB/s: leader a·in + b·out, follower c·in, times cores."""
     a, b, c = coefficients
-    plain = corrected(topology, values, CpuWeights(), measured)
+    values = values.floored()
+    plain = corrected(topology, values, CpuWeights(), measured, static)
     per_core = np.nan_to_num(cores, nan=1.0)[np.where(plain.held, topology.replicas, 0)]
     leader = a * plain.nw_in + b * np.where(plain.leads, values.bytes_out[:, None], 0.0)
     cpu = np.where(plain.leads, leader, c * plain.nw_in) * per_core
@@ -89,11 +92,12 @@ def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:
     CPU: ``measured × (1 − model(broker − replica) / model(broker))``. ``loads`` are the model's: a broker's CPU is the sum
     over its replicas.
     """
-    index = np.where(loads.held, topology.replicas, 0)
-    whole = _by_broker(index, loads.cpu, loads.held, topology.brokers)
+    index = np.where(loads.held, topology.replicas, -1)
+    # The last entry answers for -1, also where no broker is known.
+    whole = np.append(_by_broker(index, loads.cpu, loads.held, topology.brokers), 0.0)[index]
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(whole[index] > 0, 1.0 - (whole[index] - loads.cpu) / whole[index], 0.0)
-    return np.where(loads.held, measured_cpu[index] * share, 0.0)
+        share = np.where(whole > 0, 1.0 - (whole - loads.cpu) / whole, 0.0)
+    return np.where(loads.held, np.append(measured_cpu, 0.0)[index] * share, 0.0)
 
 
 def _by_broker(index: np.ndarray, value: Floats, held: Flags, brokers: int) -> Floats:
@@ -111,7 +115,7 @@ def _demoted(
 ) -> Floats:
     """Return the CPU a leader keeps as a follower: its own CPU times c·in / (a·in + b·out), at most all of it."""
     own = across(np.where(leads, cpu, 0.0))
-    return np.asarray(own * np.minimum(follower_share(weights, values.bytes_in, out), 1.0), np.float64)
+    return np.asarray(own * np.minimum(follower_cpu(weights, 1.0, values.bytes_in, out), 1.0), np.float64)
 
 
 def cluster_in_mode(
@@ -121,7 +125,7 @@ def cluster_in_mode(
     topology, mode = model.topology, parameters.mode
     if mode == "upstream" or not topology.brokers:
         return model.cluster
-    weights = parameters.cpu_weights
+    weights, static = parameters.cpu_weights, model.cluster.loads
     if parameters.weights == "fitted" and fit.usable:
         weights = CpuWeights(*fit.weights)
     if mode == "regression" and fit.usable:
@@ -131,8 +135,10 @@ def cluster_in_mode(
             cores = np.full(topology.brokers, typical_cores(cores))
         a, b, c = fit.weights
         notes.append(f"CPU from the regression: {a:.3g}·in + {b:.3g}·out, followers {c:.3g}·in, % per KB/s")
-        return model.cluster.with_loads(topology, fitted(topology, model.values, (a, b, c), cores, model.measured))
+        return model.cluster.with_loads(
+            topology, fitted(topology, model.values, (a, b, c), cores, model.measured, static)
+        )
     if mode == "regression":
         notes.append(f"the regression cannot be used ({fit.verdict}); shown as corrected")
     notes.append("corrected: each broker's replicas sum to its measured CPU; followers have their own disk size")
-    return model.cluster.with_loads(topology, corrected(topology, model.values, weights, model.measured))
+    return model.cluster.with_loads(topology, corrected(topology, model.values, weights, model.measured, static))

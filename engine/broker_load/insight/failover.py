@@ -231,10 +231,10 @@ def headroom(
     worst, percent, breaches = "", None, 0
     for resource in RESOURCES:
         capacity = np.where(survivors, cluster.capacity(resource), 0.0)
-        load = np.where(survivors, after_sums[resource], 0.0)
-        was = np.where(survivors, cluster.sums.of(resource), 0.0)
+        load = cluster.compared(resource, np.where(survivors, after_sums[resource], 0.0))
+        was = cluster.compared(resource, np.where(survivors, cluster.sums.raw(resource), 0.0))
         if resource in HOST_RESOURCES:
-            capacity, load, was = cluster.by_host(capacity), cluster.by_host(load), cluster.by_host(was)
+            capacity = cluster.by_host(capacity)
         limit = parameters.capacity_threshold(resource)
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(survivors & (capacity > 0), (limit - load / capacity) * 100.0, np.nan)
@@ -250,13 +250,13 @@ def headroom(
 
 def single_headroom(cluster: Cluster, failures: SingleFailures, parameters: BrokerLoadParameters) -> list[Headroom]:
     """Return the headroom [B] of every single-broker failure."""
-    before = {name: cluster.sums.of(name) for name in RESOURCES}
+    before = {name: cluster.sums.raw(name) for name in RESOURCES}
     out = []
     for down in range(cluster.topology.brokers):
         failed = np.zeros(cluster.topology.brokers, np.bool_)
         failed[down] = True
-        cpu, nw_out = np.maximum(before["CPU"] + failures.cpu[down], 0.0), before["NW_OUT"] + failures.out[down]
-        out.append(headroom(cluster, failed, before | {"CPU": cpu, "NW_OUT": nw_out}, parameters))
+        gained = {"CPU": before["CPU"] + failures.cpu[down], "NW_OUT": before["NW_OUT"] + failures.out[down]}
+        out.append(headroom(cluster, failed, before | gained, parameters))
     return out
 
 
@@ -264,11 +264,11 @@ def over_while_down(cluster: Cluster, resource: str, change: Floats, parameters:
     """Return flags [B, B]: the host of each survivor (columns) is over its capacity threshold while each broker (rows) is
     down. ``change`` [B, B] is what the survivors gain."""
     topology = cluster.topology
-    names, index = topology.hosts_index
-    member = np.zeros((topology.brokers, len(names)))
+    machines, index = topology.machines
+    member = np.zeros((topology.brokers, machines))
     member[np.arange(topology.brokers), index] = 1.0
     up = topology.alive & ~np.eye(topology.brokers, dtype=np.bool_)
-    load = np.where(up, np.maximum(cluster.sums.of(resource) + change, 0.0), 0.0) @ member
+    load = np.where(up, cluster.sums.raw(resource) + change, 0.0) @ member
     room = np.where(up, cluster.capacity(resource), 0.0) @ member
     with np.errstate(invalid="ignore"):
         over = load > parameters.capacity_threshold(resource) * room

@@ -1,4 +1,4 @@
-"""Load of each log directory of each broker (JBOD): sizes as reported, capacities as configured."""
+"""What kafka-log-dirs tells: the load of each log directory of each broker (JBOD), and each replica's size."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.model.broker_capacity import Capacities
-from engine.broker_load.model.topology import Topology
-from engine.broker_load.tables.loads import DIRECTORIES
-from engine.inputs import Inputs
+from engine.broker_load.model.broker_capacity import Capacities, resolve
+from engine.broker_load.model.topology import Broker, Topology, build
+from engine.broker_load.tables.loads import BROKERS, DIRECTORIES, REPLICAS
+from engine.inputs import FILE, Inputs
 
 _MB = 1024.0 * 1024.0
 
@@ -55,6 +55,43 @@ def table(inputs: Inputs, topology: Topology, capacities: Capacities, at_ms: int
             frame.with_columns(share.alias("disk_pct"), pl.lit("reported").alias("source")).drop("listed")
         )
     )
+
+
+def alone(inputs: Inputs, at_ms: int | None) -> dict[str, pl.DataFrame]:
+    """Return rows of the result tables ``brokers``, ``replicas`` and ``directories`` with source ``reported``: all that is known
+    of a cluster where only kafka-log-dirs tells of replicas. Empty without such reports."""
+    listed, sizes = (_newest(inputs.table(name), at_ms) for name in ("log_dirs", "log_dir_sizes"))
+    # Cruise Control's cluster state names directories too, but not what lies in them.
+    listed = listed.join(inputs.table("log_dir_sizes").select(FILE).unique(), on=FILE, how="semi")
+    if not listed.height:
+        return {}
+    broken = listed.filter(pl.col("error").is_not_null()).select("broker", "log_dir", pl.lit(True).alias("offline"))
+    sizes = sizes.join(broken.unique(), on=["broker", "log_dir"], how="left").with_columns(
+        (pl.col("size") / _MB).alias("disk_mb"), pl.col("offline").fill_null(False), pl.lit("reported").alias("source")
+    )
+    # A replica in two directories is one, with what both take. Sums are made in one order.
+    one = ("topic", "partition", "broker", "source")
+    replicas = (
+        sizes.sort(*one, "log_dir", maintain_order=True).group_by(one, maintain_order=True)
+        .agg(pl.col("disk_mb").sum(), pl.col("offline").all())
+    )  # fmt: skip
+    per_broker = replicas.group_by("broker", maintain_order=True).agg(
+        pl.col("disk_mb").sum(), pl.len().cast(pl.Int64).alias("replicas")
+    )
+    known = (
+        inputs.table("broker_list").unique("broker", keep="last", maintain_order=True).select("broker", "host", "rack")
+    )
+    brokers = (
+        listed.select("broker").unique().join(per_broker, on="broker", how="left").join(known, on="broker", how="left")
+        .with_columns(pl.col("disk_mb", "replicas").fill_null(0), pl.lit("reported").alias("source"))
+    )  # fmt: skip
+    everyone = {number: Broker("", "", True, True) for number in brokers["broker"].to_list()}
+    stand_in = build(inputs.table("topology").head(0), everyone)
+    return {
+        "brokers": BROKERS.sorted(BROKERS.frame(brokers)),
+        "replicas": REPLICAS.frame(replicas),
+        "directories": table(inputs, stand_in, resolve(inputs.table("capacity"), stand_in, True), at_ms),
+    }
 
 
 def _newest(rows: pl.DataFrame, at_ms: int | None) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import polars as pl
 
-from engine.broker_load.cruise_control import cluster_model, replica_loads
+from engine.broker_load.cruise_control import cluster_model, load_model, replica_loads
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.model import broker_capacity
@@ -68,7 +68,7 @@ def reassign(
         cores = capacities.cores.copy()
         cores[after.index_of(topology.ids)] = cluster.capacities.cores
         capacities = dataclasses.replace(capacities, cores=cores, cpu=cores * 100.0)
-    loads = replica_loads.as_cruise_control(after, model.values, weights)
+    loads = replica_loads.as_cruise_control(after, model.values, load_model.window_loads(model.aggregate), weights)
     moved = Cluster(after, capacities, loads, cluster_model.sums(after, loads, True))
     return Reassignment(moved, np.array(order, np.int64), np.array(moved_mb), new_brokers)
 

@@ -17,7 +17,7 @@ DEFAULT = -1
 class Capacities:
     """Per broker [B]: ``cores`` (NaN unknown), ``cpu`` (% of a core: 100 × cores), ``disk`` MB, ``nw_in``, ``nw_out``
     KB/s (NaN unknown); ``estimated``: taken from the default entry or assumed; ``log_dirs``: JBOD JSON by index.
-    ``file``: a capacity file was read. Dead brokers keep their values here; the cluster model sets them to -1."""
+    ``file``: a capacity file was read. Dead brokers keep their values here, which are never estimated."""
 
     cores: Floats
     cpu: Floats
@@ -27,6 +27,10 @@ class Capacities:
     estimated: Flags
     log_dirs: tuple[str | None, ...]
     file: bool
+
+    def sampling_cores(self, allow_estimation: bool) -> Floats:
+        """Return the cores [B] that samples are made with: unknown where a capacity file's default entry may not serve."""
+        return self.cores if allow_estimation or not self.file else np.where(self.estimated, np.nan, self.cores)
 
 
 def resolve(
@@ -41,11 +45,15 @@ def resolve(
     if not rows.height:
         cores = np.array([(node_cpus or {}).get(index, 1) for index in range(len(ids))], np.float64)
         unknown = np.full(len(ids), np.nan)
-        assumed = np.ones(len(ids), np.bool_)
+        assumed = topology.alive.copy()
         return Capacities(cores, cores * 100.0, unknown, unknown, unknown, assumed, (None,) * len(ids), False)
     # The last file given wins for a broker described twice.
     entries = {row["broker"]: row for row in rows.iter_rows(named=True)}
     default = entries.get(DEFAULT) if allow_estimation else None
+    estimated = [
+        living and default is not None and broker not in entries
+        for broker, living in zip(ids, topology.alive.tolist(), strict=True)
+    ]
     chosen = [entries.get(broker, default) or {} for broker in ids]
 
     def column(name: str) -> Floats:
@@ -57,7 +65,7 @@ def resolve(
         disk=column("disk_mb"),
         nw_in=column("nw_in_kbs"),
         nw_out=column("nw_out_kbs"),
-        estimated=np.array([default is not None and broker not in entries for broker in ids], np.bool_),
+        estimated=np.array(estimated, np.bool_),
         log_dirs=tuple(entry.get("log_dirs") for entry in chosen),
         file=True,
     )

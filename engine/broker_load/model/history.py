@@ -77,7 +77,7 @@ def gather(inputs: Inputs, context: Context, until_ms: int | None, interval_ms: 
         for batch in (full, [moment for moment in moments if moment == until_ms]):
             files = {file for moment in batch for file in sources[moment].files}
             rows = _readings(inputs, files, who, max(batch, default=0), interval_ms)
-            parts = rows.partition_by("interval", as_dict=True, maintain_order=True)
+            parts = _by_interval(rows)
             for place, moment in enumerate(batch):
                 context.check()
                 if len(batch) > 4:
@@ -136,28 +136,40 @@ def _topologies(
     """
     changes = placements["time_ms"].unique().sort().to_list()
     partials: Partials[int, Topology] = context.memo.state("broker load topologies", Partials)
-    before = list(dict.fromkeys(partials.values()))
+    before = dict(partials.items())
 
-    def epoch(moment: int | None) -> int:
-        return len(changes) if moment is None else bisect.bisect_right(changes, moment)
+    def described(moment: int | None) -> int:
+        """Return when the description that holds at ``moment`` was made; -1 before all of them."""
+        place = len(changes) if moment is None else bisect.bisect_right(changes, moment)
+        return int(changes[place - 1]) if place else -1
 
-    def build(epochs: Collection[int]) -> dict[int, Topology]:
+    def build(times: Collection[int]) -> dict[int, Topology]:
         made: dict[int, Topology] = {}
-        for number in epochs:
-            until = changes[number - 1] if number else changes[0] - 1
-            one = topology.build(topology.newest(placements, until), brokers, heard)
-            made[number] = next((old for old in (*before, *made.values()) if old.same(one)), one)
+        rows: pl.DataFrame | None = None
+        for time, found in topology.newest_at(placements, times):
+            if found is not rows:
+                rows, one = found, topology.build(found, brokers, heard)
+                candidates = [before.get(time), *list(made.values())[-1:], *list(before.values())[-1:]]
+                one = next((old for old in candidates if old is not None and old.same(one)), one)
+            made[time] = one
         return made
 
-    described = inputs.stamp(placements[FILE].unique().to_list())
-    epochs = sorted({epoch(moment) for moment in moments} | {len(changes)})
-    partials.update(dict.fromkeys(epochs), build, key=(described, tuple(sorted(brokers.items())), heard))
-    return lambda moment: partials[epoch(moment)]
+    times = sorted({described(moment) for moment in moments} | {described(None)})
+    key = (inputs.stamp(placements[FILE].unique().to_list()), tuple(sorted(brokers.items())), heard)
+    partials.update(dict.fromkeys(times), build, key=key)
+    return lambda moment: partials[described(moment)]
 
 
 def _readings(inputs: Inputs, files: set[int], who: Identity, until_ms: int, interval_ms: int) -> pl.DataFrame:
     rows = inputs.of("metrics", files) if len(files) < len(inputs.files) else inputs.table("metrics")
     return readings.of(rows.filter(pl.col("time_ms") <= until_ms), who.ids, interval_ms)
+
+
+def _by_interval(rows: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
+    interval = rows["interval"]
+    if rows.height and interval.min() == interval.max():
+        return {(interval[0],): rows}  # partitioning would copy all of them
+    return rows.partition_by("interval", as_dict=True, maintain_order=True)
 
 
 def partition_map(old: Topology, new: Topology) -> np.ndarray | None:

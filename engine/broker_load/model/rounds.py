@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from engine.broker_load.model.topology import Flags, Floats, Ints, Topology, tally
+from engine.broker_load.model.topology import Flags, Floats, Ints, Longs, Topology, tally
 from engine.broker_load.tables import raw_metrics
 
 MISSING_SHARE = 0.01
@@ -31,12 +31,12 @@ class Round:
     """One sampling interval on topology ``topology`` with G groups (topic × leading broker) and B brokers.
 
     ``rates`` [7, G]: topic rates per partition, model units (order: metrics.TOPIC; absent 0). ``totals`` [7, B]: broker
-    totals after the completeness rule, NaN absent. ``reported`` [7, B]: as the brokers report them, NaN absent.
-    ``cpu`` [B] fraction 0-1 (``has_cpu`` separates a NaN reading from none); ``process`` [B] cores used by the process,
-    NaN unknown. ``size`` [P, R] MB of each replica, NaN absent. ``sized`` [G]: the leader reported a size of the topic.
-    ``heard`` [B]: sent any record. ``complete`` [B]: passed the completeness rule; ``missing`` [B] topics without size.
-    ``disk`` [B] MB of all sizes a broker reported. ``extra`` [63, B] mean of every broker-scope metric, NaN absent.
-    ``time_ms``: newest record in it.
+    totals after the completeness rule, NaN absent (``has_total`` separates a NaN reading from none). ``reported`` [7, B]: as
+    the brokers report them, NaN absent. ``cpu`` [B] fraction 0-1, with ``has_cpu``; ``process`` [B] cores used by the
+    process, NaN unknown. ``size`` [P, R] MB of each replica, NaN absent; ``nan_sizes``: flat positions in it where NaN was
+    reported. ``sized`` [G]: the leader reported a size of the topic. ``heard`` [B]: sent any record. ``complete`` [B]: passed
+    the completeness rule; ``missing`` [B] topics without size. ``disk`` [B] MB of all sizes a broker reported. ``extra``
+    [63, B] mean of every broker-scope metric, NaN absent, with ``present``. ``time_ms``: newest record in it.
     """
 
     interval: int
@@ -44,18 +44,21 @@ class Round:
     topology: Topology
     rates: Floats
     totals: Floats
+    has_total: Flags
     reported: Floats
     cpu: Floats
     has_cpu: Flags
     process: Floats
     cpu_kind: str
     size: Floats
+    nan_sizes: Longs
     sized: Flags
     heard: Flags
     complete: Flags
     missing: Ints
     disk: Floats
     extra: Floats
+    present: Flags
 
     @cached_property
     def leader_size(self) -> Floats:
@@ -64,9 +67,17 @@ class Round:
         return np.where(has, self.size.ravel()[slot], np.nan) if len(slot) else np.empty(0)
 
     @cached_property
+    def leader_sized(self) -> Flags:
+        """[P] whether the leader's broker reported the partition's size."""
+        known = ~np.isnan(self.size).ravel()
+        known[self.nan_sizes] = True
+        slot, has = self.topology.leader_slot
+        return has & known[slot] if len(slot) else has
+
+    @cached_property
     def live(self) -> bool:
         """Whether anything but sizes was measured: the first scrape of running totals alone gives neither CPU nor rates."""
-        measured = (self.has_cpu | ~np.isnan(self.process)).any() or (~np.isnan(self.reported)).any()
+        measured = (self.has_cpu | ~np.isnan(self.process)).any() or self.present[list(raw_metrics.TOTALS)].any()
         return bool(measured or self.rates.any())
 
     @cached_property
@@ -97,19 +108,16 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
     brokers = topology.brokers
     time_ms = int(rows["time_ms"].max() or 0)  # type: ignore[arg-type]
     rows = rows.with_columns(pl.Series("b", topology.index_of(rows["broker"].to_numpy()))).filter(pl.col("b") >= 0)
-    broker_rows = rows.filter(pl.col("topic").is_null())
-    extra, process, load, node = _broker_means(broker_rows, brokers)
+    wide, present = _broker_means(rows.filter(pl.col("topic").is_null()), brokers)
+    extra, has_cpu = wide[: len(raw_metrics.NAMES)], present[raw_metrics.CPU].copy()
+    process = wide[raw_metrics.PROCESS_CPU_SECONDS]
     cpu = extra[raw_metrics.CPU].copy()
-    has_cpu = np.zeros(brokers, np.bool_)
-    reported_cpu = broker_rows.filter(pl.col("metric") == raw_metrics.CPU)["b"].unique().to_numpy()
-    has_cpu[reported_cpu] = True
     kind = "reported" if has_cpu.any() else ""
-    for source, word in ((node, "node"), (load, "process"), (None, "")):
-        if source is not None:
-            take = ~has_cpu & ~np.isnan(source)
-            cpu = np.where(take, source, cpu)
-            has_cpu |= take
-            kind = kind or (word if take.any() else "")
+    for source, word in ((raw_metrics.NODE_IDLE_SECONDS, "node"), (raw_metrics.PROCESS_LOAD, "process")):
+        take = ~has_cpu & present[source]
+        cpu = np.where(take, wide[source], cpu)
+        has_cpu |= take
+        kind = kind or (word if take.any() else "")
     kind = kind or ("process" if (~np.isnan(process)).any() else "")
     reported = extra[list(raw_metrics.TOTALS)] * np.array(raw_metrics.UNIT)[:, None]
 
@@ -118,41 +126,28 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
         pl.col("topic").is_not_null() & (is_size | pl.col("metric").is_in(list(raw_metrics.TOPIC)))
     )
     codes, width = _topic_codes(topic_rows["topic"], topology)
-    topic_rows = topic_rows.with_columns(pl.Series("code", codes), pl.col("value").fill_null(np.nan))
-    # A pair: what one broker reports of one topic.
-    pairs, at = np.unique(topic_rows["b"].to_numpy().astype(np.int64) * width + codes, return_inverse=True)
-    metric, value = topic_rows["metric"].to_numpy(), topic_rows["value"].to_numpy()
-    values = np.zeros((7, len(pairs)))
-    for place, number in enumerate(raw_metrics.TOPIC):
-        here = metric == number
-        counts = np.bincount(at[here], minlength=len(pairs))
-        values[place] = tally(at[here], value[here], len(pairs)) / np.maximum(counts, 1) * raw_metrics.UNIT[place]
-    sized_pair = np.zeros(len(pairs), np.bool_)
-    sized_pair[at[metric == raw_metrics.SIZE]] = True
-    size, disk = _sizes(topic_rows.filter(pl.col("metric") == raw_metrics.SIZE), topology)
-    pair_broker = pairs // width
+    pair = topic_rows["b"].to_numpy().astype(np.int64) * width + codes
+    of_size = (topic_rows["metric"] == raw_metrics.SIZE).to_numpy()
+    sizes = _sizes(pair[of_size], width, topic_rows.filter(pl.Series(of_size)), topology)
+    rated, values = _rates(pair[~of_size], topic_rows.filter(pl.Series(~of_size)))
 
     _, leader, topic, count = topology.groups
     wanted = leader.astype(np.int64) * width + topology.norm[topic]
-    group_rates, sized = np.zeros((7, len(leader))), np.zeros(len(leader), np.bool_)
-    if len(pairs):
-        where = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-        present = pairs[where] == wanted
-        group_rates = np.where(present, values[:, where], 0.0) / np.maximum(count, 1)
-        sized = present & sized_pair[where]
+    place, has_rate = _find(rated, wanted)
+    group_rates = np.zeros((7, len(leader)))
+    group_rates[:, has_rate] = values[:, place[has_rate]] / count[has_rate]
+    sized = _find(sizes.pairs, wanted)[1]
 
-    led_topics = np.bincount(leader, minlength=brokers)
+    # Topics that share a metric name count as one.
+    names, first = np.unique(wanted, return_index=True)
+    leads, lost = names // width, ~sized[first]
+    led_topics, lost_topics = np.bincount(leads, minlength=brokers), np.bincount(leads[lost], minlength=brokers)
     led_partitions = np.bincount(leader, weights=count, minlength=brokers)
-    lost_topics = np.bincount(leader[~sized], minlength=brokers)
     lost_partitions = np.bincount(leader[~sized], weights=count[~sized], minlength=brokers)
-    nothing = led_topics == 0
-    complete = nothing | (
-        (lost_topics <= MISSING_SHARE * led_topics) & (lost_partitions <= MISSING_SHARE * led_partitions)
-    )
-    sums = np.stack([tally(pair_broker[sized_pair], v[sized_pair], brokers) for v in values])
-    any_sized = np.zeros(brokers, np.bool_)
-    any_sized[pair_broker[sized_pair]] = True
-    totals = np.where(complete & any_sized, sums, reported)
+    complete = (lost_topics <= MISSING_SHARE * led_topics) & (lost_partitions <= MISSING_SHARE * led_partitions)
+    summed = _find(sizes.pairs, rated)[1]
+    sums = np.stack([tally(rated[summed] // width, v[summed], brokers) for v in values])
+    replaced = complete & (np.bincount(sizes.pairs // width, minlength=brokers) > 0)
     heard = np.zeros(brokers, np.bool_)
     heard[rows["b"].unique().to_numpy()] = True
     return Round(
@@ -160,34 +155,54 @@ def build(interval: int, rows: pl.DataFrame, topology: Topology) -> Round:
         time_ms,
         topology,
         group_rates,
-        totals,
+        np.where(replaced, sums, reported),
+        replaced | present[list(raw_metrics.TOTALS)],
         reported,
         cpu,
         has_cpu,
         process,
         kind,
-        size,
+        sizes.matrix,
+        sizes.nan,
         sized,
         heard,
         complete,
         lost_topics.astype(np.int32),
-        disk,
+        sizes.disk,
         extra,
+        present[: len(raw_metrics.NAMES)],
     )
 
 
-def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return means [63, B] of broker-scope metrics, and [B] of process cores, the process' own load, the node's load."""
-    wide = np.full((128, brokers), np.nan)
+def _broker_means(rows: pl.DataFrame, brokers: int) -> tuple[Floats, Flags]:
+    """Return the mean [128, B] of every broker-scope metric by its id, NaN without one, and which were reported: a NaN that
+    was is a value."""
+    wide, present = np.full((128, brokers), np.nan), np.zeros((128, brokers), np.bool_)
     if rows.height:
         means = rows.group_by("metric", "b").agg(pl.col("value").mean())
-        wide[means["metric"].to_numpy(), means["b"].to_numpy()] = means["value"].to_numpy()
-    return (
-        wide[: len(raw_metrics.NAMES)],
-        wide[raw_metrics.PROCESS_CPU_SECONDS],
-        wide[raw_metrics.PROCESS_LOAD],
-        wide[raw_metrics.NODE_IDLE_SECONDS],
-    )
+        at = means["metric"].to_numpy(), means["b"].to_numpy()
+        wide[at], present[at] = means["value"].to_numpy(), True
+    return wide, present
+
+
+def _rates(pair: Longs, rows: pl.DataFrame) -> tuple[Longs, Floats]:
+    """Return the pairs of broker and topic with a rate, sorted, and the mean [7, pairs] of each topic metric, 0 without one."""
+    pairs, at = np.unique(pair, return_inverse=True)
+    metric, value = rows["metric"].to_numpy(), rows["value"].to_numpy()
+    values = np.zeros((7, len(pairs)))
+    for place, number in enumerate(raw_metrics.TOPIC):
+        here = metric == number
+        counts = np.bincount(at[here], minlength=len(pairs))
+        values[place] = tally(at[here], value[here], len(pairs)) / np.maximum(counts, 1) * raw_metrics.UNIT[place]
+    return pairs, values
+
+
+def _find(keys: Longs, wanted: Longs) -> tuple[Longs, Flags]:
+    """Return where each of ``wanted`` stands in the sorted ``keys``, and whether it does (any place where it does not)."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return place, keys[place] == wanted
 
 
 def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.int64], int]:
@@ -209,17 +224,42 @@ def _topic_codes(names: pl.Series, topology: Topology) -> tuple[npt.NDArray[np.i
     return joined["code"].to_numpy(), max(len(codes_by_name) + len(extra), 1)
 
 
-def _sizes(rows: pl.DataFrame, topology: Topology) -> tuple[Floats, Floats]:
-    """Return the MB [P, R] of each replica as its broker reported it, NaN where it did not, and the MB [B] of all sizes
-    each broker reported, also of partitions that the topology does not know."""
-    if rows["time_ms"].n_unique() > 1:
-        rows = rows.sort("time_ms", descending=True, maintain_order=True)
-    # The strictly newest size of a replica counts, of equally new ones the first.
-    sizes = rows.unique(["b", "code", "partition"], keep="first", maintain_order=True)
-    megabytes = sizes["value"].to_numpy() * raw_metrics.MB
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """``matrix`` [P, R] MB of each replica as its broker reported it, NaN where it did not; ``nan`` flat positions in it
+    where NaN is what was reported; ``pairs`` of broker and topic with a size, sorted; ``disk`` [B] MB of all sizes a broker
+    reported, also of partitions that the topology does not know."""
+
+    matrix: Floats
+    nan: Longs
+    pairs: Longs
+    disk: Floats
+
+
+def _sizes(pair: Longs, width: int, rows: pl.DataFrame, topology: Topology) -> _Sizes:
+    """Match reported sizes with replicas: the strictly newest size of one counts, of equally new ones the first.
+
+    ``pair`` of broker and topic of each of ``rows``: broker index times ``width`` and topic code.
+    """
     matrix = np.full(topology.replicas.shape, np.nan)
-    known = sizes.select("b", "code", "partition", pl.Series("mb", megabytes)).join(
-        topology.slots, on=["b", "code", "partition"]
-    )
-    matrix.ravel()[known["slot"].to_numpy()] = known["mb"].to_numpy()
-    return matrix, tally(sizes["b"].to_numpy(), megabytes, topology.brokers)
+    time, partition, value = (rows[name].to_numpy() for name in ("time_ms", "partition", "value"))
+    if len(time) and (time != time[0]).any():
+        newest = np.argsort(-time, kind="stable")
+        pair, partition, value = pair[newest], partition[newest], value[newest]
+    slots = topology.slots
+    numbers, theirs = partition.astype(np.int64), slots.partition.astype(np.int64)
+    span = int(max(numbers.max(initial=0), theirs.max(initial=0))) + 1
+    if topology.brokers * width * span >= 2**63:  # no cluster is so large: a file gives absurd partition numbers
+        _, ranks = np.unique(np.concatenate([numbers, theirs]), return_inverse=True)
+        numbers, theirs, span = ranks[: len(numbers)], ranks[len(numbers) :], len(ranks)
+    key = pair * span + numbers
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    first = np.append(True, key[1:] != key[:-1])[: len(key)]
+    key, megabytes = key[first], value[order[first]] * raw_metrics.MB
+    found = key // span
+    place, known = _find(key, (slots.broker.astype(np.int64) * width + slots.code) * span + theirs)
+    matrix.ravel()[slots.slot[known]] = megabytes[place[known]]
+    nan = slots.slot[known & np.isnan(megabytes)[place]] if np.isnan(megabytes).any() else np.empty(0, np.int64)
+    disk = tally(found // width, megabytes, topology.brokers)
+    return _Sizes(matrix, nan, found[np.append(True, found[1:] != found[:-1])[: len(found)]], disk)

@@ -18,7 +18,7 @@ from engine.broker_load.model.rounds import Round
 from engine.broker_load.model.topology import Floats
 from engine.broker_load.parameters import CpuWeights
 from engine.broker_load.tables import raw_metrics
-from engine.broker_load.tables.loads import SAMPLES
+from engine.broker_load.tables.loads import BROKER_SAMPLES, SAMPLES
 
 RULES = (
     "",
@@ -39,12 +39,13 @@ SkipRules = npt.NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples of one round. ``cpu`` [G] cores × fraction; ``rule`` [P] code of RULES (0: has a sample). The other
-    values are the round's rates and leader sizes."""
+    """Samples of one round. ``cpu`` [G] cores × fraction; ``rule`` [P] code of RULES (0: has a sample); ``cores`` [B], NaN
+    unknown. The other values are the round's rates and leader sizes."""
 
     round: Round
     cpu: Floats
     rule: npt.NDArray[np.int8]
+    cores: Floats
 
     @cached_property
     def taken(self) -> int:
@@ -65,6 +66,11 @@ class Samples:
         columns |= {name: self.value(name)[rows] for name in raw_metrics.SAMPLE}
         return SAMPLES.frame(columns)
 
+    @cached_property
+    def brokers(self) -> pl.DataFrame:
+        """The broker samples of the round as rows of result table ``broker_samples``, made once."""
+        return _broker_samples(self.round, self.cores)
+
     def value(self, name: str) -> Floats:
         """Return one of the nine values [P] by its name in Cruise Control; meaningless where ``rule`` is not 0."""
         if name == "disk_usage":
@@ -83,6 +89,10 @@ _ROW = {
     "replication_bytes_in_rate": raw_metrics.REPL_IN,
     "replication_bytes_out_rate": raw_metrics.REPL_OUT,
 }
+
+
+_NEEDED = (raw_metrics.IN, raw_metrics.OUT, raw_metrics.REPL_IN, raw_metrics.REPL_OUT)
+"""The totals of a broker without which none of its partitions has a sample."""
 
 
 def broker_cpu(one: Round, cores: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -107,7 +117,7 @@ def sample(one: Round, cores: Floats, weights: CpuWeights, rule: npt.NDArray[np.
         cpu = (cores * cpu_fraction)[leader] * contributed / denominator[leader]
         none = (total_in == 0) & (total_out == 0)
         cpu = np.where(none[leader] | ((contributed == 0) & (denominator == 0)[leader]), 0.0, cpu)
-    return Samples(one, cpu, rule)
+    return Samples(one, cpu, rule, cores)
 
 
 def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
@@ -118,7 +128,7 @@ def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
     known_cores = ~np.isnan(cores)
     _, has_cpu = broker_cpu(one, cores)
     group, leader, _, _ = one.topology.groups
-    absent = np.asarray(np.isnan(one.totals).any(axis=0))
+    absent = np.asarray(~one.has_total[list(_NEEDED)].all(axis=0))
     by_group = np.zeros(len(leader), np.int8)
     for code, when in (
         (8, one.shares[2]),
@@ -131,12 +141,12 @@ def skip_rules(one: Round, cores: Floats) -> npt.NDArray[np.int8]:
         by_group[when] = code
     rule = np.ones(len(group), np.int8)
     rule[group >= 0] = by_group[group[group >= 0]]
-    rule[np.isnan(one.leader_size) & ((rule == 0) | (rule > 5))] = 6
+    rule[~one.leader_sized & ((rule == 0) | (rule > 5))] = 6
     return rule
 
 
-def broker_samples(one: Round, cores: Floats) -> list[dict[str, Any]]:
-    """Return the broker samples of one round, one row per broker that has one, with its record version.
+def _broker_samples(one: Round, cores: Floats) -> pl.DataFrame:
+    """Return the broker samples of one round, one row per live broker that has one, with its record version.
 
     See "Broker samples" in docs/models/broker-load.md.
     """
@@ -144,21 +154,19 @@ def broker_samples(one: Round, cores: Floats) -> list[dict[str, Any]]:
     cpu, has_cpu = broker_cpu(one, cores)
     shared = np.zeros(topology.brokers, np.bool_)
     shared[np.unique(topology.leader[(topology.count > 1) & (topology.leader >= 0)])] = True
-    absent = np.isnan(one.extra)
-    absent[list(raw_metrics.TOTALS)] = np.isnan(one.totals)
-    absent[raw_metrics.CPU] = ~has_cpu
-    absent[raw_metrics.ID["BROKER_FOLLOWER_FETCH_REQUEST_RATE"]] &= shared
-    needed = sorted(raw_metrics.VERSION_4 - raw_metrics.MAY_MISS)
-    whole = one.complete & ~np.asarray(absent[needed].any(axis=0))
-    newer = ~np.asarray(absent[43:].any(axis=0))
+    present = one.present.copy()
+    present[list(raw_metrics.TOTALS)] = one.has_total
+    present[raw_metrics.CPU] = has_cpu
+    present[raw_metrics.ID["BROKER_FOLLOWER_FETCH_REQUEST_RATE"]] |= ~shared
+    rows = np.flatnonzero(one.complete & topology.alive & np.asarray(present[raw_metrics.NEEDED_4].all(axis=0)))
+    newer = np.asarray(present[raw_metrics.NEEDED_5].all(axis=0))
     values = {"cpu_usage": cpu, "disk_usage": one.disk, **{name: one.totals[row] for name, row in _ROW.items()}}
-    return [
+    return BROKER_SAMPLES.frame(
         {
-            "broker": int(topology.ids[index]),
-            "host": topology.hosts[index],
-            "version": 5 if newer[index] else 4,
-            "time_ms": one.time_ms,
-            **{name: float(value[index]) for name, value in values.items()},
+            "broker": topology.ids[rows],
+            "host": [topology.hosts[index] for index in rows.tolist()],
+            "version": np.where(newer[rows], 5, 4),
+            "time_ms": np.full(len(rows), one.time_ms, np.int64),
+            **{name: value[rows] for name, value in values.items()},
         }
-        for index in np.flatnonzero(whole).tolist()
-    ]
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from engine.inputs import FILE
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -58,6 +61,28 @@ class Broker:
     rack: str
     alive: bool
     listed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """N replicas: ``broker`` index, topic ``code``, ``partition`` and ``slot``, its place in a flat [P, R] array.
+
+    Topics whose names differ by dots and underscores only share a code, and so a reported size.
+    """
+
+    broker: Ints
+    code: Ints
+    partition: Ints
+    slot: Longs
+
+
+@dataclass(frozen=True, eq=False)
+class TopicCounts:
+    """N pairs of a topic and a broker that holds replicas of it: ``topic`` and ``broker`` indices and ``count``."""
+
+    topic: Longs
+    broker: Longs
+    count: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,22 +167,35 @@ class Topology:
         return {name: number for number, name in enumerate(self.norm_names)}
 
     @cached_property
-    def slots(self) -> pl.DataFrame:
-        """Where a replica stands: broker index ``b``, topic ``code``, ``partition`` and its place in a flat [P, R] array.
-
-        Topics whose names differ by dots and underscores only share a code, and so a reported size.
-        """
+    def slots(self) -> Slots:
+        """Where each replica stands, by broker, topic code and partition."""
         rows, _ = np.nonzero(self.held)
-        code = self.norm[self.topic[rows]].astype(np.int64)
-        columns = {"b": self.replicas[self.held], "code": code, "partition": self.partition[rows]}
-        return pl.DataFrame(columns | {"slot": np.flatnonzero(self.held)})
+        broker, partition = self.replicas[self.held], self.partition[rows]
+        code = self.norm[self.topic[rows]]
+        order = np.lexsort((partition, code, broker))
+        return Slots(broker[order], code[order], partition[order], np.flatnonzero(self.held)[order])
 
     @cached_property
-    def hosts_index(self) -> tuple[tuple[str, ...], Ints]:
-        """Host names sorted, and [B] the index of each broker's host."""
-        names = sorted(set(self.hosts))
-        place = {name: number for number, name in enumerate(names)}
-        return tuple(names), np.array([place[h] for h in self.hosts], np.int32)
+    def topic_counts(self) -> TopicCounts:
+        """Replicas of each topic on each broker that holds some, of partitions with a leader."""
+        rows, columns = np.nonzero(self.held & (self.leader >= 0)[:, None])
+        pair = self.topic[rows].astype(np.int64) * self.brokers + self.replicas[rows, columns]
+        names, counts = np.unique(pair, return_counts=True)
+        width = max(self.brokers, 1)
+        return TopicCounts(names // width, names % width, counts.astype(np.int32))
+
+    @cached_property
+    def machines(self) -> tuple[int, Ints]:
+        """How many machines there are, and [B] the index of each broker's: live brokers of one host and rack share one, a dead
+        broker counts for itself."""
+        place: dict[tuple[str, str, int], int] = {}
+        index = [
+            place.setdefault((host, rack, -1 if living else broker), len(place))
+            for host, rack, living, broker in zip(
+                self.hosts, self.racks, self.alive.tolist(), self.ids.tolist(), strict=True
+            )
+        ]
+        return len(place), np.array(index, np.int32)
 
     @cached_property
     def racks_index(self) -> tuple[tuple[str, ...], Ints]:
@@ -271,6 +309,42 @@ def newest(rows: pl.DataFrame, until_ms: int | None) -> pl.DataFrame:
     )
 
 
+def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Return what ``newest`` returns until each of ``moments``, the first ones first; the work is that of one pass over the
+    ``rows``. Where a description says the same as the one before, the frame is the same object."""
+    keys = ["topic", "partition"]
+    later = rows if rows["time_ms"].is_sorted() else rows.sort("time_ms", maintain_order=True)
+    described = iter([rows] if rows["time_ms"].n_unique() == 1 else later.partition_by("time_ms", maintain_order=True))
+    one = next(described, None)
+    state, oldest, made = rows.head(0), None, None
+    for moment in sorted(moments):
+        while one is not None and one["time_ms"][0] <= moment:
+            fresh = one.unique(keys, keep="last", maintain_order=True)
+            if not _says_the_same(state, fresh):
+                both = pl.concat([state, fresh]) if state.height else fresh
+                state, made = both.unique(keys, keep="last", maintain_order=True), None
+            one = next(described, None)
+        if made is None:
+            made = state
+            if one is not None:
+                if oldest is None:  # of equally old rows the last given one serves
+                    first = later.reverse().sort("time_ms", maintain_order=True)
+                    oldest = first.unique(keys, keep="first", maintain_order=True)
+                made = pl.concat([state, oldest.join(state, on=keys, how="anti", maintain_order="left")])
+            made = made.sort(keys)
+        yield moment, made
+
+
+def _says_the_same(state: pl.DataFrame, fresh: pl.DataFrame) -> bool:
+    """Whether the rows ``fresh`` leave the ``state`` of their partitions as it is."""
+    if state.height < fresh.height:
+        return False
+    keys = ["topic", "partition"]
+    said = [name for name in fresh.columns if name not in ("time_ms", FILE)]
+    known = state.join(fresh, on=keys, how="semi", maintain_order="left").select(said)
+    return known.height == fresh.height and known.sort(keys).equals(fresh.select(said).sort(keys))
+
+
 def _dense(lists: pl.Series, width: int) -> Ints:
     lengths = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     dense = np.full((len(lengths), max(width, 1)), -1, np.int32)
@@ -290,6 +364,35 @@ def _among(replicas: Ints, lists: pl.Series) -> Flags:
     return among & (replicas >= 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Brokers:
+    ids: Ints
+    hosts: tuple[str, ...]
+    racks: tuple[str, ...]
+    alive: Flags
+
+
+def _identify(named: Ints, known: Mapping[int, Broker], active: AbstractSet[int]) -> _Brokers:
+    """Return the brokers ``named`` in replica lists and the live ones ``known``; a dead broker without replicas is no broker
+    of the cluster, and one without a known host has Cruise Control's stand-in for a host and no rack."""
+    listed = any(broker.listed for broker in known.values())
+    living = active if not listed else {i for i, broker in known.items() if broker.listed and broker.alive}
+    ids = np.union1d(named, np.array(sorted(living & known.keys()), np.int32)).astype(np.int32)
+    hosts, racks, unknown = [], [], 0
+    for broker_id in ids.tolist():
+        broker = known.get(broker_id)
+        host, rack = (broker.host, broker.rack) if broker is not None and broker.listed == listed else ("", "")
+        if broker_id in living:
+            hosts.append(host or f"broker-{broker_id}")
+            racks.append(rack or hosts[-1])
+            continue
+        hosts.append(host or f"UNKNOWN_HOST-{unknown}")
+        racks.append(rack)
+        unknown += not host
+    alive = np.array([broker_id in living for broker_id in ids.tolist()], np.bool_)
+    return _Brokers(ids, tuple(hosts), tuple(racks), alive)
+
+
 def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int] = frozenset()) -> Topology:
     """Build the arrays of the topology ``rows`` (as ``newest`` gives them).
 
@@ -302,28 +405,8 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
     replicas_ids = _dense(lists, width) if rows.height else np.empty((0, 1), np.int32)
     leader_ids = rows["leader"].fill_null(-1).to_numpy().astype(np.int32)
     isr = _among(replicas_ids, rows["isr"]) if rows.height else np.empty((0, 1), np.bool_)
-    named = np.unique(replicas_ids[replicas_ids >= 0])
-    ids = np.union1d(named, np.array(sorted(known), np.int32)).astype(np.int32)
-    listed = any(broker.listed for broker in known.values())
     active = set(np.unique(leader_ids[leader_ids >= 0]).tolist()) | set(np.unique(replicas_ids[isr]).tolist())
-    active |= set(heard)
-    hosts, racks, alive, unknown = [], [], [], 0
-    for broker_id in ids.tolist():
-        broker = known.get(broker_id)
-        if broker is not None and (broker.listed or not listed):
-            living = broker.alive if broker.listed else broker_id in active
-            hosts.append(broker.host or f"broker-{broker_id}")
-            racks.append(broker.rack or hosts[-1])
-        elif listed:
-            living = False
-            hosts.append(f"UNKNOWN_HOST-{unknown}")
-            racks.append("")
-            unknown += 1
-        else:
-            living = broker_id in active
-            hosts.append(f"broker-{broker_id}")
-            racks.append(hosts[-1])
-        alive.append(living)
+    who = _identify(np.unique(replicas_ids[replicas_ids >= 0]), known, active | heard)
     names = rows["topic"].unique().sort() if rows.height else pl.Series("topic", [], dtype=pl.String)
     codes = (
         rows["topic"]
@@ -354,10 +437,10 @@ def build(rows: pl.DataFrame, known: Mapping[int, Broker], heard: frozenset[int]
         else isr,
         min_isr=rows["min_isr"].fill_null(-1).to_numpy().astype(np.int32),
         unclean=rows["unclean"].cast(pl.Int8).fill_null(-1).to_numpy().astype(np.int8),
-        ids=ids,
-        hosts=tuple(hosts),
-        racks=tuple(racks),
-        alive=np.array(alive, np.bool_),
+        ids=who.ids,
+        hosts=who.hosts,
+        racks=who.racks,
+        alive=who.alive,
         norm=np.array([place[name] for name in dotless.to_list()], np.int32),
         norm_names=tuple(norm_names.to_list()),
     )

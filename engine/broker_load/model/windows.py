@@ -18,6 +18,7 @@ from engine.broker_load.model.topology import Flags, Floats, Ints, Longs
 from engine.broker_load.tables.raw_metrics import SAMPLE
 
 Singles = npt.NDArray[np.float32]
+States = npt.NDArray[np.int8]
 
 EXTRAPOLATIONS = ("NONE", "AVG_AVAILABLE", "AVG_ADJACENT", "FORCED_INSUFFICIENT", "NO_VALID_EXTRAPOLATION")
 """Cruise Control's names (enum ``Extrapolation``); the position is the code used in arrays."""
@@ -61,28 +62,43 @@ class Window:
         if "count" not in self.shared:
             count = np.zeros(self.size, np.int32)
             for samples, where in self.rounds:
-                _add(count, samples.rule == 0, where)
+                _add(count, samples.rule == 0, samples.rule == 0, where)
             if self.finished is not None:
                 count += np.bincount(self.finished.partition, minlength=self.size).astype(np.int32)
             self.shared["count"] = count
         counts: Ints = self.shared["count"]
         return counts
 
-    def value(self, name: str) -> Singles:
-        """Return the mean [P] of the metric over the samples (0 without any); for the disk the sample that arrived last."""
+    def total(self, name: str) -> Singles:
+        """Return the sum [P] of the metric over the samples, in single precision; for the disk the sample that arrived last."""
         values: dict[str, Singles] = self._cpu if name == CPU else self.shared
         if name not in values:
-            values[name] = self._latest() if name == LATEST else self._mean(name)
+            values[name] = self._latest() if name == LATEST else self._sum(name)
         return values[name]
 
-    def _mean(self, name: str) -> Singles:
-        total = np.zeros(self.size)
+    def value(self, name: str) -> Singles:
+        """Return the mean [P] of the metric over the samples (0 without any); for the disk the sample that arrived last."""
+        total = self.total(name)
+        if name == LATEST or self.most <= 1:
+            return total
+        mean: Singles = np.divide(total, np.maximum(self.count, 1), dtype=np.float32)
+        return mean
+
+    @property
+    def most(self) -> int:
+        """Most samples of a partition."""
+        if "most" not in self.shared:
+            self.shared["most"] = int(self.count.max(initial=0))
+        return int(self.shared["most"])
+
+    def _sum(self, name: str) -> Singles:
+        total = np.zeros(self.size, np.float32)
         for samples, where in self.rounds:
-            _add(total, np.where(samples.rule == 0, samples.value(name), 0.0), where)
+            _add(total, samples.value(name), samples.rule == 0, where)
         if self.finished is not None:
             values = self.finished.values[SAMPLE.index(name)]
             total += np.bincount(self.finished.partition, weights=values, minlength=self.size)
-        return (total / np.maximum(self.count, 1)).astype(np.float32)
+        return total
 
     def _latest(self) -> Singles:
         value = np.zeros(self.size)
@@ -99,29 +115,30 @@ class Window:
         return value.astype(np.float32)
 
 
-def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], where: Ints | None) -> None:
+def _add(target: npt.NDArray[Any], values: npt.NDArray[Any], has: Flags, where: Ints | None) -> None:
+    """Add ``values`` where ``has`` to ``target``, in the target's precision after each addition."""
     if where is None:
-        target += values
+        np.add(target, values, out=target, where=has, casting="same_kind")
     else:
-        keep = where >= 0
-        target[where[keep]] += values[keep]  # partitions are distinct, so plain indexing adds each once
+        keep = has & (where >= 0)
+        # Partitions are distinct, so plain indexing adds each once.
+        target[where[keep]] = target[where[keep]] + values[keep]
 
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """The windows used, newest first, with the extrapolation code of every partition in each.
+    """The windows that are used, newest first, with the extrapolation code of every partition in each.
 
     ``states``: per window [P] codes of EXTRAPOLATIONS, or None where all are NONE. ``valid`` [P]: no window invalid
-    and not too many extrapolated. ``enough``: Cruise Control would find enough valid windows. ``offered``: windows there
-    were before any was given up.
+    and not too many extrapolated. ``enough``: Cruise Control would find enough valid windows. ``offered``: all windows it
+    chose from, newest first and without a gap in time.
     """
 
     windows: tuple[Window, ...]
-    states: tuple[npt.NDArray[np.int8] | None, ...]
+    states: tuple[States | None, ...]
     valid: Flags
-    minimum: int
     enough: bool
-    offered: int
+    offered: tuple[Window, ...]
     window_ms: int
 
     @property
@@ -135,11 +152,12 @@ class Aggregate:
 
     def series(self, name: str) -> list[Singles]:
         """Return per window the value [P] of a metric after extrapolation."""
-        return [self._value(place, name) for place in range(len(self.windows))]
+        return [self.value(place, name) for place in range(len(self.windows))]
 
-    def _value(self, place: int, name: str) -> Singles:
-        value = self.windows[place].value(name)
-        states = self.states[place]
+    def value(self, place: int, name: str) -> Singles:
+        """Return the value [P] of a metric in the window at ``place`` after extrapolation."""
+        here, states = self.windows[place], self.states[place]
+        value = here.value(name)
         if states is None:
             return value
         gone, between = states == INVALID, states == ADJACENT
@@ -148,15 +166,15 @@ class Aggregate:
         value = value.copy()
         value[gone] = 0
         if between.any():
-            here, older, newer = self.windows[place], self.windows[place + 1], self.windows[place - 1]
-            trio = [(w.value(name)[between].astype(np.float64), w.count[between]) for w in (older, here, newer)]
+            at = self.offered[0].index - here.index
+            older, newer = self.offered[at + 1], self.offered[at - 1]
+            own = here.count[between]
+            total = older.total(name)[between] + np.where(own > 0, here.total(name)[between], np.float32(0))
+            total = total + newer.total(name)[between]
             if name == LATEST:
-                some = trio[1][1] > 0
-                total = trio[0][0] + trio[2][0] + np.where(some, trio[1][0], 0.0)
-                value[between] = total / np.where(some, 3, 2)
+                value[between] = total / np.where(own > 0, 3, 2)
             else:
-                pooled = sum(v * n for v, n in trio)
-                value[between] = pooled / sum(n for _, n in trio)
+                value[between] = total / (older.count[between] + own + newer.count[between])
         return value
 
     def mean(self, name: str) -> Floats:
@@ -175,80 +193,87 @@ class Aggregate:
 
     def latest(self, name: str) -> Floats:
         """Return the value [P] in the newest window, 0 without any."""
-        return self._value(0, name).astype(np.float64) if self.windows else np.zeros(self.size)
+        return self.value(0, name).astype(np.float64) if self.windows else np.zeros(self.size)
 
 
 def choose(indices: Sequence[int], at_ms: int | None, window_ms: int, wanted: int) -> list[int]:
-    """Return the indices of the windows to use, newest first, of those that hold samples.
+    """Return the indices of the windows to look at, newest first, given the ``indices`` of those that hold samples.
 
-    The newest is open and left out, unless it is the only one or ``at_ms`` is at or past its end. Windows in between
-    without any sample belong to the range, as Cruise Control counts windows by time.
+    At ``at_ms`` these are the ``wanted`` windows before the one that the moment is in; without it, those before the newest
+    one with samples, which is still open. Where they hold no sample at all it is the newest ones that do. Windows without
+    any sample belong to the range, as Cruise Control counts windows by time.
     """
     if not indices:
         return []
     newest, oldest = max(indices), min(indices)
-    closed = at_ms is not None and at_ms >= newest * window_ms
-    if newest != oldest and not closed:
-        newest -= 1
-    return list(range(newest, max(oldest, newest - max(wanted, 1) + 1) - 1, -1))
+    last = newest - 1 if at_ms is None else at_ms // window_ms
+    if last < oldest or last - wanted >= newest:
+        last = newest
+    return list(range(last, max(oldest, last - max(wanted, 1) + 1) - 1, -1))
 
 
 def aggregate(
-    windows: Sequence[Window], window_ms: int, minimum: int, allowed: int, topic: Ints, ratio: float = 0.0
-) -> Aggregate:
-    """Extrapolate ``windows`` (newest first) and use them, newest first, while enough partitions stay valid.
+    offered: Sequence[Window], before: Window | None, window_ms: int, minimum: int, allowed: int, topic: Ints,
+    stand_in: bool = False, ratio: float = 0.0,
+) -> Aggregate:  # fmt: skip
+    """Extrapolate the ``offered`` windows (newest first) and use each, from the newest on, that leaves enough partitions
+    valid; one that does not is skipped.
 
-    ``minimum`` samples a full window needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule
-    that at least one whole topic must stay valid; ``ratio`` of valid partitions asked for.
+    ``before``: the window before all of them, where Cruise Control has held it once; ``minimum`` samples a full window
+    needs; ``allowed`` extrapolated windows per partition; ``topic`` [P] for the rule that at least one whole topic must stay
+    valid; ``stand_in``: the windows are not those that Cruise Control would look at; ``ratio`` of valid partitions asked for.
     """
     size = len(topic)
-    half = max(1, minimum // 2)
-    counts = [window.count for window in windows]
-    full = [bool(count.min(initial=minimum) >= minimum) for count in counts]
-    states: list[npt.NDArray[np.int8] | None] = []
-    for place, count in enumerate(counts):
-        if full[place]:
-            states.append(None)
-            continue
-        state = np.full(size, NONE, np.int8)
-        state[count < minimum] = AVAILABLE
-        low = count < half
-        state[low] = np.where(count[low] > 0, FORCED, INVALID)
-        if 0 < place < len(windows) - 1:
-            around = low & (counts[place - 1] >= minimum) & (counts[place + 1] >= minimum)
-            state[around] = ADJACENT
-        states.append(state)
-    bad = np.zeros(size, np.bool_)
-    stretched = np.zeros(size, np.int32)
-    used, enough = 0, False
-    topics = int(topic.max(initial=-1)) + 1
-    members = np.bincount(topic, minlength=topics)
-    for found in states:
-        if found is None:
-            now_bad, now_stretched = bad, stretched
-        else:
-            now_bad, now_stretched = bad | (found == INVALID), stretched + ((found > NONE) & (found < INVALID))
-        valid = ~now_bad & (now_stretched <= allowed)
-        whole = np.bincount(topic[valid], minlength=topics)
-        if not (valid.sum() >= ratio * size and (whole[members > 0] == members[members > 0]).any()):
-            break
-        bad, stretched, used, enough = now_bad, now_stretched, used + 1, True
+    states = [_states(offered, place, minimum) for place in range(len(offered))]
+    remembered = _remembered(offered, before, minimum)
+    valid, stretched = np.ones(size, np.bool_), np.zeros(size, np.int32)
+    members = np.bincount(topic)
+    used = []
+    for place, found in enumerate(states):
+        now_valid, now_stretched = valid, stretched
+        if found is not None:
+            # The value of a window is invalid, yet the partition counts as valid, where it was once extrapolated.
+            kept = remembered if place == len(offered) - 1 else np.zeros(size, np.bool_)
+            now_stretched = stretched + (((found > NONE) & (found < INVALID)) | kept)
+            now_valid = valid & ((found != INVALID) | kept) & (now_stretched <= allowed)
+        whole = np.bincount(topic[now_valid], minlength=len(members))
+        # Cruise Control compares a ratio in single precision.
+        share = np.float32(np.count_nonzero(now_valid)) / np.float32(size) if size else 0.0
+        if float(share) >= ratio and (whole[members > 0] == members[members > 0]).any():
+            valid, stretched = now_valid, now_stretched
+            used.append(place)
+    enough = bool(used) and not stand_in
     if not used:
         # Cruise Control would refuse; the newest window is shown anyway, with a note.
-        used = min(1, len(windows))
-        for found in states[:used]:
-            if found is not None:
-                bad, stretched = found == INVALID, ((found > NONE) & (found < INVALID)).astype(np.int32)
-    edge = states[:used]
-    if used and used < len(windows) and (last := edge[-1]) is not None and (last == ADJACENT).any():
-        # The oldest kept window lost its neighbour: extrapolate again without the windows given up.
-        return aggregate(windows[:used], window_ms, minimum, allowed, topic, ratio)
+        used, valid = [0][: len(offered)], np.zeros(size, np.bool_)
+        for found in states[:1]:
+            valid = np.ones(size, np.bool_) if found is None else (found != INVALID) & ((found == NONE) | (allowed > 0))
     return Aggregate(
-        tuple(windows[:used]),
-        tuple(edge),
-        ~bad & (stretched <= allowed) if used else np.zeros(size, np.bool_),
-        minimum,
+        tuple(offered[place] for place in used),
+        tuple(states[place] for place in used),
+        valid,
         enough,
-        len(windows),
+        tuple(offered),
         window_ms,
     )
+
+
+def _states(offered: Sequence[Window], place: int, minimum: int) -> States | None:
+    """Return the extrapolation codes [P] of the window at ``place``, None where all are NONE."""
+    count = offered[place].count
+    if count.min(initial=minimum) >= minimum:
+        return None
+    state = np.where(count < minimum, AVAILABLE, NONE).astype(np.int8)
+    low = count < max(1, minimum // 2)
+    state[low] = np.where(count[low] > 0, FORCED, INVALID)
+    if 0 < place < len(offered) - 1:
+        state[low & (offered[place - 1].count >= minimum) & (offered[place + 1].count >= minimum)] = ADJACENT
+    return state
+
+
+def _remembered(offered: Sequence[Window], before: Window | None, minimum: int) -> Flags:
+    """Return which partitions [P] count as valid in the oldest window though it has no sample of them: while the window
+    ``before`` was held, both neighbours were full. Cruise Control finds that out when the next window with samples begins."""
+    if before is None or len(offered) < 3 or not any(window.most for window in offered[:-2]):
+        return np.zeros(offered[0].size if offered else 0, np.bool_)
+    return np.asarray((offered[-1].count == 0) & (before.count >= minimum) & (offered[-2].count >= minimum), np.bool_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.broker_load.reading.fields import file_time, id_list, integer, number
+from engine.broker_load.reading.fields import file_time, id_list, integer, number, word
 from engine.broker_load.tables.inputs import (
     ANSWER_BROKERS,
     ANSWER_DIRS,
@@ -78,8 +78,7 @@ class AnswerRows:
             return self.wrong(line)
         row: dict[str, Any] = {"answer": answer, "host": word(item.get("Host")), "rack": word(item.get("Rack"))}
         if not is_host:
-            broker = integer(item.get("Broker"))
-            state = item.get("BrokerState")
+            broker, state = integer(item.get("Broker")), word(item.get("BrokerState"))
             if broker is None:
                 return self.wrong(line)
             row |= {"broker": broker, "state": state if state in _STATES else None}
@@ -146,11 +145,6 @@ class AnswerRows:
         row |= {"replicas": replicas, "isr": in_sync, "offline": id_list(item.get("offline")) or []}
         self.add(TOPOLOGY, row | {"min_isr": integer(item.get("min-isr"))})
         return None
-
-
-def word(value: Any) -> str | None:
-    """Return a text, cleaned; None for anything else."""
-    return clean(value) if isinstance(value, str) else None
 
 
 def as_list(value: Any) -> list[Any]:

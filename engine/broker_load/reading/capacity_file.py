@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of
+from engine.broker_load.reading.fields import integer, load_json, not_json, number, shown, text_of, word
 from engine.broker_load.tables.inputs import CAPACITY
 from engine.problems import Problem
 from engine.reading import Reading, Source
@@ -20,7 +20,7 @@ class CapacityFile:
     id = "capacity"
     title = "capacity.json of Cruise Control (plain, cores, JBOD)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (CAPACITY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -29,16 +29,17 @@ class CapacityFile:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one capacity file to rows of ``capacity``; an entry that Cruise Control would refuse is a problem."""
+        problems: list[Problem] = []
         try:
-            content = load_json(text_of(data))
+            content = load_json(text_of(data), source.path, problems)
         except ValueError as error:
             return not_json(source, error, final)
         entries = content.get("brokerCapacities") if isinstance(content, dict) else None
         if not isinstance(entries, list):
-            problem = Problem.at(source.path, "bad-record", "brokerCapacities is not a list")
-            return Reading(problems=[problem], consumed=len(data))
-        problems: list[Problem] = []
+            problems.append(Problem.at(source.path, "bad-record", "brokerCapacities is not a list"))
+            return Reading(problems=problems, consumed=len(data))
         rows: dict[str, list[Any]] = {column.name: [] for column in CAPACITY.columns}
+        known: set[int] = set()
         with_cores = 0
         for place, entry in enumerate(entries):
             try:
@@ -46,9 +47,10 @@ class CapacityFile:
             except ValueError as error:
                 problems.append(Problem.at(source.path, "bad-record", f"entry {place + 1}: {error}"))
                 continue
-            if row["broker"] in rows["broker"]:
+            if row["broker"] in known:
                 problems.append(Problem.at(source.path, "bad-record", f"broker {row['broker']} is given twice"))
                 continue
+            known.add(row["broker"])
             with_cores += row.pop("_cores")
             for name, value in row.items():
                 rows[name].append(value)
@@ -61,7 +63,7 @@ class CapacityFile:
 def _amount(value: Any, what: str) -> float:
     amount = number(value)
     if amount is None or not math.isfinite(amount) or amount < 0:
-        raise ValueError(f"{what} is not a number: {value!r}"[:200])
+        raise ValueError(f"{what} is not a number: {shown(value)}"[:200])
     return amount
 
 
@@ -71,7 +73,7 @@ def _entry(entry: Any) -> dict[str, Any]:
         raise ValueError("no capacity")
     broker = integer(entry.get("brokerId"), low=-1)
     if broker is None:
-        raise ValueError(f"brokerId {entry.get('brokerId')!r} is not a broker id"[:200])
+        raise ValueError(f"brokerId {shown(entry.get('brokerId'))} is not a broker id")
     capacity = entry["capacity"]
     missing = [name for name in ("DISK", "CPU", "NW_IN", "NW_OUT") if name not in capacity]
     if missing:
@@ -98,6 +100,6 @@ def _entry(entry: Any) -> dict[str, Any]:
         "nw_in_kbs": _amount(capacity["NW_IN"], "NW_IN"),
         "nw_out_kbs": _amount(capacity["NW_OUT"], "NW_OUT"),
         "log_dirs": dirs,
-        "doc": clean(str(entry.get("doc", ""))),
+        "doc": word(entry.get("doc")) or "",
         "_cores": has_cores,
     }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.broker_load.reading.answer_rows import TABLES, AnswerRows, as_list, as_map, word
-from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of
+from engine.broker_load.reading.answer_rows import TABLES, AnswerRows, as_list, as_map
+from engine.broker_load.reading.fields import integer, load_json, not_json, number, text_of, word
 from engine.broker_load.tables.inputs import ANSWER_GOALS, LOG_DIRS
 from engine.problems import Problem
 from engine.reading import Reading, Source
@@ -20,7 +20,7 @@ class CruiseControlJson:
     id = "cruise-control-json"
     title = "Cruise Control answers as JSON (load, partition_load, kafka_cluster_state, proposals)"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = TABLES
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -35,12 +35,11 @@ class CruiseControlJson:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of the answer tables; a verbose cluster state also gives topology."""
-        text = text_of(data)
+        text, rows = text_of(data), AnswerRows(source)
         try:
-            content = load_json(text)
+            content = load_json(text, source.path, rows.problems)
         except ValueError as error:
             return not_json(source, error, final)
-        rows = AnswerRows(source)
         if not isinstance(content, dict):
             rows.wrong()
             return rows.reading(len(data), "an answer")

@@ -13,7 +13,6 @@ from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean
 
-_LOAD_HEADER = re.compile(r"^\s*HOST\s+BROKER\s+(?:RACK\s+)?.*LEADERS/REPLICAS\s*$")
 _PARTITION_HEADER = re.compile(r"^\s*PARTITION\s+LEADER\s+FOLLOWERS\s+CPU")
 _COUNTS_HEADER = re.compile(r"^\s*BROKER\s+LEADER\(S\)\s+REPLICAS")
 _CLIENT_TITLE = re.compile(r"^'?\w+'?:?$")
@@ -26,8 +25,8 @@ _GOAL_CLIENT = re.compile(r"^(\w+Goal): (NO-ACTION|FIXED|VIOLATED)\s*$")
 _SCORES = re.compile(r"Balancedness Score Before \((-?[\d.]+)\) After ?\((-?[\d.]+)\)")
 _PROVISION = re.compile(r"Provision Status: (\w+)")
 _SEEN = (
-    re.compile(rb"^\s*HOST\s+BROKER\s", re.M),
-    re.compile(rb"^\s*PARTITION\s+LEADER\s+FOLLOWERS\s", re.M),
+    re.compile(rb"^[ \t]*HOST[ \t]+BROKER[ \t]", re.M),
+    re.compile(rb"^[ \t]*PARTITION[ \t]+LEADER[ \t]+FOLLOWERS[ \t]", re.M),
     re.compile(rb"^Summary: The cluster has \d+ brokers", re.M),
     re.compile(rb"^'(?:brokers|hosts|loadAfterOptimization|goalSummary|KafkaBrokerState|KafkaPartitionState)':", re.M),
     re.compile(rb"^Optimization has \d+ inter-broker", re.M),
@@ -85,7 +84,7 @@ def _until_blank(lines: Lines) -> Iterator[tuple[int, str]]:
 def _read_table(rows: AnswerRows, title: str, lines: Lines, caption: str) -> bool:
     """Read the table below ``title``; returns whether it is the title of one. ``caption``: the last text before the title."""
     stripped = title.strip()
-    if _LOAD_HEADER.match(title):
+    if stripped.startswith("HOST ") and stripped.endswith("LEADERS/REPLICAS") and title.split()[1] == "BROKER":
         lowered = caption.lower()
         answer = "loadAfterOptimization" if "after" in lowered and "load" in lowered else "load"
         if "before" in lowered:

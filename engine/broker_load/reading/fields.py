@@ -11,10 +11,18 @@ import msgspec
 
 from engine.problems import Problem
 from engine.reading import Reading, Source
-from engine.text import decode
+from engine.text import clean, decode
 
 _EPOCH = re.compile(r"(?<!\d)(1\d{12}|[1-9]\d{8,9})(?!\d)")
 _STAMP = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:_-]?(\d\d)(?:[:_-]?(\d\d))?Z?(?!\d)")
+_BRACKET = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"?', re.DOTALL)
+"""A bracket of JSON, or a whole string, so that brackets in it do not count."""
+DEEPEST = 64
+"""Deepest nesting of JSON that is read; the answers of the tools nest less than ten levels."""
+MOST_REPLICAS = 100
+"""Longest list of a partition's brokers that is read: arrays are as wide as the longest one."""
+LATEST_MS = 253_402_300_799_999
+"""Last moment that is taken for a time, epoch ms: the end of the year 9999."""
 INT32 = 2**31
 """First number above the range of 32-bit ids."""
 
@@ -46,15 +54,44 @@ def strip_time(stem: str) -> str:
     return _EPOCH.sub("", _STAMP.sub("", stem)).strip("._- ")
 
 
-def load_json(text: str) -> Any:
-    """Decode JSON; NaN and Infinity, which Cruise Control writes in some answers, become floats. Raises ValueError."""
+def load_json(text: str, path: str, problems: list[Problem]) -> Any:
+    """Decode JSON; NaN and Infinity, which Cruise Control writes in some answers, become floats. Raises ValueError.
+
+    What is nested more deeply than DEEPEST becomes null, with a problem of file ``path``: no answer has such values, and the
+    records around them are good.
+    """
+    try:
+        return _decode(text)
+    except RecursionError:
+        shallow, left_out = _without_depths(text)
+        content = _decode(shallow)
+        reason = f"values nested more than {DEEPEST} levels deep are left out"
+        problems.append(Problem.at(path, "nested-too-deeply", reason, count=left_out))
+        return content
+
+
+def _decode(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError):
-        try:
-            return json.loads(text)
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+        return json.loads(text)
+
+
+def _without_depths(text: str) -> tuple[str, int]:
+    """Return JSON with null for each value nested more than DEEPEST levels deep, and how many those are."""
+    kept, begin, depth, left_out = [], 0, 0, 0
+    for token in _BRACKET.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth == DEEPEST + 1:
+                kept += [text[begin : token.start()], "null"]
+                left_out += 1
+        elif token[0] in "]}":
+            depth -= 1
+            if depth == DEEPEST:
+                begin = token.end()
+    # Brackets that do not match are for the decoder to refuse.
+    return "".join([*kept, text[begin:] if depth <= DEEPEST else ""]), left_out
 
 
 def not_json(source: Source, error: Exception, final: bool) -> Reading:
@@ -77,12 +114,19 @@ def number(value: Any) -> float | None:
             return float(value)
         except OverflowError:
             return None
-    if isinstance(value, str):
+    if isinstance(value, str) and "_" not in value:
         try:
-            return float(value.replace(",", "").strip())
+            return float(value.replace(",", ""))
         except ValueError:
             return None
     return None
+
+
+def shown(value: Any) -> str:
+    """Return a value of JSON for a message: a list or a map only by its kind, as it may be large and deep."""
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a map"
+    return repr(value)[:200]
 
 
 def integer(value: Any, low: int = 0) -> int | None:
@@ -93,9 +137,14 @@ def integer(value: Any, low: int = 0) -> int | None:
     return int(parsed)
 
 
+def word(value: Any) -> str | None:
+    """Return a text, cleaned; None for anything else."""
+    return clean(value) if isinstance(value, str) else None
+
+
 def id_list(value: Any) -> list[int] | None:
-    """Return a JSON list of broker ids without doubles; None if it is not one."""
-    if not isinstance(value, list) or len(value) > 10_000:
+    """Return a JSON list of broker ids without doubles; None if it is not one, or longer than MOST_REPLICAS."""
+    if not isinstance(value, list) or len(value) > MOST_REPLICAS:
         return None
     ids = [integer(item) for item in value]
     if any(item is None for item in ids) or len(set(ids)) != len(ids):

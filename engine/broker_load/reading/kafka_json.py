@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.broker_load.reading.fields import file_time, id_list, integer, load_json, text_of
+from engine.broker_load.reading.fields import file_time, id_list, integer, load_json, text_of, word
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES
 from engine.problems import Problem
 from engine.reading import Reading, Source
@@ -19,7 +19,7 @@ class LogDirectories:
     id = "log-directories"
     title = "kafka-log-dirs --describe"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (LOG_DIRS, SIZES)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -28,28 +28,15 @@ class LogDirectories:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of ``log_dirs`` and ``log_dir_sizes``."""
-        content: Any = None
-        failure: ValueError | None = None
-        number = 1
-        for place, line in enumerate(text_of(data).split("\n"), 1):
-            number = place
-            if line.lstrip().startswith("{"):
-                try:
-                    content = load_json(line)
-                    break
-                except ValueError as error:
-                    failure = error
-        if not isinstance(content, dict):
-            try:
-                text = text_of(data)
-                content = load_json(text[text.index("{") :])
-            except ValueError as error:
-                reason = f"the JSON line cannot be read: {failure or error}"
-                return Reading(problems=[Problem.at(source.path, "bad-json", reason, line=number)], complete=False)
+        problems: list[Problem] = []
+        content, number, reason = _answer(text_of(data), source.path, problems)
+        if content is None:
+            problem = Problem.at(source.path, "bad-json", f"the JSON line cannot be read: {reason}", line=number)
+            return Reading(problems=[problem], complete=False)
         dirs: dict[str, list[Any]] = {column.name: [] for column in LOG_DIRS.columns}
         sizes: dict[str, list[Any]] = {column.name: [] for column in SIZES.columns}
         bad = 0
-        brokers = content.get("brokers") if isinstance(content, dict) else None
+        brokers = content.get("brokers")
         for broker in brokers if isinstance(brokers, list) else []:
             broker_id = integer(broker.get("broker")) if isinstance(broker, dict) else None
             folders = broker.get("logDirs") if isinstance(broker, dict) else None
@@ -60,23 +47,44 @@ class LogDirectories:
                 if not isinstance(folder, dict):
                     bad += 1
                     continue
-                path = clean(str(folder.get("logDir", "")))
-                error_name = folder.get("error")
+                path = word(folder.get("logDir")) or ""
                 dirs["broker"].append(broker_id)
                 dirs["log_dir"].append(path)
-                dirs["error"].append(None if error_name is None else clean(str(error_name)))
+                dirs["error"].append(word(folder.get("error")))
                 replicas = folder.get("partitions")
                 bad += _sizes(sizes, broker_id, path, replicas if isinstance(replicas, list) else [])
         time = file_time(source)
         dirs["time_ms"] = [time] * len(dirs["broker"])
         sizes["time_ms"] = [time] * len(sizes["broker"])
-        problems = []
         if bad or not isinstance(brokers, list):
             problems.append(
                 Problem.at(source.path, "bad-record", "not a broker, directory or replica as the tool writes it",
                            line=number, count=max(bad, 1))
             )  # fmt: skip
         return Reading(rows={"log_dirs": dirs, "log_dir_sizes": sizes}, problems=problems, consumed=len(data))
+
+
+def _answer(text: str, path: str, problems: list[Problem]) -> tuple[dict[str, Any] | None, int, str]:
+    """Return the newest JSON object of a ``text``, on one line or over many, the line it begins on, and why there is none."""
+    lines = text.split("\n")
+    first = next((number for number, line in enumerate(lines) if line.lstrip().startswith("{")), None)
+    if first is None:
+        return None, len(lines), "there is none"
+    failure = ""
+    # Mostly it is one object to the end; lines after it, or a second answer below, leave the lines to be tried one by one.
+    whole = "\n".join(lines[first:])
+    trials = [(first, whole[: whole.rfind("}") + 1])]
+    trials += [(place, lines[place]) for place in range(len(lines) - 1, first - 1, -1)]
+    for place, trial in trials:
+        if '"brokers"' in trial and trial.lstrip().startswith("{"):
+            try:
+                content = load_json(trial, path, problems)
+            except ValueError as error:
+                failure = failure or str(error)
+                continue
+            if isinstance(content, dict) and "brokers" in content:
+                return content, place + 1, ""
+    return None, first + 1, failure or "no list of brokers"
 
 
 def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, replicas: list[Any]) -> int:
@@ -105,7 +113,7 @@ def _sizes(sizes: dict[str, list[Any]], broker: int, path: str, replicas: list[A
 
 
 _PLAN = re.compile(
-    rb'"version"\s*:\s*1\s*,\s*"partitions"\s*:|"partitions"\s*:\s*\[\s*\{\s*"(?:topic|partition|replicas)"'
+    rb'"version"\s*:\s*1\s*,\s*"partitions"\s*:|"partitions"\s*:\s*\[\s*\{\s*"(?:topic|partition|replicas|log_dirs)"'
 )
 
 
@@ -115,7 +123,7 @@ class Reassignment:
     id = "reassignment"
     title = "kafka-reassign-partitions JSON"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (PLANS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -134,14 +142,14 @@ def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]
     problems: list[Problem] = []
     documents: list[tuple[str, Any]] = []
     try:
-        documents.append(("proposed", load_json(text)))
+        documents.append(("proposed", load_json(text, path, problems)))
     except ValueError:
         caption = "proposed"
         for number, line in enumerate(text.split("\n"), 1):
             stripped = line.strip()
             if stripped.startswith("{"):
                 try:
-                    documents.append((caption, load_json(stripped)))
+                    documents.append((caption, load_json(stripped, path, problems)))
                 except ValueError as error:
                     problems.append(Problem.at(path, "bad-json", f"not valid JSON: {error}", line=number))
             elif stripped.lower().startswith("current"):

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.fields import file_time, name_time, strip_time
+from engine.broker_load.reading.fields import LATEST_MS, file_time, name_time, strip_time
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import METRICS
 from engine.formats import prometheus
@@ -127,7 +127,7 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter and node_exporter scrapes (one-minute rates or counters)"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -196,9 +196,13 @@ class MetricScrape:
                 problems.append(
                     Problem.at(source.path, "duplicate-series", "series given twice; the first counts", count=counted)
                 )
+        timely = pl.col("time_ms").is_between(0, LATEST_MS)
+        untimely = rows_of_interest.filter(~timely)
+        if untimely.height:
+            problems.append(self._problem(source, "bad-time", "an impossible time; the file's is taken", untimely))
         host = instance(source)
         frame = rows_of_interest.select(
-            pl.col("time_ms").fill_null(file_time(source)),
+            pl.when(timely).then("time_ms").otherwise(file_time(source)).alias("time_ms"),
             pl.col("instance").fill_null(host).alias("host"),
             pl.lit(broker, pl.Int32).alias("broker"),
             pl.col("id_of").alias("metric"),

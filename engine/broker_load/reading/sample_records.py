@@ -12,6 +12,7 @@ import re
 import struct
 from typing import Any
 
+from engine.broker_load.reading.fields import LATEST_MS
 from engine.broker_load.tables.inputs import OBSERVATIONS, SAMPLES_IN
 from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.problems import Problem
@@ -40,8 +41,8 @@ def partition_sample(record: bytes) -> dict[str, Any]:
         topic = record[_V0.size :]
     else:
         raise ValueError("not a partition sample of version 0 or 1")
-    if broker < 0 or partition < 0 or len(topic) > 255:
-        raise ValueError("negative id or over-long topic")
+    if broker < 0 or partition < 0 or not 0 < len(topic) <= 255 or not 0 <= time <= LATEST_MS:
+        raise ValueError("negative id, over-long topic or impossible time")
     name = topic.decode("utf-8")
     row: dict[str, Any] = {"topic": clean(name), "partition": partition, "leader": broker, "time_ms": time}
     return row | dict(zip(SAMPLE, values, strict=True))
@@ -57,6 +58,8 @@ def broker_sample(record: bytes) -> dict[str, Any]:
         raise ValueError("cut broker sample")
     record[_BROKER.size : rest].decode("utf-8")  # the host: text that is none shows a damaged record
     cpu, bytes_in, bytes_out, follower_in, *_, time_ms, _, _ = _BROKER_REST.unpack_from(record, rest)
+    if not 0 <= time_ms <= LATEST_MS:
+        raise ValueError("impossible time")
     rates = {"bytes_in": bytes_in, "bytes_out": bytes_out, "follower_in": follower_in}
     return {"time_ms": time_ms, "broker": broker, "cpu": cpu * 100} | rates
 
@@ -67,7 +70,7 @@ class SampleRecords:
     id = "sample-records"
     title = "Cruise Control sample-store records (base64 lines)"
     append = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (SAMPLES_IN, OBSERVATIONS)
 
     def recognise(self, name: str, head: bytes) -> bool:

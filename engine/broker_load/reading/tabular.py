@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.fields import file_time
+from engine.broker_load.reading.fields import LATEST_MS, MOST_REPLICAS, file_time
 from engine.broker_load.tables import raw_metrics
 from engine.broker_load.tables.inputs import BROKERS_IN, METRICS, OBSERVATIONS, SAMPLES_IN, TOPOLOGY
 from engine.formats import parquet
@@ -39,6 +39,10 @@ def _int(name: str, dtype: Any = pl.Int32) -> pl.Expr:
 def _float(name: str) -> pl.Expr:
     text = pl.col(name).cast(pl.String).str.strip_chars().str.replace(r"(?i)^([-+]?)infinity$", "${1}inf")
     return text.str.replace(r"^\+", "").cast(pl.Float64, strict=False)
+
+
+def _in_time(name: str) -> pl.Expr:
+    return pl.col(name).is_between(0, LATEST_MS)
 
 
 def _text(name: str) -> pl.Expr:
@@ -81,7 +85,8 @@ def _metrics(frame: pl.DataFrame, now: int) -> pl.DataFrame:
         pl.col("topic").is_not_null() & (pl.col("partition") >= 0).fill_null(False)
     )
     needed = pl.all_horizontal(pl.col("time_ms", "metric", "broker", "value").is_not_null())
-    return made.with_columns((needed & scope.otherwise(pl.lit(True)) & (pl.col("broker") >= 0)).alias("_ok"))
+    needed &= _in_time("time_ms") & (pl.col("broker") >= 0)
+    return made.with_columns((needed & scope.otherwise(pl.lit(True))).alias("_ok"))
 
 
 def _brokers(frame: pl.DataFrame, now: int) -> pl.DataFrame:
@@ -119,7 +124,8 @@ def _topology(frame: pl.DataFrame, now: int) -> pl.DataFrame:
     )
     lists = ("replicas", "isr", "offline")
     sane = pl.all_horizontal(pl.col(name).list.eval(pl.element().is_null()).list.any().not_() for name in lists)
-    sane &= (pl.col("topic") != "") & (pl.col("partition") >= 0) & (pl.col("replicas").list.len() > 0)
+    sane &= (pl.col("topic") != "") & (pl.col("partition") >= 0) & _in_time("time_ms")
+    sane &= pl.col("replicas").list.len().is_between(1, MOST_REPLICAS)
     sane &= pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()
     sane &= pl.col("isr").list.set_difference("replicas").list.len() == 0
     sane &= (pl.col("leader") < 0) | pl.col("replicas").list.contains(pl.col("leader"))
@@ -137,7 +143,8 @@ def _samples(frame: pl.DataFrame, now: int) -> pl.DataFrame:
         *(_float(name).alias(name) for name in raw_metrics.SAMPLE),
     )
     needed = pl.all_horizontal(pl.col("partition", "time_ms", *raw_metrics.SAMPLE).is_not_null())
-    return made.with_columns((needed & (pl.col("topic") != "") & (pl.col("partition") >= 0)).alias("_ok"))
+    needed &= _in_time("time_ms") & (pl.col("topic") != "") & (pl.col("partition") >= 0)
+    return made.with_columns(needed.alias("_ok"))
 
 
 def _observations(frame: pl.DataFrame, now: int) -> pl.DataFrame:
@@ -149,7 +156,8 @@ def _observations(frame: pl.DataFrame, now: int) -> pl.DataFrame:
         _float("leader_bytes_out_kb").alias("bytes_out"),
         _float("follower_bytes_in_kb").alias("follower_in"),
     )
-    return made.with_columns(_finite("cpu", "bytes_in", "bytes_out", "follower_in").alias("_ok"))
+    timely = pl.col("time_ms").is_null() | _in_time("time_ms")
+    return made.with_columns((timely & _finite("cpu", "bytes_in", "bytes_out", "follower_in")).alias("_ok"))
 
 
 def _broker_samples(frame: pl.DataFrame, now: int) -> pl.DataFrame:
@@ -162,7 +170,8 @@ def _broker_samples(frame: pl.DataFrame, now: int) -> pl.DataFrame:
         _float("leader_bytes_out").alias("bytes_out"),
         _float("replication_bytes_in_rate").alias("follower_in"),
     )
-    return made.with_columns(_finite("cpu", "bytes_in", "bytes_out", "follower_in").alias("_ok"))
+    finite = _finite("cpu", "bytes_in", "bytes_out", "follower_in")
+    return made.with_columns((finite & _in_time("time_ms")).alias("_ok"))
 
 
 def _finite(*names: str) -> pl.Expr:
@@ -232,7 +241,7 @@ class CsvRows:
     id = "csv"
     title = "CSV: raw metrics, samples, broker observations, topology, broker list"
     append = True
-    version = 3
+    version = 4
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -316,7 +325,7 @@ class ParquetRows:
     id = "parquet"
     title = "Parquet with the same columns as the CSV files"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (METRICS, SAMPLES_IN, OBSERVATIONS, TOPOLOGY, BROKERS_IN)
 
     def recognise(self, name: str, head: bytes) -> bool:

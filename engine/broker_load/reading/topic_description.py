@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.reading.fields import file_time, text_of
+from engine.broker_load.reading.fields import MOST_REPLICAS, file_time, text_of
 from engine.broker_load.tables.inputs import TOPOLOGY
 from engine.problems import Problem
 from engine.reading import Reading, Source
@@ -21,7 +21,7 @@ _ROW = (
     r"\s+Isr:[ \t]*(?P<isr>(?:" + _IDS + r")?)(?P<rest>(?:\s.*)?)$"
 )
 _HEADER = r"^\s*Topic: ?\s*(?P<topic>[A-Za-z0-9._-]{1,255})\s.*PartitionCount:\s*(?P<count>[0-9]{1,9})\s(?P<rest>.*)$"
-_SEEN = re.compile(rb"^\s*Topic:\s*\S+\s+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
+_SEEN = re.compile(rb"^[ \t]*Topic:[ \t]*\S+[ \t]+(?:TopicId:|PartitionCount:|Partition:)", re.MULTILINE)
 _MIN_ISR = r"(?:^|[\s,:])min\.insync\.replicas=([0-9]{1,6})"
 _TOPIC_ID = r"\sTopicId:\s*([A-Za-z0-9_-]{1,40})\s"
 _UNCLEAN = r"(?:^|[\s,:])unclean\.leader\.election\.enable=(true|false)"
@@ -38,7 +38,7 @@ class TopicDescription:
     id = "topic-description"
     title = "kafka-topics --describe"
     append = False
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (TOPOLOGY,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -89,7 +89,10 @@ class TopicDescription:
         subset = pl.col("isr").list.set_difference("replicas").list.len() == 0
         distinct = pl.col("replicas").list.n_unique() == pl.col("replicas").list.len()
         led = (pl.col("leader") < 0) | pl.col("replicas").list.contains(pl.col("leader"))
-        checked = frame.with_columns((subset & distinct & led).fill_null(False).alias("sane"))
+        fits = pl.col("replicas").list.len() <= MOST_REPLICAS
+        for name in ("replicas", "isr", "offline", "elr"):
+            fits &= ~pl.col(name).list.contains(None).fill_null(False)  # an id beyond 32 bits
+        checked = frame.with_columns((subset & distinct & led & fits).fill_null(False).alias("sane"))
         if open_end and checked.height and int(checked["line"][-1]) == len(raw):
             # Without a line end the last list may be cut: only a full one can be trusted.
             full = checked.row(-1, named=True)
@@ -100,7 +103,7 @@ class TopicDescription:
                 checked = checked.head(-1)
         bad = checked.filter(~pl.col("sane"))
         if bad.height:
-            reason = "leader or in-sync replicas are not among the replicas, or a replica is listed twice"
+            reason = "leader or in-sync replicas are not among the replicas, a replica is listed twice, or an id is too large"
             problems.append(Problem.at(source.path, "bad-record", reason, line=int(bad["line"][0]), count=bad.height))
         frame = checked.filter(pl.col("sane"))
         double = frame.height - frame.select(pl.struct("topic", "partition").n_unique()).item() if frame.height else 0

@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.broker_load.cruise_control.broker_stats import load_columns
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.insight import failover
+from engine.broker_load.insight.broker_checks import breaches
 from engine.broker_load.insight.failover import Aftermath
 from engine.broker_load.model.topology import Ints, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
-from engine.broker_load.result.broker_tables import breaches, load_columns, who
+from engine.broker_load.result.broker_tables import who
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import whatif
 from engine.problems import Problem
 from engine.result import Finding, Headline, Level
 
+BROKER_LIMIT = 3000
+"""Most brokers of which every single failure is computed: arrays have their square in numbers."""
 MATRIX_LIMIT = 250
 """Most brokers for which the rolling-restart matrix is made: it has their square in rows."""
 
@@ -26,6 +30,10 @@ MATRIX_LIMIT = 250
 def add_single_failures(cluster: Cluster, parameters: BrokerLoadParameters, builder: ResultBuilder) -> None:
     """Add tables ``failures`` (worst first) and ``rolling_restart``, and whether one failure cannot be survived."""
     topology = cluster.topology
+    builder.summary |= {"unsurvivable_single_failures": None, "n_plus_1_headroom_pct": None}
+    if topology.brokers > BROKER_LIMIT:
+        builder.notes.append(f"single failures are left out: there are more than {BROKER_LIMIT} brokers")
+        return
     failures = failover.singles(cluster, parameters)
     room = failover.single_headroom(cluster, failures, parameters)
     rows = _single(cluster, failures, room)
@@ -70,7 +78,7 @@ def _badness(row: dict[str, Any]) -> tuple[float, ...]:
 def _outcome(cluster: Cluster, aftermath: Aftermath, name: str, parameters: BrokerLoadParameters) -> dict[str, Any]:
     """Return the row of result table ``failures`` for the failure called ``name``."""
     election, sums = aftermath.election, aftermath.sums
-    room = failover.headroom(cluster, aftermath.failed, {r: sums.of(r) for r in RESOURCES}, parameters)
+    room = failover.headroom(cluster, aftermath.failed, {r: sums.raw(r) for r in RESOURCES}, parameters)
     return {
         "failure": name,
         "moved": int((election.moved & (election.new >= 0)).sum()),

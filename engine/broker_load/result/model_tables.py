@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.broker_load.cruise_control import balance, cluster_model, goals
+from engine.broker_load.cruise_control import balance, broker_stats, cluster_model, goals
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import corrected_loads, data_quality, log_directories
-from engine.broker_load.model import history
-from engine.broker_load.model.samples import broker_samples
+from engine.broker_load.insight import corrected_loads, data_quality, log_directories, rollup
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result import broker_tables, partition_tables
-from engine.broker_load.tables import loads, verdicts
+from engine.broker_load.tables import verdicts
 from engine.inputs import Inputs
 from engine.view import Context
-
-_BROKER_SAMPLES = 5
-"""Sampling intervals of which broker samples are shown."""
 
 
 def add(
@@ -52,21 +47,12 @@ def add(
         {"statistic": list(statistics)}
         | {c.name: [values.get(c.name) for values in statistics.values()] for c in verdicts.STATS.columns[1:]}
     )
-    frames["hosts"] = broker_tables.hosts(cluster)
-    frames["racks"] = broker_tables.racks(cluster)
+    frames["hosts"] = broker_stats.hosts(cluster)
+    frames["racks"] = rollup.racks(cluster)
     frames["directories"] = log_directories.table(inputs, model.topology, model.capacities, model.at_ms)
-    frames["topics"] = broker_tables.topics(cluster)
-    frames["broker_samples"] = _broker_samples(model)
+    frames["topics"] = rollup.topics(cluster)
+    frames["broker_samples"] = partition_tables.broker_samples(model, parameters.max_rows)
     frames["skipped"] = data_quality.skipped(model)
     frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms)
     context.check()
     return decided
-
-
-def _broker_samples(model: Model) -> pl.DataFrame:
-    rows = [
-        row
-        for one in model.rounds[-_BROKER_SAMPLES:]
-        for row in broker_samples(one, history.broker_cores(one.topology, model.topology, model.capacities.cores))
-    ]
-    return loads.BROKER_SAMPLES.frame({name: [row[name] for row in rows] for name in loads.BROKER_SAMPLES.schema})

@@ -31,9 +31,8 @@ def add(
         "partitions": topology.size,
         "replicas": int(cluster.sums.replicas.sum()),
         "windows": len(total.windows),
-        "windows_offered": total.offered,
+        "windows_offered": len(total.offered),
         "enough_valid_windows": total.enough,
-        "min_samples_used": model.minimum_used,
         "valid_partitions": valid,
         "monitored_partitions_percentage": monitored,
         "skipped_partitions": builder.frames["skipped"].height,
@@ -89,9 +88,10 @@ def _notes(model: Model, parameters: BrokerLoadParameters, builder: ResultBuilde
         builder.notes.append(
             "Cruise Control would answer: not enough valid windows; the newest window is shown all the same"
         )
-    if model.minimum_used != parameters.min_samples:
+    most = max((window.most for window in total.windows), default=0)
+    if 0 < most < parameters.min_samples:
         builder.notes.append(
-            f"no window has {parameters.min_samples} samples of a partition: the minimum is lowered to {model.minimum_used}"
+            f"no window has min-samples ({parameters.min_samples}) samples of a partition: all values count as extrapolated"
         )
     if "windows" not in builder.frames:
         rows = topology.size * len(total.windows)

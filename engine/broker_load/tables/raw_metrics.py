@@ -84,20 +84,21 @@ UNIT = (1 / 1024, 1 / 1024, 1 / 1024, 1 / 1024, 1.0, 1.0, 1.0)
 MB = 1 / 1048576
 """Factor from bytes to the model's megabytes."""
 
-VERSION_4 = frozenset(range(43)) - {2, 3, 4, 11, 12, 13, 14, 15}
-"""Broker metrics that a version-4 reporter sends; the 20 after them are version 5."""
-
-MAY_MISS = frozenset(
-    ID[name]
-    for name in (
+_MAY_MISS = frozenset(
+    {
         "BROKER_LOG_FLUSH_RATE",
-        "BROKER_LOG_FLUSH_TIME_MS_MAX",
-        "BROKER_LOG_FLUSH_TIME_MS_MEAN",
+        *(f"BROKER_LOG_FLUSH_TIME_MS_{how}" for how in ("MAX", "MEAN", "50TH", "999TH")),
         "BROKER_PRODUCE_REQUEST_RATE",
         "BROKER_CONSUMER_FETCH_REQUEST_RATE",
-    )
+    }
 )
 """Broker metrics whose absence counts as 0 in a broker sample."""
+
+NEEDED_4 = [number for number in range(43) if number not in {*TOPIC, SIZE} and NAMES[number] not in _MAY_MISS]
+"""Broker metrics that a broker sample of record version 4 needs."""
+
+NEEDED_5 = [number for number in range(43, len(NAMES)) if NAMES[number] not in _MAY_MISS]
+"""Those that one of version 5 needs beside them."""
 
 SAMPLE = (
     "cpu_usage",

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.job_heuristics.dr_elephant.jobs import Jobs
-from engine.job_heuristics.dr_elephant.mapreduce.memory import stated_mb
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.jobs import SIDES, Jobs
+from engine.job_heuristics.dr_elephant.metrics import CONTAINERS
 from engine.job_heuristics.model import job_conf
+from engine.text import clean
 
 _NULL_STATE = 'java.lang.NullPointerException: Cannot invoke "String.equals(Object)" because "<local13>" is null'
 _NO_SLOW_START = 'java.lang.NullPointerException: Cannot invoke "String.trim()" because "in" is null'
@@ -22,8 +23,7 @@ _OPEN_TASK = 'java.lang.NullPointerException: Cannot invoke "String.equals(Objec
 def errors(jobs: Jobs, rules: Rules) -> list[str]:
     """Return per job the exception Dr. Elephant throws, the first that its code meets; empty where it shows a result."""
     maps, reduces = jobs.side("map"), jobs.side("reduce")
-    tasks = maps["n"] + reduces["n"]
-    unfinished = (tasks - maps["ended"] - reduces["ended"]).tolist()
+    unfinished = (maps["n"] + reduces["n"] - maps["ended"] - reduces["ended"]).tolist()
     thrown = [(rule.excluded, each) for rule in rules.rules if (each := rule.heuristic.error(jobs))]
     texts = []
     names = ("job_id", "state", "source", "broken", "conf_file", "job_type")
@@ -32,9 +32,7 @@ def errors(jobs: Jobs, rules: Rules) -> list[str]:
         text = _before_heuristics(row, bool(unfinished[j]))
         if not text:
             text = next((each[j] for excluded, each in thrown if j in each and row["job_type"] not in excluded), "")
-        if not text and (tasks[j] or row["state"] == "FAILED"):
-            text = _slow_start_error(jobs.properties[j].get(job_conf.SLOW_START))
-        texts.append(text)
+        texts.append(clean(text or _slow_start_error(jobs.properties[j].get(job_conf.SLOW_START))))
     return texts
 
 
@@ -60,11 +58,7 @@ def _slow_start_error(value: str | None) -> str:
     """Return the error of parsing the slow-start share, which the wait metric reads and does not use."""
     if value is None:
         return _NO_SLOW_START
-    try:
-        float(value)
-    except ValueError:
-        return f'java.lang.NumberFormatException: For input string: "{value}"'
-    return ""
+    return "" if job_conf.is_double(value) else f'java.lang.NumberFormatException: For input string: "{value}"'
 
 
 def assumptions(jobs: Jobs) -> list[str]:
@@ -75,10 +69,10 @@ def assumptions(jobs: Jobs) -> list[str]:
     columns = zip(
         jobs.frame["state"].to_list(), jobs.frame["source"].to_list(), jobs.frame["conf_file"].to_list(),
         fallback.tolist(), (n - timed).tolist(), maps["instant"].tolist(), ((timed > 0) & ~measured).tolist(),
-        strict=True,
+        _huge(jobs), strict=True,
     )  # fmt: skip
     notes = []
-    for j, (state, source, conf_file, chosen, untimed, instant, unmeasured) in enumerate(columns):
+    for j, (state, source, conf_file, chosen, untimed, instant, unmeasured, huge) in enumerate(columns):
         words: list[str] = []
         if chosen:
             words.append("the file names no successful attempts: those that succeeded are taken")
@@ -90,6 +84,10 @@ def assumptions(jobs: Jobs) -> list[str]:
             words += _container_notes(jobs.properties[j])
         else:
             words.append("no configuration found: containers of 2048 MB and an unknown job type are assumed")
+        if huge:
+            words.append(
+                "memory x time is beyond 64 bit: it wraps around as Dr. Elephant's does, and no total counts it"
+            )
         if unmeasured:
             words.append("memory was not measured: all of it would count as wasted")
         if state == "RUNNING":
@@ -100,19 +98,28 @@ def assumptions(jobs: Jobs) -> list[str]:
     return notes
 
 
+def _huge(jobs: Jobs) -> list[bool]:
+    """Return which jobs have more memory x time than a 64-bit number holds."""
+    products = [
+        [mb * s for mb, s in zip(jobs.frame[name].to_list(), jobs.side(side)["seconds"].tolist(), strict=True)]
+        for name, side in zip(CONTAINERS, SIDES, strict=True)
+    ]
+    return [max(map(abs, (*both, sum(both)))) >= 2**63 for both in zip(*products, strict=True)]
+
+
 def _container_notes(properties: Mapping[str, str]) -> list[str]:
     """Return sentences on containers whose size is no number of MB."""
     words = []
-    for side, key in (("map", job_conf.MAP_MEMORY), ("reduce", job_conf.REDUCE_MEMORY)):
+    for side, key in job_conf.MEMORY.items():
         value = properties.get(key)
         if value is None:
             continue
         number = job_conf.integer(value)
         if number is None:
-            stated = stated_mb(properties, side)
+            stated = job_conf.stated_mb(properties, side)
             mb = job_conf.DEFAULT_MB if stated < 0 else stated
             words.append(
-                f"{side} container {value!r} is no number: metrics count 2048 MB, the memory heuristic {mb} MB"
+                f"{side} container {clean(value, 100)!r} is no number: metrics count 2048 MB, the memory heuristic {mb} MB"
             )
         elif number < 0:
             words.append(f"{side} container {value} means Hadoop's own choice: 2048 MB is assumed")

@@ -6,6 +6,7 @@ all jobs at once and explain a single one. See docs/models/job-heuristics.md, "S
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -145,7 +146,7 @@ def ratio(part: Array, whole: Array) -> Array:
 
 def amount(value: float, unit: str) -> str:
     """Write a value in the words of its unit: minutes, MB, MB/s, tasks or a bare number."""
-    if not np.isfinite(value):
+    if not math.isfinite(value):
         return "infinite" if value > 0 else "undefined"
     if unit == "ms":
         return f"{value / MINUTE:.1f} min" if value >= MINUTE / 10 or value == 0 else f"{value / 1000:.2f} s"

@@ -87,25 +87,22 @@ def unscored(given: Array, severity: Array, details: PerJob) -> Verdict:
     return Verdict(given, severity, np.zeros(len(severity), dtype=np.int64), details)
 
 
+MOST_LABEL, MOST_VALUE, MOST_DETAILS = 128, 255, 65535
+"""Characters of a detail that Dr. Elephant stores: of its label, its value, and its long text."""
+
+
 def _json(details: Mapping[str, Any]) -> str:
     """Write details as a JSON object. Most are plain words and numbers, which need no escaping."""
-    try:
-        plain = "".join(details.values()) + "".join(details)
-    except TypeError:
-        plain = '"'
-    if (
-        plain.isascii()
-        and plain.isprintable()
-        and '"' not in plain
-        and "\\" not in plain
-        and len(plain) < 600
-        and max(map(len, details.values()), default=0) <= 255
-    ):
-        return "{" + ",".join([f'"{label}":"{value}"' for label, value in details.items()]) + "}"
-    cut = {label: _cut(value) if isinstance(value, str) else value for label, value in details.items()}
-    return json.dumps(cut, ensure_ascii=False, separators=(",", ":"))
+    cut_details = {
+        cut(label, MOST_LABEL): cut(value, MOST_VALUE) if isinstance(value, str) else value
+        for label, value in details.items()
+    }
+    return _ENCODER.encode(cut_details)
 
 
-def _cut(value: str) -> str:
-    """Cut a value to the 255 characters that Dr. Elephant stores."""
-    return value if len(value) <= 255 else value[:252] + "..."
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text to ``most`` characters as Dr. Elephant does."""
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -6,11 +6,12 @@ see docs/models/job-heuristics.md, "Metrics".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
+from engine.job_heuristics.dr_elephant.gates import MB
 from engine.job_heuristics.dr_elephant.side_stats import Measure, Sides, SideTasks, TaskStats, divided, truncated
 from engine.job_heuristics.model.arrays import Array
 
@@ -19,7 +20,10 @@ HEADROOM = 1.5
 VIRTUAL_PER_PHYSICAL = 2.1
 """Dr. Elephant's constant for yarn.nodemanager.vmem-pmem-ratio."""
 _LARGEST = 2**63 - 1
-_CONTAINERS = ("map_memory_mb", "reduce_memory_mb")
+CONTAINERS = ("map_memory_mb", "reduce_memory_mb")
+"""Columns of the job model with the containers that the metrics count with: of a map and of a reduce."""
+UNKNOWN = -1
+"""Hadoop's value, ms, of a time that was never set."""
 
 
 def _seconds(tasks: TaskStats) -> Array:
@@ -30,18 +34,18 @@ def _seconds(tasks: TaskStats) -> Array:
 def _peaks(tasks: TaskStats) -> Array:
     """Return MB that each task is taken to need: its physical memory, or its virtual memory by the node manager's
     ratio."""
-    virtual = truncated((tasks["virtual_bytes"] >> 20) / VIRTUAL_PER_PHYSICAL)
-    peaks: Array = np.maximum(tasks["physical_bytes"] >> 20, virtual)
+    virtual = truncated(divided(tasks["virtual_bytes"], MB) / VIRTUAL_PER_PHYSICAL)
+    peaks: Array = np.maximum(divided(tasks["physical_bytes"], MB), virtual)
     return peaks
 
 
 MEASURES = (
     Measure(("seconds",), lambda tasks: (tasks.whole(_seconds(tasks)),)),
-    Measure(("peak_mb",), lambda tasks: (tasks.largest(_peaks(tasks), 0),)),
-    Measure(("longest_ms",), lambda tasks: (tasks.largest(tasks["total_ms"], 0),)),
-    Measure(("last_finish_ms",), lambda tasks: (tasks.largest(tasks["finish_ms"], 0),)),
+    Measure(("peak_mb",), lambda tasks: (np.maximum(tasks.largest(_peaks(tasks), 0), 0),)),
+    Measure(("longest_ms",), lambda tasks: (np.maximum(tasks.largest(tasks["total_ms"], 0), 0),)),
+    Measure(("last_finish_ms",), lambda tasks: (tasks.largest(tasks["finish_ms"], UNKNOWN),)),
 )
-"""What the metrics by the code look at."""
+"""What the metrics by the code look at; ``last_finish_ms`` is ``UNKNOWN`` without tasks that have times."""
 
 
 def published_measures(tasks: SideTasks, containers: tuple[Array, Array], slow_start: Array) -> dict[str, Array]:
@@ -58,17 +62,21 @@ def published_measures(tasks: SideTasks, containers: tuple[Array, Array], slow_s
     }
 
 
-def compute(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> dict[str, list[int | None]]:
+Whole = Sequence[int | None]
+"""One whole number per job."""
+
+
+def compute(jobs: pl.DataFrame, sides: Sides, *, published: bool = False) -> dict[str, Whole]:
     """Return ``used_mb_s``, ``wasted_mb_s``, ``wait_ms`` and ``runtime_ms`` of each job, in the order of ``jobs``.
 
-    Jobs that did not end by themselves have neither wait nor run time. A sum beyond 64 bit is null.
+    Jobs that did not end by themselves have neither wait nor run time.
     """
     used, wasted = (_published_memory if published else _memory)(jobs, sides)
     submit: list[int | None] = jobs["submit_ms"].to_list()
     begin: list[int | None] = jobs["launch_ms"].to_list() if published else submit
     end: list[int | None] = jobs["finish_ms"].to_list()
     over = [state in ("SUCCEEDED", "FAILED") and at is not None for state, at in zip(jobs["state"], end, strict=True)]
-    start = np.array([at or 0 for at in begin], dtype=np.int64)
+    start = np.array([UNKNOWN if at is None else at for at in begin], dtype=np.int64)
     waits = _waits(sides, start, published=published).tolist()
     return {
         "used_mb_s": used,
@@ -85,23 +93,23 @@ def _side(sides: Mapping[str, Array], name: str) -> tuple[Array, Array]:
     return sides[name][0::2], sides[name][1::2]
 
 
-def _memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
-    """Return MB s used and wasted by the code: whole seconds, and one peak for all tasks of a side."""
-    used, wasted = [], []
-    for name, seconds, peak in zip(_CONTAINERS, _side(sides, "seconds"), _side(sides, "peak_mb"), strict=True):
+def _memory(jobs: pl.DataFrame, sides: Sides) -> tuple[Whole, Whole]:
+    """Return MB s used and wasted by the code: whole seconds, and one peak for all tasks of a side. Beyond 64 bit they wrap
+    around, as Dr. Elephant's do."""
+    used = wasted = np.zeros(jobs.height, dtype=np.int64)
+    for name, seconds, peak in zip(CONTAINERS, _side(sides, "seconds"), _side(sides, "peak_mb"), strict=True):
         container = jobs[name].to_numpy()
-        spare = np.maximum(container - np.trunc(peak * HEADROOM).astype(np.int64), 0)
-        # Whole numbers of Python: a product beyond 64 bit must be seen, not wrapped.
-        used.append([mb * s for mb, s in zip(container.tolist(), seconds.tolist(), strict=True)])
-        wasted.append([mb * s for mb, s in zip(spare.tolist(), seconds.tolist(), strict=True)])
-    return _summed(*used), _summed(*wasted)
+        used = used + container * seconds
+        wasted = wasted + np.maximum(container - truncated(peak * HEADROOM), 0) * seconds
+    return used.tolist(), wasted.tolist()
 
 
-def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[list[int | None], list[int | None]]:
-    """Return MB s used and wasted by the published description: exact times, and each task's own peak."""
+def _published_memory(jobs: pl.DataFrame, sides: Sides) -> tuple[Whole, Whole]:
+    """Return MB s used and wasted by the published description: exact times, and each task's own peak. None beyond 64
+    bit."""
     used = [
         [mb * ms // 1000 for mb, ms in zip(jobs[name].to_list(), spent.tolist(), strict=True)]
-        for name, spent in zip(_CONTAINERS, _side(sides, "exact_ms"), strict=True)
+        for name, spent in zip(CONTAINERS, _side(sides, "exact_ms"), strict=True)
     ]
     return _summed(*used), _summed(*(unused.tolist() for unused in _side(sides, "wasted_per_task")))
 
@@ -113,9 +121,11 @@ def _waits(sides: Sides, start: Array, *, published: bool) -> Array:
     if published:
         slow = _side(sides, "slow_finish_ms")[0]
         ideal, floor = np.where(slow > 0, slow, start), np.iinfo(np.int64).min
-    maps = np.where(timed[0] > 0, np.maximum(floor, finish[0] - (start + longest[0])), 0)
-    both = (timed[1] > 0) & (timed[0] > 0)
-    waits: Array = maps + np.where(both, np.maximum(floor, finish[1] - (ideal + longest[1])), 0)
+    maps, reduces = (np.maximum(each, 0) for each in finish)
+    map_wait = np.where(timed[0] > 0, np.maximum(floor, maps - (start + longest[0])), 0)
+    # Without a map that has ended reduces cannot be late.
+    both = (timed[1] > 0) & (timed[0] > 0) & (finish[0] != UNKNOWN)
+    waits: Array = map_wait + np.where(both, np.maximum(floor, reduces - (ideal + longest[1])), 0)
     return waits
 
 

@@ -45,7 +45,7 @@ class TaskStats(Protocol):
         """Return the average of a number of each task."""
 
     def whole(self, values: Array) -> Array:
-        """Return the exact sum of whole numbers."""
+        """Return the sum of whole numbers."""
 
     def count(self, mask: Array) -> Array:
         """Return the number of tasks where ``mask`` is set."""
@@ -68,10 +68,12 @@ class TaskStats(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Statistics that heuristics or metrics look at: their names, and how they come from tasks (one array per name)."""
+    """Statistics that heuristics or metrics look at: their names, and how they come from tasks (one array per name).
+    ``of_all``: from all tasks that count, also those without times; they have the columns ``OF_ALL_TASKS`` and ``data``."""
 
     names: tuple[str, ...]
     compute: Callable[[TaskStats], tuple[Array, ...]]
+    of_all: bool = False
 
 
 def average(column: str) -> Measure:
@@ -79,9 +81,9 @@ def average(column: str) -> Measure:
     return Measure((f"avg_{column}",), lambda tasks: (tasks.average(tasks[column]),))
 
 
-def total(column: str) -> Measure:
-    """Declare ``sum_COLUMN``."""
-    return Measure((f"sum_{column}",), lambda tasks: (tasks.whole(tasks[column]),))
+def total(column: str, *, of_all: bool = False) -> Measure:
+    """Declare ``sum_COLUMN``, wrapped around beyond 64 bit."""
+    return Measure((f"sum_{column}",), lambda tasks: (tasks.whole(tasks[column]),), of_all)
 
 
 def median(column: str) -> Measure:
@@ -110,12 +112,12 @@ def truncated(values: Array) -> Array:
 
 
 def divided(a: Array, b: Array | int) -> Array:
-    """Divide whole numbers toward zero; ``b`` must not hold 0."""
-    if len(a) and a.min() >= 0 and np.min(b) > 0:
-        whole: Array = a // b
-        return whole
-    quotient = np.abs(a) // np.abs(b)
-    return np.where((a < 0) != (b < 0), -quotient, quotient)
+    """Divide 64-bit whole numbers toward zero; ``b`` must not hold 0. The smallest one over -1 is itself, as in Java."""
+    with np.errstate(over="ignore"):
+        quotient: Array = a // b
+        if len(a) and (a.min() < 0 or np.min(b) < 0):
+            quotient = quotient + ((quotient * b != a) & ((a < 0) != (np.asarray(b) < 0)))
+    return quotient
 
 
 class Segments:
@@ -141,7 +143,7 @@ class Segments:
         return np.bincount(self.segment, weights=values.astype(np.float64), minlength=self.groups)
 
     def whole(self, values: Array) -> Array:
-        """Return the exact integer sum."""
+        """Return the sum of whole numbers, wrapped around beyond 64 bit."""
         total = np.zeros(self.groups, dtype=np.int64)
         np.add.at(total, self.segment, values)
         return total
@@ -252,13 +254,17 @@ class SideTasks(Segments):
 
 def side_tasks(tasks: TaskArrays, jobs: int) -> SideTasks:
     """Return the tasks with times of ``jobs`` jobs; segment 2 x job holds its maps, the next one its reduces."""
-    segment, numbers = tasks.side[tasks.timed], tasks.numbers
-    data = np.where((segment & 1) == 0, numbers["input_bytes"], numbers["reduce_shuffle_bytes"])
-    return SideTasks(segment, 2 * jobs, {**numbers, "data": data})
+    return _side_tasks(tasks.side[tasks.timed], jobs, tasks.numbers)
+
+
+def _side_tasks(segment: Array, jobs: int, columns: Mapping[str, Array]) -> SideTasks:
+    data = np.where((segment & 1) == 0, columns["input_bytes"], columns["reduce_shuffle_bytes"])
+    return SideTasks(segment, 2 * jobs, {**columns, "data": data})
 
 
 def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tuple[dict[str, Array], SideTasks]:
-    """Compute ``measures`` of all jobs, by name one value per job and side (map then reduce); and the tasks they are of.
+    """Compute ``measures`` of all jobs, by name one value per job and side (map then reduce); and the tasks with times they
+    are of.
 
     ``judged``: per job, whether all its tasks count (it has ended well or badly); of the others only the ended tasks do.
     Beside the declared measures: ``n`` tasks that count, ``ended``, ``timed`` (with times), ``fallback`` (of those the
@@ -266,15 +272,16 @@ def measure(judged: Array, tasks: TaskArrays, measures: Iterable[Measure]) -> tu
     """
     count = 2 * len(judged)
     counted = judged[tasks.job] | (tasks.state != RUNNING)
-    if not counted[tasks.timed].all():
-        tasks, counted = tasks.only(counted), counted[counted]
+    if not counted.all():
+        tasks = tasks.only(counted)
     stats = side_tasks(tasks, len(judged))
+    everything = stats if tasks.timed.all() else _side_tasks(tasks.side, len(judged), tasks.counters)
     values = {
-        "n": _count(tasks.side[counted], count),
+        "n": _count(tasks.side, count),
         "ended": _count(tasks.side[tasks.state != RUNNING], count),
         "timed": stats.size,
         "fallback": _count(tasks.side[tasks.timed & tasks.fallback], count),
     }
     for each in measures:
-        values.update(zip(each.names, each.compute(stats), strict=True))
+        values.update(zip(each.names, each.compute(everything if each.of_all else stats), strict=True))
     return values, stats

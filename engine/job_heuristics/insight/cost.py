@@ -102,7 +102,8 @@ def costs(
         share = 100 * mb_ms / total[at]
     price: list[float | None] = [None] * len(at)
     if price_gb_h is not None or price_vcore_h is not None:
-        price = (mb_ms / 1024 / 3.6e6 * (price_gb_h or 0) + vcore_ms / 3.6e6 * (price_vcore_h or 0)).tolist()
+        with np.errstate(over="ignore"):
+            price = (mb_ms / 1024 / 3.6e6 * (price_gb_h or 0) + vcore_ms / 3.6e6 * (price_vcore_h or 0)).tolist()
     return COSTS.frame(
         {
             "job_id": [ids[j] for j in at.tolist()],

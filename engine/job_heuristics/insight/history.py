@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.job_heuristics.insight.skew import SCALE
 from engine.job_heuristics.tables.insight import HISTORY
+from engine.text import clean
 
 MOST = 200
 """Most runs that are shown and judged, those around the chosen one."""
@@ -148,7 +149,7 @@ def conf_difference(conf: pl.DataFrame, before: str, after: str) -> list[tuple[s
             and not _ALWAYS.search(key)
             and (a is None or b is None or _RUN_ID.sub("#", a) != _RUN_ID.sub("#", b))
         ):
-            differences.append((key, a, b))
+            differences.append((key, a and clean(a), b and clean(b)))
     return differences
 
 

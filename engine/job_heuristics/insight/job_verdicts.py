@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.job_heuristics.dr_elephant import metrics, registry
 from engine.job_heuristics.dr_elephant.gates import Tree
 from engine.job_heuristics.dr_elephant.heuristic import Rule
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.side_stats import Groups, Measure, SideTasks, TaskStats
 from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import SIDE_COLUMNS, Job, Side
@@ -37,8 +37,16 @@ def columns_of(side: Side) -> dict[str, Array]:
 
 
 def tasks_of(side: Side) -> SideTasks:
-    """Return the tasks of a side as one group."""
+    """Return the tasks of a side that have times as one group."""
     return SideTasks(np.zeros(len(side.total), dtype=np.int64), 1, columns_of(side))
+
+
+def all_tasks_of(side: Side) -> SideTasks:
+    """Return all tasks of a side as one group, with the columns that ``Measure.of_all`` needs."""
+    timed = columns_of(side)
+    untimed = {**side.untimed, "data": side.untimed["input_bytes" if side.name == "map" else "reduce_shuffle_bytes"]}
+    columns = {name: np.concatenate([timed[name], values]) for name, values in untimed.items()}
+    return SideTasks(np.zeros(len(columns["data"]), dtype=np.int64), 1, columns)
 
 
 class Copies:
@@ -123,16 +131,19 @@ def _divide(part: Array, whole: Array) -> Array:
 
 
 class Measures(dict[str, Array]):
-    """Measures of some groups of tasks by name: given values, the others computed when they are first asked for."""
+    """Measures of some groups of tasks by name: given values, the others computed when they are first asked for.
+    ``tasks``: those with times; ``everything``: these and the others."""
 
-    def __init__(self, tasks: TaskStats, values: Mapping[str, Array]) -> None:
+    def __init__(self, tasks: TaskStats, everything: TaskStats, values: Mapping[str, Array]) -> None:
         super().__init__(values)
         self._tasks = tasks
+        self._everything = everything
         self._declared = _declared()
 
     def __missing__(self, name: str) -> Array:
         measure = self._declared[name]
-        self.update(zip(measure.names, measure.compute(self._tasks), strict=True))
+        tasks = self._everything if measure.of_all else self._tasks
+        self.update(zip(measure.names, measure.compute(tasks), strict=True))
         return self[name]
 
 
@@ -143,31 +154,34 @@ def _declared() -> dict[str, Measure]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One side's tasks to be judged: ``tasks`` in one or more groups, and the number of tasks ``n`` of each group (also
-    those without times)."""
+    """One side's tasks to be judged: ``tasks`` with times in one or more groups, ``everything`` with the others, and the
+    number of tasks ``n`` of each group."""
 
     side: Side
     tasks: TaskStats
+    everything: TaskStats
     n: Array
 
     @classmethod
     def of(cls, side: Side) -> Sample:
         """Return the side's tasks as they are."""
-        return cls(side, tasks_of(side), np.array([side.n]))
+        return cls(side, tasks_of(side), all_tasks_of(side), np.array([side.n]))
 
     @classmethod
     def weighted(cls, side: Side, weights: Floats, n: Array) -> Sample:
-        """Return copies of the side's tasks with ``weights`` (copies, tasks)."""
-        return cls(side, Copies(columns_of(side), weights), n)
+        """Return copies of the side's tasks with ``weights`` (copies, tasks). Tasks without times are not in them."""
+        copies = Copies(columns_of(side), weights)
+        return cls(side, copies, copies, n)
 
     def measures(self, block_size: int) -> Measures:
         """Return what gates look up."""
         return Measures(
             self.tasks,
+            self.everything,
             {
                 "n": self.n,
                 "timed": np.full(len(self.n), len(self.side.total)),
-                "container_mb": np.full(len(self.n), self.side.memory_container_mb),
+                "container_mb": np.full(len(self.n), self.side.stated_mb),
                 "block_size": np.full(len(self.n), float(block_size)),
             },
         )

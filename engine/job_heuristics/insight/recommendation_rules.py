@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.job_heuristics.dr_elephant.gates import MINUTE, amount
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.insight.whatif import START_MOST_MS, START_MS
-from engine.job_heuristics.model.job_arrays import MB
+from engine.job_heuristics.model.job_arrays import MB, number
+from engine.text import clean
 
 IDEAL_MS = 7.5 * MINUTE
 """Run time, ms, that a task should have: the middle of 5 to 10 minutes."""
@@ -70,7 +71,7 @@ def advise(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules, headro
 def _container(row: Mapping[str, Any], side: str, word: str, rules: Rules, headroom: float) -> Advice | None:
     """Recommend smaller containers, from the peak memory of the tasks."""
     current, peak, peak99 = int(row[f"{side}_memory_mb"]), row[f"{side}_peak"], row[f"{side}_peak99"]
-    if not peak or current <= 0:
+    if peak <= 0 or current <= 0:
         return None  # memory was not measured
     need = max(peak99 / MB * headroom, peak / MB * 1.1, LEAST_MB)
     wanted = math.ceil(need / STEP_MB) * STEP_MB
@@ -118,6 +119,11 @@ def _span(mean: float, n: float, slots: float) -> float:
     return mean * max(1.0, math.ceil(n / max(1.0, slots)))
 
 
+def _whole(ms: float) -> int:
+    """Return a time as a whole number that a table can hold."""
+    return int(min(max(ms, -(2.0**62)), 2.0**62))
+
+
 def _slots(row: Mapping[str, Any], side: str) -> float:
     span = max(1, (row[f"{side}_last"] or 0) - (row[f"{side}_first"] or 0))
     return max(1.0, float(row[f"{side}_mean"]) * float(row[f"{side}_n"]) / span)
@@ -139,7 +145,7 @@ def _splits(row: Mapping[str, Any], rules: Rules) -> Advice | None:
     split = math.ceil(total_bytes / wanted / MB) * MB
     larger = wanted < n
     slots = _slots(row, "map")
-    wait = int(_span(new_mean, wanted, _room(slots, n, wanted)) - _span(mean, n, slots))
+    wait = _whole(_span(new_mean, wanted, _room(slots, n, wanted)) - _span(mean, n, slots))
     key = f"mapreduce.input.fileinputformat.split.{'minsize' if larger else 'maxsize'}"
     return Advice(
         "split size",
@@ -180,7 +186,7 @@ def _reducer_count(row: Mapping[str, Any], rules: Rules) -> Advice | None:
         str(wanted),
         str(n),
         saving,
-        int(_span(cost + work / wanted, wanted, _room(slots, n, wanted)) - _span(cost + work / n, n, slots)),
+        _whole(_span(cost + work / wanted, wanted, _room(slots, n, wanted)) - _span(cost + work / n, n, slots)),
         "Reducer Time",
         now,
         time.level(n=wanted, avg_total_ms=new_mean),
@@ -197,11 +203,8 @@ def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -
         return None
     share = min(1.0, math.floor(float(row["slowstart"]) * 100) / 100)
     current = conf.get("mapreduce.job.reduce.slowstart.completedmaps", "0.05")
-    try:
-        if share <= float(current):
-            return None
-    except ValueError:
-        pass
+    if share <= number(conf, "mapreduce.job.reduce.slowstart.completedmaps", -1):
+        return None
     rule = rules.by_heuristic["Shuffle & Sort"]
     shuffle = float(row["reduce_shuffle"])
     code = max(0.0, float(row["reduce_mean"]) - shuffle)
@@ -213,7 +216,7 @@ def _slow_start(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) -
         "slow start",
         "mapreduce.job.reduce.slowstart.completedmaps",
         f"{share:.2f}",
-        current,
+        clean(current, 100),
         float(row["reduce_memory_mb"]) * later / 1000,
         0,
         rule.heuristic.name,
@@ -237,14 +240,10 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) 
     now = rule.level(n=n, sum_spilled_records=spilled, sum_map_output_records=records)
     after = rule.level(n=n, sum_spilled_records=1, sum_map_output_records=1)
 
-    def conf_number(key: str, default: float) -> float:
-        try:
-            return float(conf.get(key, str(default)))
-        except ValueError:
-            return default
-
-    current = conf_number("mapreduce.task.io.sort.mb", 100)
-    percent = min(1.0, max(0.1, conf_number("mapreduce.map.sort.spill.percent", 0.8)))
+    current = number(conf, "mapreduce.task.io.sort.mb", 100)
+    if not 0 < current < 2**31:
+        current = 100
+    percent = min(1.0, max(0.1, number(conf, "mapreduce.map.sort.spill.percent", 0.8)))
     # Each record takes 16 bytes of accounting in the same buffer.
     per_map = float(row["map_out95"] or 0) + 16 * float(row["map_records95"] or 0)
     wanted = math.ceil(per_map * 1.1 / percent / MB)
@@ -271,7 +270,7 @@ def _sort_buffer(row: Mapping[str, Any], conf: Mapping[str, str], rules: Rules) 
             str(wanted),
             f"{current:g}",
             saving,
-            -int(wait_per_map),
+            -_whole(wait_per_map),
             name,
             now,
             after,

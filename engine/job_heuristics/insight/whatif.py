@@ -16,10 +16,12 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant import metrics as dr_elephant_metrics
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.side_stats import truncated
 from engine.job_heuristics.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.insight.skew import robust_line
-from engine.job_heuristics.model.job_arrays import MB, Ints, Job, Side, number
+from engine.job_heuristics.model.arrays import Array
+from engine.job_heuristics.model.job_arrays import MB, NO_COUNTERS, Ints, Job, Side, number
 
 START_MS = 2000.0
 """Assumed ms to start a task where bytes do not explain the time."""
@@ -28,6 +30,8 @@ START_MOST_MS = 60_000.0
 COPY_BYTES_PER_MS = 30 * MB / 1000
 """Assumed bytes per ms that one reducer copies, where no reducer started after the last map."""
 
+LARGEST = 2**53
+"""Largest ms, bytes or records of anything that is predicted."""
 MOST = 100_000
 """Most tasks of a side that are simulated."""
 
@@ -89,6 +93,11 @@ def metrics(job: Job) -> Metrics:
     return Metrics(one["used_mb_s"] or 0, one["wasted_mb_s"] or 0, one["wait_ms"], one["runtime_ms"])
 
 
+def _whole(values: Array) -> Ints:
+    """Round to whole numbers within ``LARGEST``: what a damaged history says does not end a prediction."""
+    return truncated(np.clip(np.rint(values), -LARGEST, LARGEST))
+
+
 def makespan(times: Ints, slots: int) -> int:
     """Return when the last of ``times`` (ms) ends if ``slots`` containers take them greedily in the given order.
 
@@ -105,7 +114,7 @@ def makespan(times: Ints, slots: int) -> int:
     busy = [0] * slots
     for t in times.tolist():
         heapq.heapreplace(busy, busy[0] + t)
-    return max(busy)
+    return min(max(busy), LARGEST)
 
 
 def peak_slots(start: Ints, finish: Ints) -> int:
@@ -158,7 +167,7 @@ def _contain(side: Side, mb: int | None, assumptions: list[str], warnings: list[
     peak = int(side.peak.max()) // MB if len(side.peak) else 0
     if peak >= mb:
         warnings.append(f"a {side.word} reached {peak} MB: a container of {mb} MB would be killed")
-    return replace(side, container_mb=mb, memory_container_mb=mb)
+    return replace(side, container_mb=mb, stated_mb=mb)
 
 
 def _start_cost(side: Side, work: Ints) -> float:
@@ -181,13 +190,13 @@ def _taken(side: Side, at: Ints, per_task: float) -> Side:
     taken = side.at(at)
 
     def scaled(values: Ints) -> Ints:
-        grown: Ints = np.rint(values * per_task).astype(np.int64)
-        return grown
+        return _whole(values * per_task)
 
     return replace(
         taken,
         n=len(at),
         planned=len(at),
+        untimed=NO_COUNTERS,
         size=scaled(taken.size),
         cpu=scaled(taken.cpu),
         gc=scaled(taken.gc),
@@ -212,7 +221,7 @@ def _maps(job: Job, scenario: Scenario, assumptions: list[str], warnings: list[s
     at = _pick(n, wanted)
     factor = total_bytes / max(1, int(side.size[at].sum()))
     assumptions.append(f"{wanted:,} maps instead of {n:,}: bytes are shared out, a start costs {cost / 1000:.1f} s")
-    total = np.rint(cost + (side.total[at] - cost) * factor).astype(np.int64)
+    total = _whole(cost + (side.total[at] - cost) * factor)
     changed = _taken(side, at, factor)
     sort_mb = number(job.conf, "mapreduce.task.io.sort.mb", 100) * number(
         job.conf, "mapreduce.map.sort.spill.percent", 0.8
@@ -278,10 +287,9 @@ def _reduces(
             warnings.append(f"the largest reducer has {hottest:.1f} times the median bytes: one hot key is not divided")
 
         def share(values: Ints) -> Ints:
-            shared: Ints = np.rint(values[at] * factor).astype(np.int64)
-            return shared
+            return _whole(values[at] * factor)
 
-        fixed = int(cost * (1 - factor))
+        fixed = max(int(cost * (1 - factor)), -LARGEST)
         changed = _taken(side, at, factor)
         start, idle = start[at], idle[at]
         tail, sort, code = share(tail), share(sort), np.maximum(0, share(code) + fixed)
@@ -297,12 +305,18 @@ def _later(job: Job, side: Side, slowstart: float, last_map: int, start: Ints, t
     ordered = np.sort(job.maps.finish)
 
     def moment(share: float) -> int:
-        return int(ordered[min(len(ordered) - 1, max(0, int(np.ceil(share * len(ordered))) - 1))])
+        return int(ordered[max(0, int(np.ceil(min(max(share, 0.0), 1.0) * len(ordered))) - 1)])
 
     wanted, current = moment(slowstart), moment(now)
     early = start < last_map
     moved = np.maximum(start, wanted) if wanted >= current else np.maximum(wanted, start - (current - wanted))
     moved = np.where(early, np.minimum(moved, last_map), start)
-    copy = np.ceil(side.size / copy_rate(side, last_map)).astype(np.int64)
+    copy = _whole(np.ceil(side.size / copy_rate(side, last_map)))
     left = np.maximum(0, copy - (last_map - moved))
     return moved, np.where(early, np.maximum(tail, np.where(moved > start, left, 0)), tail)
+
+
+def change(now: int, then: int) -> tuple[float | None, str]:
+    """Return by how many percent a figure of which less is better changes (None from 0), and ``better``, ``worse``, ``same``."""
+    word = "same" if now == then else "better" if then < now else "worse"
+    return (100 * (then / now - 1) if now else None), word

@@ -25,6 +25,10 @@ TASK_NUMBERS: tuple[str, ...] = (
     "virtual_bytes", "spilled_records", "map_output_records", "map_output_bytes", "reduce_shuffle_bytes",
 )  # fmt: skip
 """Columns of the task model that are taken as they are, null as 0."""
+OF_ALL_TASKS: tuple[str, ...] = (
+    "input_bytes", "reduce_shuffle_bytes", "spilled_records", "map_output_records",
+)  # fmt: skip
+"""Counters that Dr. Elephant also sums up over tasks without times, where they are mostly 0."""
 PEAK = pl.max_horizontal(
     "physical_bytes",
     pl.when(pl.col("side") == "map").then("map_physical_max_bytes"),
@@ -36,7 +40,8 @@ PEAK = pl.max_horizontal(
 @dataclass(frozen=True)
 class TaskArrays:
     """Tasks in the order of the task model. ``job``: index into the list of jobs asked for; ``state``: ``STATES``;
-    ``numbers``: int64 by name, ``TASK_NUMBERS`` and ``peak``, of those tasks alone that are ``timed``."""
+    ``numbers``: int64 by name, ``TASK_NUMBERS`` and ``peak``, of those tasks alone that are ``timed``; ``counters``: int64
+    by name, ``OF_ALL_TASKS``, of all tasks."""
 
     job: Array
     is_map: Array
@@ -44,6 +49,7 @@ class TaskArrays:
     timed: Array
     fallback: Array
     numbers: Mapping[str, Array]
+    counters: Mapping[str, Array]
 
     @cached_property
     def side(self) -> Array:
@@ -57,6 +63,7 @@ class TaskArrays:
         return TaskArrays(
             self.job[mask], self.is_map[mask], self.state[mask], self.timed[mask], self.fallback[mask],
             {name: values[timed] for name, values in self.numbers.items()},
+            {name: values[mask] for name, values in self.counters.items()},
         )  # fmt: skip
 
 
@@ -107,12 +114,13 @@ def tasks_of(frame: pl.DataFrame, jobs: Sequence[str]) -> TaskArrays:
         *(pl.col(name).fill_null(0) for name in TASK_NUMBERS),
     )
     timed = made["timed"].to_numpy()
+    counters = {name: made[name].to_numpy() for name in OF_ALL_TASKS}
     numbers = made.select("peak", *TASK_NUMBERS)
     if not timed.all():
         numbers = numbers.filter(made["timed"])
     tasks = TaskArrays(
         job_index(frame["job_id"], jobs), made["is_map"].to_numpy(), made["state"].to_numpy(), timed,
-        made["fallback"].to_numpy(), {name: numbers[name].to_numpy() for name in numbers.columns},
+        made["fallback"].to_numpy(), {name: numbers[name].to_numpy() for name in numbers.columns}, counters,
     )  # fmt: skip
     wanted = tasks.job >= 0
     return tasks if wanted.all() else tasks.only(wanted)

@@ -22,6 +22,7 @@ _ATTRIBUTES = (
     "reduces_finished", "attempts_running", "uberized", "workflow", "diagnostics", "source",
 )  # fmt: skip
 """Job attributes where the most recent event wins."""
+_LOST = "java.lang.NullPointerException: an event of a task or attempt whose start the history does not hold"
 SIZE_LIMIT_MB = 500
 """MiB of a history file on disk above which Dr. Elephant's fetcher does not parse it, by default."""
 
@@ -72,6 +73,9 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
             done_reduces=((pl.col("side") == "reduce") & (pl.col("state") == "SUCCEEDED")).sum().cast(pl.Int64),
             task_time=pl.max_horizontal(pl.col("ended_ms").max(), pl.col("scheduled_ms").max()),
             task_file=pl.col(FILE).min(),
+            # Hadoop's parser stumbles over the end of what it has not seen begin.
+            lost_tasks=pl.col("begun").is_null().any(),
+            lost_choices=(pl.col("attempt_id").is_not_null() & pl.col("start_ms").is_null()).any(),
         )
     )
     tried = (
@@ -81,6 +85,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
             running=(pl.col("state") == "RUNNING").sum().cast(pl.Int64),
             attempt_time=pl.max_horizontal(pl.col("finish_ms").max(), pl.col("start_ms").max()),
             attempt_seq=pl.max_horizontal(pl.col("seq").max(), pl.col("end_seq").max()),
+            lost_attempts=(pl.col("start_ms").is_null() & (pl.col("state") == "SUCCEEDED")).any(),
         )
     )
     frame = (
@@ -93,6 +98,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
     ended = state.is_in(TERMINAL)
     # A cut last line counts only while nothing was read behind it.
     still_cut = pl.col("cut_seq") > pl.max_horizontal(pl.col("last_seq"), pl.col("attempt_seq")).fill_null(-1)
+    lost = (pl.col("kind") == "jhist") & pl.any_horizontal("lost_tasks", "lost_choices", "lost_attempts")
     completed = frame.with_columns(
         state=pl.when(ended)
         .then(state)
@@ -106,7 +112,7 @@ def _jobs(events: Events, chosen: pl.DataFrame, tasks: pl.DataFrame, attempts: p
                 default="history", return_dtype=pl.String,
             ),
         ),
-        broken=pl.coalesce("broken", pl.when(still_cut).then(pl.col("cut")), pl.lit("")),
+        broken=pl.coalesce("broken", pl.when(still_cut).then(pl.col("cut")), pl.when(lost).then(pl.lit(_LOST)), pl.lit("")),
         file=pl.coalesce(pl.col("file"), pl.col("task_file")),
         tasks_seen=pl.col("tasks_seen").fill_null(0),
         am_starts=pl.col("am_starts").fill_null(0),

@@ -43,9 +43,7 @@ def _updated_model(inputs: Inputs, context: Context, times: str) -> Model:
     """Assemble the jobs whose files changed, and return the model of all. Parts of ``now`` and ``past`` are kept apart:
     who looks back does not lose the present."""
     versions = {number: info.version for number, info in inputs.files.items()}
-    named: Partials[int, NamedJobs] = context.memo.state("jobs named by file", Partials)
-    named.update(versions, lambda files: _named_jobs(inputs, files))
-    files_of = _files_by_job(named)
+    files_of = context.memo.state("files by job", FilesByJob).update(inputs, versions)
     parts: Partials[str, JobPart | None] = context.memo.state(f"job parts {times}", Partials)
 
     def compute(jobs: Collection[str]) -> Mapping[str, JobPart | None]:
@@ -56,6 +54,29 @@ def _updated_model(inputs: Inputs, context: Context, times: str) -> Model:
     stamps = {job: tuple((file, versions[file]) for file in files) for job, files in files_of.items()}
     parts.update(stamps, compute, key=context.at_ms)
     return Model({job: part for job, part in parts.items() if part is not None}, parts.revisions)
+
+
+class FilesByJob:
+    """Which files each job depends on. A file that grows usually names the same jobs: then nothing is sorted again."""
+
+    def __init__(self) -> None:
+        self._named: Partials[int, NamedJobs] = Partials()
+        self._files_of: dict[str, list[int]] = {}
+
+    def update(self, inputs: Inputs, versions: Mapping[int, int]) -> dict[str, list[int]]:
+        """Return the files of each job, by the files' ``versions``."""
+        renamed = False
+
+        def compute(files: Collection[int]) -> dict[int, NamedJobs]:
+            nonlocal renamed
+            fresh = _named_jobs(inputs, files)
+            renamed = any(self._named.get(file) != fresh[file] for file in files)
+            return fresh
+
+        delta = self._named.update(versions, compute)
+        if renamed or delta.removed:
+            self._files_of = _files_by_job(self._named)
+        return self._files_of
 
 
 def _named_jobs(inputs: Inputs, files: Collection[int]) -> dict[int, NamedJobs]:

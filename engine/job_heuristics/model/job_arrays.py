@@ -11,7 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.model.job_conf import DEFAULT_MB
+from engine.job_heuristics.model.arrays import OF_ALL_TASKS
+from engine.job_heuristics.model.job_conf import DEFAULT_MB, stated_mb
 from engine.job_heuristics.model.model import Model
 
 Ints = NDArray[np.int64]
@@ -87,13 +88,15 @@ class Side:
     """The maps or the reduces of one job. Arrays hold the tasks that have times, in task order; ``n`` counts all tasks
     of the side that the history ended, ``planned`` those the job will have; ``size`` is bytes read by a map or fetched
     by a reduce; ``peak`` the best known peak of physical memory in bytes (Hadoop 3's maximum where there, else the last
-    snapshot); ``container_mb`` as the metrics see it, ``memory_container_mb`` as the Memory heuristic does."""
+    snapshot); ``container_mb`` as the metrics see it, ``stated_mb`` as the Memory heuristic does (-1: its default).
+    ``untimed``: the counters ``OF_ALL_TASKS`` of the tasks without times."""
 
     name: str
     n: int
     planned: int
     container_mb: int
-    memory_container_mb: int
+    stated_mb: int
+    untimed: Mapping[str, Ints]
     total: Ints
     shuffle: Ints
     sort: Ints
@@ -117,6 +120,11 @@ class Side:
         taken: dict[str, Any] = {name: v[places] for name, v in values.items() if isinstance(v, np.ndarray)}
         hosts, racks = (tuple(names[i] for i in places.tolist()) for names in (self.hosts, self.racks))
         return replace(self, **taken, hosts=hosts, racks=racks)
+
+    @property
+    def memory_container_mb(self) -> int:
+        """MB of the container that the Memory heuristic looks at, by its default parameters."""
+        return self.stated_mb if self.stated_mb >= 0 else DEFAULT_MB
 
     @property
     def code(self) -> Ints:
@@ -202,15 +210,17 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
     timed = mine.filter(pl.col("timed") & pl.col("total_ms").is_not_null())
     ended = int(mine["ended_ms"].is_not_null().sum())
     planned = int(row["maps" if name == "map" else "reduces"] or 0)
-    container = int(row[f"{name}_memory_mb"] or DEFAULT_MB)
-    stated = number(conf, f"mapreduce.{name}.memory.mb", 0)
+    container = row[f"{name}_memory_mb"]
+    untimed = mine.filter(~(pl.col("timed") & pl.col("total_ms").is_not_null()).fill_null(False))
+    untimed = untimed.filter(pl.col("ended_ms").is_not_null())
     peak = np.maximum(_ints(timed, f"{name}_physical_max_bytes"), _ints(timed, "physical_bytes"))
     return Side(
         name=name,
         n=ended,
         planned=max(planned, mine.height),
-        container_mb=container,
-        memory_container_mb=int(stated) if 0 < stated < 2**40 else container,
+        container_mb=DEFAULT_MB if container is None else int(container),
+        stated_mb=stated_mb(conf, name),
+        untimed={column: _ints(untimed, column) for column in OF_ALL_TASKS},
         size=_ints(timed, "input_bytes" if name == "map" else "reduce_shuffle_bytes"),
         peak=peak,
         hosts=tuple(timed["host"].fill_null("").to_list()),
@@ -219,6 +229,8 @@ def side(tasks: pl.DataFrame, name: str, row: Mapping[str, Any], conf: Mapping[s
     )
 
 
+NO_COUNTERS: Mapping[str, Ints] = {column: np.zeros(0, dtype=np.int64) for column in OF_ALL_TASKS}
+"""``Side.untimed`` where all tasks have times."""
 OUTCOMES = {"SUCCEEDED": SUCCEEDED, "FAILED": FAILED, "KILLED": KILLED, "RUNNING": RUNNING}
 
 

@@ -15,6 +15,8 @@ DEFAULT_AM_MB = 1536
 """MB of the application master's container where the configuration gives none (Hadoop's default)."""
 MAP_MEMORY = "mapreduce.map.memory.mb"
 REDUCE_MEMORY = "mapreduce.reduce.memory.mb"
+MEMORY = {"map": MAP_MEMORY, "reduce": REDUCE_MEMORY}
+"""Property with the container's MB, by side."""
 SLOW_START = "mapreduce.job.reduce.slowstart.completedmaps"
 QUEUE_OLD = "mapred.job.queue.name"
 QUEUE = "mapreduce.job.queuename"
@@ -22,25 +24,14 @@ BLOCK_SIZES = ("dfs.blocksize", "dfs.block.size")
 CACHE_FILES = "mapreduce.job.cache.files"
 CACHE_ARCHIVES = "mapreduce.job.cache.archives"
 
-RENAMED = {
-    "mapred.reduce.slowstart.completed.maps": SLOW_START,
-    "mapred.job.map.memory.mb": MAP_MEMORY,
-    "mapred.job.reduce.memory.mb": REDUCE_MEMORY,
-    "mapred.cache.files": CACHE_FILES,
-    "mapred.cache.files.filesizes": CACHE_FILES + ".filesizes",
-    "mapred.cache.archives": CACHE_ARCHIVES,
-    "mapred.cache.archives.filesizes": CACHE_ARCHIVES + ".filesizes",
-}
-"""Keys that Hadoop 2 renames when it loads a configuration, as far as this view looks them up."""
-
 JOB_TYPES: tuple[tuple[str, str, str], ...] = (
-    ("Pig", "pig.script", ""),
-    ("Hive", "hive.mapred.mode", ""),
-    ("OozieLauncher", "oozie.launcher.action.main.class", ""),
-    ("Cascading", "cascading.app.frameworks", ""),
+    ("Pig", "pig.script", r".*"),
+    ("Hive", "hive.mapred.mode", r".*"),
+    ("OozieLauncher", "oozie.launcher.action.main.class", r".*"),
+    ("Cascading", "cascading.app.frameworks", r".*"),
     ("Voldemort", "mapred.reducer.class", r"voldemort.store.readonly.mr.*"),
-    ("Kafka", "kafka.url", ""),
-    ("HadoopJava", "mapred.child.java.opts", ""),
+    ("Kafka", "kafka.url", r".*"),
+    ("HadoopJava", "mapred.child.java.opts", r".*"),
 )
 """Job type, the property that tells it, and a pattern its value must match (Dr. Elephant's JobTypeConf.xml); the first
 match counts."""
@@ -48,7 +39,7 @@ match counts."""
 _WANTED = frozenset(
     {
         MAP_MEMORY, REDUCE_MEMORY, SLOW_START, *BLOCK_SIZES, QUEUE_OLD, QUEUE, CACHE_FILES, CACHE_ARCHIVES,
-        CACHE_FILES + ".filesizes", CACHE_ARCHIVES + ".filesizes", *RENAMED, *(key for _, key, _ in JOB_TYPES),
+        CACHE_FILES + ".filesizes", CACHE_ARCHIVES + ".filesizes", *(key for _, key, _ in JOB_TYPES),
     }
 )  # fmt: skip
 
@@ -98,15 +89,11 @@ def settings_by_job(conf: pl.DataFrame) -> dict[str, Settings]:
         name
         for one in settings.values()
         for key in (MAP_MEMORY, REDUCE_MEMORY)
-        if (name := variable(one.properties.get(key))) is not None
+        if (name := _variable_or_none(one.properties.get(key))) is not None
     }
     if variables:
         for job, key, value in _rows(conf, pl.Series(sorted(variables))):
             settings[job].properties.setdefault(key, value)
-    for one in settings.values():
-        for old, new in RENAMED.items():
-            if old in one.properties and new not in one.properties:
-                one.properties[new] = one.properties[old]
     return settings
 
 
@@ -123,51 +110,107 @@ def _positive(value: str | None) -> int | None:
 
 
 def variable(value: str | None) -> str | None:
-    """The name in a value that begins with ``$`` and holds ``{name}``, as Dr. Elephant's memory heuristic reads it."""
+    """The name in a value that begins with ``$`` and is no number, as Dr. Elephant's memory heuristic reads it: what lies
+    between the first ``{`` (without one: the beginning) and the first ``}``. None for other values. Raises ValueError where
+    Dr. Elephant stumbles: without ``}`` behind it."""
     if value is None or not value.startswith("$"):
         return None
-    begin, end = value.find("{"), value.find("}")
-    return value[begin + 1 : end] if 0 <= begin < end else ""
+    begin, end = value.find("{") + 1, value.find("}")
+    if end < begin:
+        raise ValueError(f"begin {begin}, end {end}, length {len(value)}")
+    return value[begin:end]
+
+
+def _variable_or_none(value: str | None) -> str | None:
+    try:
+        return variable(value)
+    except ValueError:
+        return None
+
+
+_WHOLE = re.compile(r"[+-]?\d{1,4000}")
 
 
 def integer(value: str | None) -> int | None:
     """A Java ``Long.parseLong``: None where it would throw."""
-    if value is None or not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
+    if value is None or not _WHOLE.fullmatch(value):
         return None
     number = int(value)
     return number if -(2**63) <= number < 2**63 else None
+
+
+_DOUBLE = re.compile(
+    r"[\x00-\x20]*[+-]?(?:NaN|Infinity|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?)[\x00-\x20]*"
+)
+
+
+def is_double(value: str) -> bool:
+    """Whether Java's ``Double.parseDouble`` takes a text."""
+    return _DOUBLE.fullmatch(value) is not None
+
+
+def stated_mb(properties: Mapping[str, str], side: str) -> int:
+    """Return the container's MB as Dr. Elephant's memory heuristic sees them: the number, or that of the one variable named;
+    -1 where it is unset, negative or no number."""
+    value = properties.get(MEMORY[side])
+    try:
+        name = variable(value)
+    except ValueError:
+        return -1
+    stated = integer(properties.get(name) if name is not None else value)
+    return -1 if stated is None or stated < 0 else stated
 
 
 def container_mb(value: str | None) -> int:
     """The container the metrics count with: the integer in the configuration; unset, not a number (variables are not
     replaced here) or negative: 2048."""
     number = integer(value)
-    return DEFAULT_MB if number is None or number < 0 or number > 2**31 - 1 else number
+    return DEFAULT_MB if number is None or number < 0 else number
 
 
 def job_type(properties: Mapping[str, str]) -> str:
     """The job type by Dr. Elephant's table (``JOB_TYPES``), "Unknown" if nothing matches."""
     for name, key, pattern in JOB_TYPES:
         value = properties.get(key)
-        if value is not None and (not pattern or re.fullmatch(pattern, value)):
+        # The pattern must match as a whole, and Java's dot matches no line break.
+        if value is not None and "\n" not in value and re.fullmatch(pattern, value):
             return name
     return "Unknown"
 
 
-_FAILED_TASK = re.compile(r"[^\n\r]*[\s\u00a0]+(task_[0-9]+_[0-9]+_[m|r]_[0-9]+)[\s\u00a0]+[^\n\r]*")
+_FAILED_TASK = re.compile(r"task_[0-9]+_[0-9]+_[m|r]_[0-9]+")
+_BLANKS = " \t\n\x0b\f\r\u00a0"
 NO_DIAGNOSTICS = "No sufficient diagnostic Info"
 """What Dr. Elephant shows where the job's diagnostics name no task."""
 
 
-def _rest_diagnostics(text: str | None, attempts: pl.DataFrame) -> str:
-    """Dr. Elephant's error text of a failed job read from REST: the diagnostics of the named task's first loser."""
-    match = _FAILED_TASK.fullmatch(text or "")
-    if match is None:
+def named_task(text: str) -> str | None:
+    """Return the task that a job's diagnostics name, as Dr. Elephant finds it: the last id between blanks; line breaks only
+    next to it."""
+    breaks = [place for place in (text.find("\n"), text.find("\r")) if place >= 0]
+    first, last = min(breaks, default=len(text)), max(text.rfind("\n"), text.rfind("\r"))
+    latest = len(text) - len(text[first:].lstrip(_BLANKS))  # where an id may begin behind the first line break
+    earliest = len(text[: last + 1].rstrip(_BLANKS))  # where an id may end in front of the last one
+    found = None
+    for match in _FAILED_TASK.finditer(text):
+        begin, end = match.span()
+        between = begin > 0 and text[begin - 1] in _BLANKS and end < len(text) and text[end] in _BLANKS
+        if between and begin <= latest and end >= earliest:
+            found = match.group()
+    return found
+
+
+def _rest_diagnostics(text: str | None, attempts: pl.DataFrame) -> str | None:
+    """Dr. Elephant's error text of a failed job read from REST: the diagnostics of the named task's first loser; None where
+    it has none."""
+    task = named_task(text or "")
+    if task is None:
         return NO_DIAGNOSTICS
-    tried = attempts.filter((pl.col("task_id") == match.group(1)) & (pl.col("state") != "SUCCEEDED")).sort(
+    tried = attempts.filter((pl.col("task_id") == task) & (pl.col("state") != "SUCCEEDED")).sort(
         "finish_ms", "attempt_id", nulls_last=True
     )
-    return (tried["error"][0] or "") if tried.height else NO_DIAGNOSTICS
+    return (tried["error"][0] or "") if tried.height else None
 
 
 def complete(
@@ -178,7 +221,7 @@ def complete(
     names: list[str] = jobs["job_id"].to_list()
     nothing = Settings()
     properties = [settings.get(name, nothing).properties for name in names]
-    diagnostics: list[str | None] = jobs["diagnostics"].to_list()
+    diagnostics: list[str | None] = jobs["diagnostics"].fill_null("").to_list()
     for i, (state, source) in enumerate(jobs.select("state", "source").iter_rows()):
         if state == "FAILED" and source == "rest":
             diagnostics[i] = _rest_diagnostics(diagnostics[i], attempts)
@@ -191,6 +234,6 @@ def complete(
         pl.Series("map_memory_mb", [container_mb(each.get(MAP_MEMORY)) for each in properties], dtype=pl.Int64),
         pl.Series("reduce_memory_mb", [container_mb(each.get(REDUCE_MEMORY)) for each in properties], dtype=pl.Int64),
         pl.Series("conf_file", [conf_files.get(name) for name in names], dtype=pl.UInt32),
-        pl.Series("diagnostics", diagnostics, dtype=pl.String).fill_null(""),
+        pl.Series("diagnostics", diagnostics, dtype=pl.String),
         pl.Series("queue", queues, dtype=pl.String),
     )

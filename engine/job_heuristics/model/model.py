@@ -102,6 +102,11 @@ class Model:
         return names
 
     @cached_property
+    def stamps(self) -> dict[str, int]:
+        """The revision of each job, in the order of ``jobs``."""
+        return {job: self.revisions[job] for job in self.names}
+
+    @cached_property
     def arrays(self) -> tuple[TaskArrays, AttemptArrays]:
         """Tasks and attempts as arrays; ``job`` counts in the order of ``jobs``."""
         return tasks_of(self.tasks, self.names), attempts_of(self.attempts, self.names)

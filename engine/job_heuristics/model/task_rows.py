@@ -64,22 +64,23 @@ def _ends(task_ends: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
 def _chosen_attempts(ends: pl.DataFrame, attempts: pl.DataFrame, rest: pl.Series) -> pl.DataFrame:
     """The attempt whose times and counters an ended task takes: (task_id, attempt_id, fallback). ``fallback``: Dr.
     Elephant would find none."""
-    named = ends.select("task_id", FILE, "state", pl.col("chosen_id").alias("attempt_id")).with_columns(
+    named = ends.select("job_id", "task_id", FILE, "state", pl.col("chosen_id").alias("attempt_id")).with_columns(
         rest=pl.col(FILE).is_in(rest.implode())
     )
     sure = named.filter(pl.col("attempt_id").is_not_null() & (~pl.col("rest") | (pl.col("state") == "SUCCEEDED")))
-    open_ = named.join(sure, on="task_id", how="anti").select("task_id", "state", "rest")
+    telling = pl.col("job_id").is_in(sure["job_id"].unique().implode())
+    open_ = named.join(sure, on="task_id", how="anti").select("task_id", "state", "rest", telling=telling)
     certain = sure.select("task_id", "attempt_id", fallback=pl.lit(False))
     if not open_.height:
         return certain
     tried = attempts.select("task_id", "attempt_id", pl.col("state").alias("how"), "finish_ms")
-    # Old histories do not name the successful attempt; REST never names that of an unsuccessful task: Dr. Elephant
-    # then takes the earliest-ended of those that did not succeed.
+    # Old histories name no successful attempt at all, and Dr. Elephant gives up; a single task without one has no times. REST
+    # never names the attempt of an unsuccessful task: Dr. Elephant then takes the earliest-ended that did not succeed.
     guess = (
         open_.join(tried, on="task_id", how="inner")
         .filter(
             pl.when(pl.col("state") == "SUCCEEDED")
-            .then(pl.col("how") == "SUCCEEDED")
+            .then((pl.col("how") == "SUCCEEDED") & ~pl.col("telling"))
             .otherwise(pl.col("rest") & (pl.col("how") != "SUCCEEDED"))
         )
         .sort("task_id", "finish_ms", "attempt_id", nulls_last=True)
@@ -97,10 +98,17 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
         [f[["job_id", "task_id", "type", FILE]] for f in (events.task_starts, events.task_ends, attempts)]
     ).unique("task_id", keep="first", maintain_order=True)
     chosen = _chosen_attempts(ends, attempts, rest)
+    # Hadoop's parser has all phases of an attempt that did not succeed end with it.
+    histories = pl.Series([i for i, info in events.infos.items() if info.kind == "jhist"], dtype=pl.UInt32)
+    failed = pl.col(FILE).is_in(histories.implode()) & pl.col("state").is_in(["FAILED", "KILLED"])
+    phase_ends = [
+        pl.when(failed).then(pl.coalesce(name, "finish_ms")).otherwise(name).alias(name)
+        for name in ("shuffle_finish_ms", "sort_finish_ms")
+    ]
     picked = chosen.lazy().join(
         attempts.lazy().select(
-            "attempt_id", "start_ms", pl.col("finish_ms").alias("attempt_finish_ms"), "shuffle_finish_ms",
-            "sort_finish_ms", "host", "rack", "locality",
+            "attempt_id", "start_ms", pl.col("finish_ms").alias("attempt_finish_ms"), *phase_ends, "host", "rack",
+            "locality",
         ),
         on="attempt_id", how="left", maintain_order="left",
     )  # fmt: skip
@@ -119,11 +127,14 @@ def task_rows(events: Events, attempts: pl.DataFrame, rest: pl.Series) -> pl.Dat
     tries = attempts.lazy().group_by("task_id").agg(attempts=pl.len().cast(pl.Int64))
     frame = (
         ids.lazy()
-        .join(starts.lazy().select("task_id", "scheduled_ms"), on="task_id", how="left", maintain_order="left")
+        .join(
+            starts.lazy().select("task_id", "scheduled_ms", begun=pl.lit(True)),
+            on="task_id", how="left", maintain_order="left",
+        )
         .join(ends.lazy(), on="task_id", how="left", maintain_order="left", suffix="_end")
         .join(picked, on="task_id", how="left", maintain_order="left")
         .join(tries, on="task_id", how="left", maintain_order="left")
-    )
+    )  # fmt: skip
     is_map = pl.col("type") == "MAP"
     zero = pl.lit(0, dtype=pl.Int64)
     frame = frame.with_columns(

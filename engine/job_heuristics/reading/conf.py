@@ -17,15 +17,27 @@ _NAMING_PROPERTIES = ("mapreduce.job.id", "mapreduce.job.application.attempt.id"
 """Properties whose value holds the job id, the surest first."""
 
 
+RENAMED = {
+    "mapred.reduce.slowstart.completed.maps": "mapreduce.job.reduce.slowstart.completedmaps",
+    "mapred.job.map.memory.mb": "mapreduce.map.memory.mb",
+    "mapred.job.reduce.memory.mb": "mapreduce.reduce.memory.mb",
+    "mapred.job.queue.name": "mapreduce.job.queuename",
+    "mapred.cache.files": "mapreduce.job.cache.files",
+    "mapred.cache.files.filesizes": "mapreduce.job.cache.files.filesizes",
+    "mapred.cache.archives": "mapreduce.job.cache.archives",
+    "mapred.cache.archives.filesizes": "mapreduce.job.cache.archives.filesizes",
+}
+"""Properties that Hadoop 2 renames when it loads a configuration, as far as this view looks them up."""
+
+
 class JobConf:
     """``JOBID_conf.xml`` beside a history, or ``job.xml`` in a staging folder."""
 
     id = "job-conf"
-    title = "Job configuration"
+    title = "Job configurations (JOBID_conf.xml)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (CONF,)
-    formats = "Job configurations, job_*_conf.xml"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by name: a Hadoop configuration without a job's name is a site file."""
@@ -37,7 +49,7 @@ class JobConf:
         """Read the whole file; while it is not well-formed its last good version stays."""
         to = Collector(source.path)
         try:
-            rows = properties(data)
+            rows = properties(data, RENAMED)
         except BadXml as error:
             to.problem("bad-xml", str(error))
             reading = to.reading(0)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter as Counts
 from collections.abc import Callable, Sequence
-from itertools import chain
+from dataclasses import replace
 from typing import Any
 
+from engine.job_heuristics.reading.counters import counter_row, limit_error
 from engine.job_heuristics.reading.records import (
     AMStarted,
     Counters,
-    Group,
     JobFinished,
     JobInfoChange,
     JobInited,
@@ -26,58 +28,10 @@ from engine.job_heuristics.reading.records import (
     Text,
     Union,
 )
-from engine.job_heuristics.tables.input import COUNTER_COLUMNS, FILE_COUNTER_NAMES, TASK_COUNTER_NAMES
+from engine.job_heuristics.tables.input import COUNTER_COLUMNS
 from engine.problems import Problem
 from engine.reading import Reading
 from engine.text import MAX_FIELD, clean
-
-# --- counters --------------------------------------------------------------------------------------------------------
-
-_WIDTH = len(COUNTER_COLUMNS)
-_EMPTY: tuple[None, ...] = (None,) * _WIDTH
-_TASK_INDEX = {name: COUNTER_COLUMNS.index(column) for name, column in TASK_COUNTER_NAMES.items()}
-_FILE_INDEX = {name: COUNTER_COLUMNS.index(column) for name, column in FILE_COUNTER_NAMES.items()}
-OFFICIAL: dict[str, dict[str, int]] = {
-    "org.apache.hadoop.mapreduce.TaskCounter": _TASK_INDEX,
-    "org.apache.hadoop.mapred.Task$Counter": _TASK_INDEX,
-    "org.apache.hadoop.mapreduce.FileSystemCounter": _FILE_INDEX,
-    "FileSystemCounters": _FILE_INDEX,
-}
-"""Counter group → counter → index of its column."""
-# Dr. Elephant looks a counter up by name in whatever group comes first. We use the proper group, and another one only
-# where the proper group does not have the counter.
-ANYWHERE = {
-    name: _TASK_INDEX.get(name, _FILE_INDEX.get(name, -1))
-    for name in (
-        "CPU_MILLISECONDS", "GC_TIME_MILLIS", "PHYSICAL_MEMORY_BYTES", "VIRTUAL_MEMORY_BYTES", "SPILLED_RECORDS",
-        "MAP_OUTPUT_RECORDS", "REDUCE_SHUFFLE_BYTES", "HDFS_BYTES_READ", "S3_BYTES_READ", "S3A_BYTES_READ",
-        "S3N_BYTES_READ",
-    )
-}  # fmt: skip
-
-
-def counter_row(counters: Counters | None) -> Sequence[int | None]:
-    """Return the counter columns of one record, in the order of COUNTER_COLUMNS."""
-    if counters is not None and counters.wrapped is not None:
-        counters = counters.wrapped
-    if counters is None or not counters.groups:
-        return _EMPTY
-    row: list[int | None] = [None] * _WIDTH
-    others: list[Group] = []
-    for group in counters.groups:
-        index = OFFICIAL.get(group.name)
-        if index is None:
-            others.append(group)
-            continue
-        for counter in group.counts:
-            at = index.get(counter.name)
-            if at is not None:
-                row[at] = counter.value
-    for counter in chain.from_iterable(group.counts for group in others):
-        at = ANYWHERE.get(counter.name)
-        if at is not None and row[at] is None:
-            row[at] = counter.value
-    return row
 
 
 def plain(text: Text) -> str | None:
@@ -111,12 +65,21 @@ def clean_column(values: list[str | None], limit: int = MAX_FIELD) -> list[str |
 class Collector:
     """Gathers rows of the input tables while a file is read."""
 
-    def __init__(self, path: str, source: str = "history", job: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        source: str = "history",
+        job: str | None = None,
+        unplaced: Sequence[tuple[int, str]] = (),
+    ) -> None:
+        """``job``: the one that the records before were of; ``unplaced``: parser errors in front of any job."""
         self.path = path
         self.source = source
         self.job = job
-        self.problems: list[Problem] = []
-        self.broken: dict[str, str] = {}
+        self.unplaced: list[tuple[int, str]] = [(place, message) for place, message in unplaced]
+        self._problems: dict[tuple[str, str], Problem] = {}
+        self._counts: Counts[tuple[str, str]] = Counts()
+        self._broken: set[str] = set()
         self.jobs: list[dict[str, Any]] = []
         self.task_starts: list[tuple[Any, ...]] = []
         self.task_ends: list[tuple[Any, ...]] = []
@@ -126,22 +89,46 @@ class Collector:
         self.attempt_counters: dict[int, Sequence[int | None]] = {}
         self.conf: list[tuple[str | None, str, str | None, str | None]] = []
 
-    def problem(self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None) -> None:
-        """Note one problem of this file."""
-        self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
+    @property
+    def problems(self) -> list[Problem]:
+        """The problems of this file, equal ones counted once."""
+        return [replace(problem, count=self._counts[key]) for key, problem in self._problems.items()]
+
+    def problem(
+        self, kind: str, reason: str, *, line: int | None = None, byte: int | None = None, count: int = 1
+    ) -> None:
+        """Note one problem of this file. Of very many different ones of a kind only their number stays."""
+        key = (kind, reason)
+        if key not in self._problems:
+            if len(self._problems) >= MOST_PROBLEMS:
+                key = (kind, "further problems of this kind")
+            self._problems.setdefault(key, Problem.at(self.path, *key, line=line, byte=byte))
+        self._counts[key] += count
 
     def job_event(self, seq: int, event: str, job: str | None = None, **facts: Any) -> None:
-        """Add a job-level row."""
+        """Add a job-level row: of ``job``, or of the job that records before it named."""
         if job is not None:
             self.job = job = clean(job, 100)
-        self.jobs.append({"seq": seq, "event": event, "job_id": job, **facts})
+            unplaced, self.unplaced = self.unplaced, []
+            for place, message in unplaced:
+                self.parser_error(place, message)
+        self.jobs.append({"seq": seq, "event": event, "job_id": self.job, **facts})
 
     def parser_error(self, seq: int, message: str) -> None:
-        """Note what Hadoop's or Dr. Elephant's parser would throw at this place of the file."""
-        self.job_event(seq, "BROKEN", broken=message)
+        """Note what Hadoop's or Dr. Elephant's parser would throw at this place of the file. Only the first one counts."""
+        if self.job is None:
+            self.unplaced = self.unplaced or [(seq, message)]
+        elif self.job not in self._broken:
+            self._broken.add(self.job)
+            self.job_event(seq, "BROKEN", broken=message)
+
+    def check_limits(self, seq: int, counters: Counters | None) -> None:
+        """Note it if Hadoop's parser would refuse the ``counters`` of a record for their number."""
+        if counters is not None and (error := limit_error(counters)):
+            self.parser_error(seq, error)
 
     def jobs_of(self, ids: list[str]) -> list[str | None]:
-        """Return the job of each task id; this file's job where the id holds none."""
+        """Return the job of each task id; None, and a problem, where the id holds none."""
         job_by_prefix: dict[str, str | None] = {}
         if self.job is not None:
             head = "task_" + self.job[4:] + "_"
@@ -151,8 +138,10 @@ class Collector:
         for task_id in ids:
             prefix = task_id.rsplit("_", 2)[0]
             if prefix not in job_by_prefix:
-                job_by_prefix[prefix] = job_of(task_id) or self.job
+                job_by_prefix[prefix] = job_of(task_id)
             jobs.append(job_by_prefix[prefix])
+        if None in jobs:
+            self.problem("bad-record", "a task id that holds no job", count=jobs.count(None))
         return jobs
 
     def _table(
@@ -218,7 +207,7 @@ class Collector:
             rows["conf"] = {
                 "job_id": list(job),
                 "key": clean_column(list(key)),
-                "value": clean_column(list(value)),
+                "value": [_property(name, each) for name, each in zip(key, value, strict=True)],
                 "origin": clean_column(list(origin)),
             }
         return Reading(rows=rows, problems=self.problems, consumed=consumed, state=state)
@@ -229,12 +218,11 @@ class Collector:
         for name in _JOB_COLUMNS:
             if name in names and name != "source":
                 columns[name] = [row.get(name) for row in self.jobs]
-        columns["job_id"] = [self.job if job is None else job for job in columns["job_id"]]
         for name in _JOB_TEXTS:
             if name in columns:
                 columns[name] = clean_column(columns[name])
         if "diagnostics" in columns:
-            columns["diagnostics"] = [v and clean_text(v) for v in columns["diagnostics"]]
+            columns["diagnostics"] = [v and clean_text(v, MOST_DIAGNOSTICS) for v in columns["diagnostics"]]
         return columns
 
 
@@ -242,9 +230,25 @@ def clean_text(text: str, limit: int = MAX_FIELD) -> str:
     """Clean a text of several lines: as ``clean``, but line breaks and tabs stay."""
     if len(text) > limit:
         text = text[: limit - 1] + "…"
-    return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
+    return "\n".join("\t".join(clean(part, limit) for part in line.split("\t")) for line in text.split("\n"))
 
 
+def _property(name: str, value: str | None) -> str | None:
+    """Clean the value of a property. Line breaks stay, whatever their form: a job type is not told by a value with one;
+    lists of files stay whole, since they are counted."""
+    if value is None or (len(value) <= MAX_FIELD and value.isascii() and value.isprintable()):
+        return value
+    limit = MOST_LISTED if ".cache." in name else MAX_FIELD
+    return clean_text(_LINE_ENDS.sub("\n", value[: limit + 1]), limit)
+
+
+_LINE_ENDS = re.compile("\r\n|[\r\x85\u2028\u2029]")
+MOST_PROBLEMS = 1000
+"""Most different problems of one file that are named."""
+MOST_DIAGNOSTICS = 2**16
+"""Most characters of a job's diagnostics: Dr. Elephant shows 65,535."""
+MOST_LISTED = 2**20
+"""Most characters of a list of files in the distributed cache."""
 _TEXTS = frozenset(
     {
         "task_id", "attempt_id", "type", "state", "host", "rack", "locations", "container", "locality", "avataar",
@@ -330,6 +334,9 @@ def _attempt_started(to: Collector, seq: int, kind: str, e: TaskAttemptStarted) 
     )  # fmt: skip
 
 
+_NO_PHASES = ("SETUP", "CLEANUP")
+
+
 def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished) -> None:
     to.attempt_end(
         (
@@ -338,6 +345,8 @@ def _attempt_finished(to: Collector, seq: int, kind: str, e: MapAttemptFinished)
             plain(e.state), _progress(e), False,
         )
     )  # fmt: skip
+    if kind.startswith(_NO_PHASES):
+        to.parser_error(seq, f"java.lang.ClassCastException: {kind} is taken for the end of a map or reduce")
 
 
 def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsuccessfulCompletion) -> None:
@@ -348,12 +357,17 @@ def _attempt_unsuccessful(to: Collector, seq: int, kind: str, e: TaskAttemptUnsu
         ),
         counter_row(e.counters) if e.counters is not None else None,
     )  # fmt: skip
+    to.check_limits(seq, e.counters)
 
 
 def _task_finished(to: Collector, seq: int, kind: str, e: TaskFinished) -> None:
     chosen = plain(e.successfulAttemptId)
-    to.task_ends.append((seq, e.taskid, e.taskType, e.status, None, e.finishTime, chosen, e.counters is not None, None))
+    # Hadoop's parser takes the task for successful whatever its status says.
+    to.task_ends.append(
+        (seq, e.taskid, e.taskType, "SUCCEEDED", None, e.finishTime, chosen, e.counters is not None, None)
+    )
     to.task_counters.append(counter_row(e.counters))
+    to.check_limits(seq, e.counters)
 
 
 def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
@@ -364,6 +378,7 @@ def _task_failed(to: Collector, seq: int, kind: str, e: TaskFailed) -> None:
         )
     )  # fmt: skip
     to.task_counters.append(counter_row(e.counters))
+    to.check_limits(seq, e.counters)
 
 
 HANDLERS: dict[type[Record], Callable[[Collector, int, str, Any], None]] = {

@@ -32,11 +32,10 @@ class History:
     """Job histories (``.jhist``): Avro-Json and Avro-Binary of Hadoop 0.23 to 3.x."""
 
     id = "jhist"
-    title = "Job history"
+    title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
     append = True
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
-    formats = "Hadoop job histories, *.jhist, as text (Avro-Json) or binary (Avro-Binary), finished or growing"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by its header line within the first bytes, or by its name."""
@@ -44,9 +43,10 @@ class History:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read new bytes of a history. ``state``: its form, the number of the last line (text) or the schema (binary), the
-        job, what Hadoop would throw at further records, and the length of a last record that is not complete."""
+        job, what Hadoop would throw at further records and has thrown before a job was named, and the length of a last
+        record that is not complete."""
         state = dict(state) if isinstance(state, dict) else {"form": "", "line": 0, "errors": {}, "job": None}
-        to = Collector(source.path, job=state.get("job"))
+        to = Collector(source.path, job=state.get("job"), unplaced=state.get("unplaced") or ())
         at = 0
         if not state["form"]:
             at = self._begin(data, state, final, to)
@@ -58,7 +58,7 @@ class History:
             at = self._binary(source, data, at, state, final, to)
         else:
             at = len(data)
-        state["job"] = to.job
+        state.update(job=to.job, unplaced=[list(each) for each in to.unplaced])
         return to.reading(at, state)
 
     def cut(self, head: bytes, piece: bytes) -> int:
@@ -92,8 +92,9 @@ class History:
         return state
 
     def _begin(self, data: bytes, state: dict[str, Any], final: bool, to: Collector) -> int:
-        """Find header and schema. Returns where the events begin, -1: not yet there."""
-        header = _HEADER.search(data, 0, _LONGEST_PREFACE)
+        """Find header and schema. Returns where the events begin, -1: not yet there. What is found does not depend on how
+        much of the file is there yet."""
+        header = None if history_text.is_event(data[:256]) else _HEADER.search(data, 0, _LONGEST_PREFACE)
         if header is None or data.find(b"\n", header.end() - 1) < 0:
             return self._without_header(data, state, final, to, begun=header is not None)
         start = data.find(b"\n", header.end() - 1) + 1
@@ -115,7 +116,9 @@ class History:
         """As ``_begin`` where no header line ends within the bytes at hand; ``begun``: one has begun."""
         if history_text.is_event(data[:256]) and b"\n" in data:
             to.problem("no-header", "the header line Avro-Json is missing; events taken as they are", line=1)
-            to.parser_error(0, "java.io.IOException: Incompatible event log version: " + decode(data[:40]))
+            to.parser_error(
+                0, "java.io.IOException: Incompatible event log version: " + decode(data.partition(b"\n")[0][:40])
+            )
             state["form"] = "json"
             return 0
         if not data or (len(data) < _LONGEST_PREFACE and not final):

@@ -8,11 +8,25 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from engine.job_heuristics.reading.counters import MOST_COUNTERS
 from engine.job_heuristics.reading.event_collector import HANDLERS, Collector
-from engine.job_heuristics.reading.records import IGNORED, NAMESPACE, RECORDS, missing_fields
+from engine.job_heuristics.reading.history_binary import MOST_SCHEMA
+from engine.job_heuristics.reading.records import (
+    IGNORED,
+    NAMESPACE,
+    RECORDS,
+    AllCounters,
+    JobFinished,
+    MapAttemptFinished,
+    missing_fields,
+)
 from engine.text import decode
 
 _START = b'{"type":"'
+_PLACE = re.compile(r" \(byte \d+\)$")
+"""Where in its line a fault is: left out, so that equal faults are one problem with a number."""
+_PER_COUNTER = b'"displayName"'
+"""What stands once for each counter, and for each group of them."""
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z_]{1,64})"')
 _ANY: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
@@ -29,6 +43,12 @@ _BY_TYPE = {
 }
 """Event type → its decoder, what collects its facts, its name as text, and the name of its Avro record."""
 _SKIP = {kind.encode() for kind in IGNORED}
+_COUNTED = {
+    kind.encode(): _decoder(record, AllCounters)
+    for kind, (record, shape) in RECORDS.items()
+    if shape in (MapAttemptFinished, JobFinished)
+}
+"""Event type → decoder of its counters, where the others are not read."""
 
 
 def is_event(line: bytes) -> bool:
@@ -41,7 +61,7 @@ def is_event(line: bytes) -> bool:
 def schema_problems(line: bytes) -> dict[str, str] | None:
     """What Hadoop 2.7.3 would throw at each record of the schema line, by record; None: it is no schema."""
     try:
-        schema = _ANY.decode(line)
+        schema = _ANY.decode(line) if len(line) <= MOST_SCHEMA else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if not isinstance(schema, dict) or schema.get("type") != "record":
@@ -83,15 +103,27 @@ def _event(line: bytes, number: int, key: bytes, errors: dict[str, str], to: Col
         _salvage(line, number, kind, error, to)
         return
     handle(to, number, kind, event)
+    if key in _COUNTED and line.count(_PER_COUNTER) > MOST_COUNTERS:
+        _check_limits(line, number, key, to)
     if errors and record in errors:
         to.parser_error(number, errors.pop(record))
+
+
+def _check_limits(line: bytes, number: int, key: bytes, to: Collector) -> None:
+    """Look for too many counters in a record of which nothing else is read but its times."""
+    try:
+        counted = _COUNTED[key].decode(line).event.e
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    for counters in (counted.counters, counted.totalCounters, counted.mapCounters, counted.reduceCounters):
+        to.check_limits(number, counters)
 
 
 def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collector) -> None:
     """Read a line that does not begin as Hadoop writes it: blanks in front, another spelling, or rubbish."""
     begin = _TYPE.match(line)
     if begin is None:
-        to.problem("bad-record", f"not an event: {decode(line[:60])}", line=number)
+        to.problem("bad-record", "not an event", line=number)
         to.parser_error(number, cannot_parse(to.path, "Unexpected character"))
         return
     key = begin.group(1)
@@ -99,14 +131,16 @@ def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collecto
         _event(line, number, key, errors, to)
     elif key not in _SKIP:
         to.problem("unknown-event", f"unknown event type {decode(key)}", line=number)
+        to.parser_error(number, f"org.apache.avro.AvroTypeException: Unknown symbol in enum {decode(key)}")
 
 
 def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:
     """Note why a line's decoder refused it, and collect what is sound of it.
 
-    Not UTF-8: decoded with replacement. A number beyond 64 bit: left out. Another wrapping: taken as it is.
+    Not UTF-8: decoded with replacement. A counter that is no 64-bit number: left out. A fraction: cut to a whole number, as
+    Hadoop's parser does. Another wrapping: taken as it is.
     """
-    reason = str(error)
+    reason = _PLACE.sub("", str(error))
     text = line
     if not _valid_utf8(line):
         reason = "text that is not UTF-8"
@@ -116,7 +150,7 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         value = _ANY.decode(text)
         event = value["event"]
         inner = next((v for v in event.values() if isinstance(v, dict)), event)
-        dropped = _drop_big(inner)
+        dropped = _drop_counters(_cut_fractions(inner))
         record = msgspec.convert(_raws(inner), shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         to.problem("bad-record", f"{kind}: {reason}", line=number)
@@ -127,8 +161,8 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         to.parser_error(number, cannot_parse(to.path, reason))
         return
     if dropped:
-        to.problem("bad-number", f"{kind}: {dropped} number(s) beyond 64 bit left out", line=number)
-        to.parser_error(number, cannot_parse(to.path, "Numeric value out of range of long"))
+        to.problem("bad-number", f"{kind}: {dropped} counter(s) that are no 64-bit number left out", line=number)
+        to.parser_error(number, cannot_parse(to.path, reason))
     elif text is not line:
         to.problem("bad-text", f"{kind}: {reason}", line=number)
     HANDLERS[shape](to, number, kind, record)
@@ -142,15 +176,23 @@ def _valid_utf8(line: bytes) -> bool:
     return True
 
 
-def _drop_big(value: Any) -> int:
+def _cut_fractions(value: dict[str, Any]) -> dict[str, Any]:
+    """Cut the numbers of a decoded record, or of a counter, to whole ones."""
+    for name, number in value.items():
+        if isinstance(number, float) and abs(number) < 2.0**63:
+            value[name] = int(number)
+    return value
+
+
+def _drop_counters(record: dict[str, Any]) -> int:
     """Take counters whose value is no Java long out of a decoded record. Returns their number."""
     dropped = 0
-    counters = value.get("counters") if isinstance(value, dict) else None
+    counters = record.get("counters")
     if isinstance(counters, dict):
         counters = counters.get(NAMESPACE + "JhCounters", counters)
         for group in counters.get("groups") or ():
-            counts = group.get("counts") or []
-            sound = [c for c in counts if isinstance(c.get("value"), int) and -(2**63) <= c["value"] < 2**63]
+            counts = [_cut_fractions(count) for count in group.get("counts") or []]
+            sound = [c for c in counts if type(c.get("value")) is int and -(2**63) <= c["value"] < 2**63]
             dropped += len(counts) - len(sound)
             group["counts"] = sound
     return dropped

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from engine.formats.avro_binary import BadRecord, length, varint
 
+_ARRAY = msgspec.json.Decoder(list[Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]])
 _AVRO = b"avro:"
 """Marks arrays in Avro's binary encoding; others are JSON."""
 
@@ -17,8 +20,8 @@ def decode(progress: bytes | None) -> tuple[list[int], list[int], list[int], lis
     if progress.startswith(_AVRO):
         return _decode_avro(progress.removeprefix(_AVRO))
     try:
-        parts = [msgspec.json.decode(part, type=list[int]) if part else [] for part in progress.split(b";")]
-    except msgspec.DecodeError:
+        parts = [_ARRAY.decode(part) if part else [] for part in progress.split(b";")]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else None
 

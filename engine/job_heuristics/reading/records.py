@@ -49,6 +49,15 @@ class Counters(Record):
     wrapped: Counters | None = msgspec.field(default=None, name=NAMESPACE + "JhCounters")
 
 
+class AllCounters(Record):
+    """The counters of any record."""
+
+    counters: Counters | None = None
+    totalCounters: Counters | None = None
+    mapCounters: Counters | None = None
+    reduceCounters: Counters | None = None
+
+
 class AMStarted(Record):
     """An application master began."""
 
@@ -182,7 +191,6 @@ class TaskFinished(Record):
     taskid: str
     finishTime: Time
     taskType: str = ""
-    status: str = "SUCCEEDED"
     counters: Counters | None = None
     successfulAttemptId: Text = None
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from engine.job_heuristics.reading.conf import JOB_IN_NAME
-from engine.job_heuristics.reading.event_collector import Collector, counter_row, job_of
-from engine.job_heuristics.reading.json_fields import JsonFields, objects
+from engine.job_heuristics.reading.counters import counter_row
+from engine.job_heuristics.reading.event_collector import Collector, job_of
+from engine.job_heuristics.reading.json_fields import JsonFields, decode_json, objects
 from engine.job_heuristics.reading.records import Counter, Counters, Group
 from engine.job_heuristics.tables.input import INPUTS
 from engine.reading import Reading, Source
@@ -27,11 +28,10 @@ class RestAnswer:
     """One saved answer of ``/ws/v1/history/mapreduce/jobs/...`` or ``/ws/v1/mapreduce/jobs/...``."""
 
     id = "mapreduce-rest"
-    title = "History server answer"
+    title = "Answers of the history server and the application master (JSON)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = INPUTS
-    formats = "History-server and application-master REST answers saved as files"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by the first key and the form of its ids."""
@@ -46,12 +46,14 @@ class RestAnswer:
         """Read the whole answer."""
         to = Collector(source.path, source="rest", job=_job_of_path(source.path))
         try:
-            answer = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            answer, lost = decode_json(data)
+        except msgspec.DecodeError as error:
             to.problem("bad-json", f"no JSON: {error}")
             reading = to.reading(0)
             reading.complete = False
             return reading
+        if lost:
+            to.problem("bad-json", lost)
         if isinstance(answer, dict):
             for key, (inner, handle) in _ANSWERS.items():
                 for entry in objects(answer.get(key), inner) if inner else objects(answer, key):

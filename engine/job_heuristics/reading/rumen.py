@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import msgspec
 
+from engine.job_heuristics.reading.conf import RENAMED
 from engine.job_heuristics.reading.event_collector import Collector, job_of
-from engine.job_heuristics.reading.json_fields import JsonFields, objects
+from engine.job_heuristics.reading.json_fields import JsonFields, decode_json, end_of, objects
 from engine.job_heuristics.tables.input import COUNTER_COLUMNS, INPUTS, JOB_EVENTS
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -44,36 +44,47 @@ class RumenTrace:
     """A Rumen trace: one JSON object per job, one after the other."""
 
     id = "rumen"
-    title = "Rumen trace"
+    title = "Rumen job traces (JSON)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = INPUTS
-    formats = "Rumen job traces (JSON)"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by the keys of a job with its id within the first bytes."""
         return head.lstrip()[:1] == b"{" and b'"jobID"' in head and (b'"mapTasks"' in head or b'"submitTime"' in head)
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
-        """Read the whole trace, up to what cannot be parsed."""
+        """Read the whole trace, without the jobs that cannot be parsed."""
         to = Collector(source.path, source="rumen")
-        text = decode(data)
-        decoder = json.JSONDecoder()
-        at = 0
-        try:
-            while True:
-                while at < len(text) and text[at] in " \t\r\n,[]":
-                    at += 1
-                if at >= len(text):
-                    break
-                job, at = decoder.raw_decode(text, at)
-                if isinstance(job, dict):
-                    _job(to, job)
-        except (ValueError, RecursionError) as error:
-            to.problem("bad-json", f"the trace cannot be read further: {error}", byte=len(text[:at].encode()))
+        at = _next(data, 0)
+        while at < len(data):
+            end = end_of(data, at)
+            if end < 0:
+                to.problem("bad-json", "the trace cannot be read further: a job without an end", byte=at)
+                break
+            _read_job(to, data[at:end], at)
+            at = _next(data, end)
         reading = to.reading(len(data))
         reading.complete = bool(to.jobs) or not to.problems
         return reading
+
+
+def _next(data: bytes, at: int) -> int:
+    """Return where the next job begins, from ``at`` on."""
+    begin = data.find(b"{", at)
+    return len(data) if begin < 0 else begin
+
+
+def _read_job(to: Collector, data: bytes, at: int) -> None:
+    """Collect one job of the trace, which begins at byte ``at``; a problem if it cannot be read."""
+    try:
+        job, lost = decode_json(data)
+    except msgspec.DecodeError as error:
+        to.problem("bad-json", f"a job of the trace cannot be read: {error}", byte=at)
+        return
+    if lost:
+        to.problem("bad-json", lost, byte=at)
+    _job(to, job)
 
 
 def _job(to: Collector, job: dict[str, Any]) -> None:
@@ -90,7 +101,7 @@ def _job(to: Collector, job: dict[str, Any]) -> None:
     )  # fmt: skip
     properties = job.get("jobProperties")
     if isinstance(properties, dict):
-        to.conf += [(to.job, str(k), v, None) for k, v in properties.items() if isinstance(v, str)]
+        to.conf += [(to.job, RENAMED.get(k, str(k)), v, None) for k, v in properties.items() if isinstance(v, str)]
     for side in ("mapTasks", "reduceTasks", "otherTasks"):
         for task in objects(job, side):
             _task(to, task)
@@ -158,11 +169,10 @@ class Summary:
     """``JOBID.summary``: one line with the times and the end of a job."""
 
     id = "job-summary"
-    title = "Job summary"
+    title = "Job summaries (job_*.summary)"
     append = False
     version = 1
     tables: tuple[Table, ...] = (JOB_EVENTS,)
-    formats = "Job summaries, job_*.summary"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by its first words."""

@@ -32,7 +32,7 @@ JOB_MODEL = Table(
         flag("uberized", "whole job ran inside the application master"),
         count("am_starts", "application master attempts"),
         text("workflow", "workflow the job belongs to"),
-        text("diagnostics", "Dr. Elephant's diagnostics of the job (REST: of its failed task)"),
+        text("diagnostics", "Dr. Elephant's diagnostics of the job (REST: of its failed task, null: none)"),
         text("source", "history, rest, am, rumen or summary: what the tasks come from"),
         Column("file", pl.UInt32, "id of the file the events come from", kind="id"),
         Column("conf_file", pl.UInt32, "id of the file the configuration comes from, null: none found", kind="id"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.inputs import FileInfo
 from engine.live.files.compression import Damaged, Packing
-from engine.problems import Problem, fold
+from engine.problems import Problem, bounded
 from engine.reading import FileKind
 
 PER_FILE = 200
@@ -64,6 +64,8 @@ class TrackedFile:
     belongs to what was read last, None if never; ``seen_stat`` to the last look, at the monotonic time ``seen_at``.
     ``head_length`` and ``head_mark`` fingerprint the beginning. ``is_copy``: a compressed copy of a file beside it.
     ``due``: monotonic time of the next look; ``verify``: modified so recently that its content must be compared then.
+    ``given_up``: as it was when it could not be read: it is not tried again before it changes, nor before the monotonic
+    time ``rests_until``. ``suspect``: it may have ended a process that read it.
     """
 
     identity: tuple[int, int]
@@ -86,6 +88,9 @@ class TrackedFile:
     unpacked_size: tuple[int, bytes] | None = None
     due: float | None = None
     verify: bool = False
+    given_up: tuple[int, int, int] | None = None
+    rests_until: float = 0.0
+    suspect: bool = False
     group: tuple[str, str] = ("", "")
     shown: str = ""
     label: str = ""
@@ -96,12 +101,4 @@ class TrackedFile:
 
     def bounded(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         """Return ``problems`` with equal ones joined, at most PER_FILE of them."""
-        if len(problems) < 2:
-            return problems
-        folded = fold(problems)
-        if len(folded) <= PER_FILE:
-            return folded
-        rest = sum(problem.count for problem in folded[PER_FILE - 1 :])
-        more = Problem.at(self.shown, "more-problems", "further problems in this file are counted only", count=rest)
-        listed = [problem for problem in folded[: PER_FILE - 1] if problem.kind != "more-problems"]
-        return (*listed, more)
+        return problems if len(problems) < 2 else bounded(problems, PER_FILE)

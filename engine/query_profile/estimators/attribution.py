@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.query_profile.estimators import design, elbow, estimate, time_lag
+from engine.query_profile.estimators import design, elbow, estimate, residuals, time_lag
 from engine.query_profile.estimators.change_point import NO_CHANGE, ChangePoint, find_change_point
 from engine.query_profile.estimators.design import Costs, FitOptions
 from engine.query_profile.estimators.elbow import Elbow
@@ -115,7 +115,7 @@ def widened(costs: Costs, y: np.ndarray, fitted: np.ndarray, center: np.ndarray)
         residual = np.where(y > 0, (y - fitted) / y, 0.0)
     lag = block_bootstrap.block_length(len(y))
     rho = 0.0
-    if len(residual) > 3 * lag and residual.std() > 0:
-        rho = float(np.clip(np.corrcoef(residual[lag:], residual[:-lag])[0, 1], 0.0, 0.8))
+    if len(residual) > 3 * lag:
+        rho = float(np.clip(np.nan_to_num(residuals.correlation(residual[lag:], residual[:-lag])), 0.0, 0.8))
     factor = (WIDER if costs.predictive is not None else WIDER_BLOCKS) * np.sqrt((1 + rho) / (1 - rho))
     return np.asarray(deviation * factor)

@@ -20,11 +20,14 @@ class Design:
     role: np.ndarray
     classes: int
 
-    def totals(self, cost: np.ndarray) -> np.ndarray:
-        """Return the CPU per class (classes,) over all rows for the costs (P,) of the columns."""
-        own = self.owner >= 0
-        weights = (self.columns.sum(axis=0) * cost)[own]
-        return np.bincount(self.owner[own], weights=weights, minlength=self.classes)
+    def totals(self, costs: np.ndarray) -> np.ndarray:
+        """Return the CPU per class (B, classes) over all rows for each of the ``costs`` (B, P) of the columns."""
+        work = costs * self.columns.sum(axis=0)
+        total = np.zeros((len(costs), self.classes))
+        for role in (TIME, CALLS):
+            here = self.role == role
+            total[:, self.owner[here]] += work[:, here]
+        return total
 
     def costs(self, cost: np.ndarray) -> Costs:
         """Return the costs (P,) of the columns as costs of classes."""
@@ -53,8 +56,9 @@ class Costs:
 
     def explained(self, x: np.ndarray, calls: np.ndarray | None, length: np.ndarray) -> np.ndarray:
         """Return the CPU (T,) of intervals by the costs of the classes; ``length`` (T,) relative to the usual one."""
-        row = np.maximum(x, 0) @ self.time + self.background * length
-        return np.asarray(row if calls is None else row + np.maximum(calls, 0) @ self.call)
+        with np.errstate(over="ignore", invalid="ignore"):
+            row = np.maximum(x, 0) @ self.time + self.background * length
+            return np.asarray(row if calls is None else row + np.maximum(calls, 0) @ self.call)
 
     def predict(self, x: np.ndarray, calls: np.ndarray | None, length: np.ndarray) -> np.ndarray:
         """Predict the CPU (T,) of other intervals."""

@@ -66,6 +66,11 @@ class Curve:
         place = np.searchsorted(self.knots, _log(work), side="right") - 1
         return np.asarray(self.slopes[np.clip(place, 0, len(self.slopes) - 1)])
 
+    def within(self, work: np.ndarray) -> np.ndarray:
+        """Return ``work`` (T,), but at least that of the first knot: below it, where only classes run that cost nothing, there
+        is as little waiting as at it."""
+        return np.asarray(np.maximum(work, np.exp(self.knots[0])))
+
     @property
     def slowdown(self) -> float:
         """How many times longer the same work takes at the highest load than at the lowest."""
@@ -180,8 +185,9 @@ def _fitted(
         work = x @ shrinkage.fit_times(x * free[:, None], y, seconds, quick, scale, background=False).time
     curve = _curve(work, y, rows)
     for step in range(rounds):
-        cpu, slope = curve.cpu(work), np.maximum(curve.slope(work), FLATTEST)
-        free_x = x * (cpu / np.maximum(work, 1e-300))[:, None]
+        at = curve.within(work)
+        cpu, slope = curve.cpu(at), np.maximum(curve.slope(at), FLATTEST)
+        free_x = x * (cpu / at)[:, None]
         # along the tangent y = cpu + slope (sum_j b_j free_x_j - cpu)
         costs = shrinkage.fit_times(
             free_x, cpu + (y - cpu) / slope, seconds, options if step == rounds - 1 else quick, scale * slope,
@@ -189,8 +195,8 @@ def _fitted(
         )  # fmt: skip
         work = x @ costs.time
         curve = _curve(work, y, rows)
-    free = curve.cpu(work) / np.maximum(work, 1e-300)
-    return costs, x * free[:, None], curve, work
+    at = curve.within(work)
+    return costs, x * (curve.cpu(at) / at)[:, None], curve, work
 
 
 def _falling(y: np.ndarray, s: np.ndarray) -> np.ndarray:

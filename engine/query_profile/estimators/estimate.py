@@ -72,4 +72,4 @@ def fit_times_and_calls(
     weight = (np.maximum(errors.min(), 1e-300) / np.maximum(errors, 1e-300)) ** WORSE
     fits /= scale
     costs = design.costs(np.average(fits, axis=0, weights=weight))
-    return replace(costs, draws=np.stack([design.totals(each) for each in fits]))
+    return replace(costs, draws=design.totals(fits))

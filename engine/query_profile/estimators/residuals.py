@@ -58,15 +58,21 @@ def best_limit(residual: np.ndarray) -> float:
     return next((k for k, v in zip(LIMITS, variances, strict=True) if v <= 1.06 * min(variances)), USUAL_LIMIT)
 
 
+def correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the correlation of two series (T,); NaN where either does not vary."""
+    if len(one) < 2 or not (one.std() > 0 and other.std() > 0):
+        return math.nan
+    with np.errstate(invalid="ignore", divide="ignore"):  # what varies by rounding only
+        return float(np.corrcoef(one, other)[0, 1])
+
+
 def autocorrelation(residual: np.ndarray, lag: int) -> float:
     """Return the correlation of residuals ``lag`` intervals apart, outliers clipped; 0 for too few."""
     if len(residual) <= 4 * lag:
         return 0.0
     limit = 4 * float(np.median(np.abs(residual)))
     clipped = np.clip(residual, -limit, limit)
-    if clipped[lag:].std() <= 0 or clipped[:-lag].std() <= 0:
-        return 0.0
-    return float(np.corrcoef(clipped[lag:], clipped[:-lag])[0, 1])
+    return float(np.nan_to_num(correlation(clipped[lag:], clipped[:-lag])))
 
 
 def short_memory(residual: np.ndarray) -> float:

@@ -31,6 +31,9 @@ REWEIGHED = 3
 MOST_STARTS = 100
 """Most bootstrap fits from which the chains of the posterior start."""
 
+NOT_SEEN = 1e-14
+"""Share of the sum of squares at or below which an eigenvalue is rounding: the data say nothing in its direction."""
+
 FEW_ROWS_LIMIT = 9.0
 """Huber's limit where intervals are hardly more than costs: only wild outliers are down-weighted."""
 
@@ -125,7 +128,7 @@ def fit_times(
         share = float(np.interp(tau / b0, *NORMAL)) if b0 > 0 else 0.0
         mixed = design.costs(((1 - share) * draws.mean(axis=0) + share * cost) * rescale)
         costs = replace(costs, time=mixed.time, background=mixed.background)
-    return replace(costs, draws=np.stack([design.totals(draw * rescale) for draw in draws]))
+    return replace(costs, draws=design.totals(draws * rescale))
 
 
 @dataclass(frozen=True)
@@ -224,25 +227,33 @@ class _Strengths:
 def _evidence(a: np.ndarray, background: np.ndarray, t: np.ndarray) -> _Strengths:
     """Compute the marginal likelihood of each shrinkage strength (flat prior on its logarithm).
 
-    The background is projected out; b0 by generalised least squares; lambda on a log grid through one decomposition.
+    The background is projected out; b0 by generalised least squares; lambda on a log grid through one decomposition. With
+    a = U diag(s) V', every quadratic form in (I + a a'/lambda)^-1 is a sum of terms that are not negative: differences of large
+    sums would leave only rounding where columns are (nearly) copies of each other.
     """
     norm = float(background @ background)
     unit = background / np.sqrt(norm) if norm > 0 else background
     ap = a - np.outer(unit, unit @ a)
     tp = t - unit * float(unit @ t)
-    summed = ap.sum(axis=1)
     values, vectors = np.linalg.eigh(ap.T @ ap)
-    values = np.maximum(values, 0.0)
-    vt, vu = vectors.T @ (ap.T @ tp), vectors.T @ (ap.T @ summed)
-    tt, uu, tu = float(tp @ tp), float(summed @ summed), float(tp @ summed)
+    size = float((a * a).sum())
+    known = values > NOT_SEEN * size
+    values, vectors = values[known], vectors[:, known]
+    # what t and the sum of all columns are along the directions U of the columns
+    along_t = (vectors.T @ (ap.T @ tp)) / np.sqrt(values)
+    along_u = vectors.sum(axis=0) * np.sqrt(values)
+    outside = max(float(tp @ tp) - float(along_t @ along_t), 0.0)
     rows = max(len(t) - 1, 1)
-    lam = np.maximum(values.max(), 1e-200) * np.exp(np.linspace(np.log(1e-12), np.log(1.0), 57))
-    shrink = 1.0 / (values[None, :] + lam[:, None])
-    a_uu = uu - (shrink * vu**2).sum(axis=1)
-    a_tu = tu - (shrink * vu * vt).sum(axis=1)
-    a_tt = tt - (shrink * vt**2).sum(axis=1)
-    b0 = np.maximum(a_tu / np.maximum(a_uu, 1e-300), 0.0)
-    sigma2 = np.maximum((a_tt - 2 * b0 * a_tu + b0**2 * a_uu) / rows, 1e-300)
+    lam = max(float(values.max(initial=0.0)), NOT_SEEN * size) * np.exp(np.linspace(np.log(1e-12), np.log(1.0), 57))
+    left = lam[:, None] / (values[None, :] + lam[:, None])
+    a_uu, a_tu = left @ along_u**2, left @ (along_u * along_t)
+    summed = a.sum(axis=1)
+    if float(along_u @ along_u) > NOT_SEEN * float(summed @ summed):
+        b0 = np.maximum(a_tu / a_uu, 0.0)
+    else:  # all times together are the same in every interval: nothing tells their cost from a background
+        b0 = np.full(len(lam), max(float(summed @ t) / float(summed @ summed), 0.0))
+    misfit = along_t - b0[:, None] * along_u
+    sigma2 = np.maximum((outside + (left * misfit**2).sum(axis=1)) / rows, 1e-300)
     likelihood = -0.5 * rows * np.log(sigma2) - 0.5 * np.log1p(values[None, :] / lam[:, None]).sum(axis=1)
     relative = np.exp(likelihood - likelihood.max())
     return _Strengths(lam, b0, sigma2, relative / relative.sum())

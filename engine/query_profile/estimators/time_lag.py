@@ -27,8 +27,9 @@ SHARE = 0.05
 FEWEST = 60
 """Number of intervals below which nothing is looked for."""
 
-MOST_COLUMNS = 400
-"""Number of columns of the design above which nothing is looked for."""
+MOST_ROWS, MOST_COLUMNS = 20_000, 400
+"""Intervals, the last ones, that are looked at: how samples are taken does not change. Number of columns of the design above
+which nothing is looked for."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def shifted(table: np.ndarray, share: float) -> np.ndarray:
 
 def find_lag(x: np.ndarray, calls: np.ndarray | None, y: np.ndarray, seconds: np.ndarray) -> Lag:
     """Find the lag of y (T,) against times (T, J) and calls that explains y clearly better than none."""
-    columns = build_design(x, calls, seconds).columns
+    x, y, seconds = x[-MOST_ROWS:], y[-MOST_ROWS:], seconds[-MOST_ROWS:]
+    columns = build_design(x, None if calls is None else calls[-MOST_ROWS:], seconds).columns
     rows, size = columns.shape
     if rows < max(FEWEST, 1.5 * size) or size > MOST_COLUMNS:
         return NO_LAG

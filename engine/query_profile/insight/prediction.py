@@ -12,10 +12,10 @@ import polars as pl
 from engine.parameters import Attachment
 from engine.problems import Problem
 from engine.query_profile import tables
-from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
-from engine.query_profile.wlr.regression import HUGE, Lines, Quality, quality
+from engine.query_profile.wlr.regression import HUGE, Lines, Quality, quality, without_tiny
 from engine.query_profile.workloads.workload import Workload
 from engine.reading import Reading, Source
 
@@ -26,25 +26,31 @@ Exact = Callable[[], tuple[Lines, np.ndarray, np.ndarray, Quality]]
 @dataclass(frozen=True)
 class Rows:
     """Intervals to predict: ``x`` (rows, J) times of the workload's classes, ``calls`` likewise or None, ``y`` (rows,)
-    what was measured (NaN: unknown), ``seconds`` (rows,). ``own``: they are those that were trained on."""
+    what was measured (NaN: unknown), ``seconds`` (rows,). ``own``: they are those that were trained on; ``measured``: there is
+    a column of y at all."""
 
     x: np.ndarray
     calls: np.ndarray | None
     y: np.ndarray
     seconds: np.ndarray
     own: bool = False
+    measured: bool = True
+
+    @property
+    def taken_y(self) -> np.ndarray:
+        """Return ``y`` as VividCortex' program takes it: a table without the column is one of zeros."""
+        return self.y if self.measured else np.zeros(len(self.y))
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The ``predictions`` table and its score; ``exact``: what VividCortex' program makes of the same rows, if it can."""
+    """The ``predictions`` table and its score."""
 
     frame: pl.DataFrame
     quality: Quality
-    exact: Exact | None
 
 
-NO_PREDICTIONS = Predictions(tables.PREDICTIONS.empty(), Quality(0, *(math.nan,) * 6), None)
+NO_PREDICTIONS = Predictions(tables.PREDICTIONS.empty(), Quality(0, *(math.nan,) * 6))
 
 
 def read(attachment: Attachment) -> Reading:
@@ -80,9 +86,9 @@ def attached(
     if target in names:
         y = values[:, names.index(target)].copy()
     else:
-        y = np.zeros(len(values)) if parameters.rules == "upstream" else np.full(len(values), np.nan)
+        y = np.full(len(values), np.nan)
         problems.append(Problem.at(name, "missing-target", f"no column {target!r}: nothing to compare with", line=1))
-    return Rows(x, None, y, np.full(len(values), np.nan)), problems
+    return Rows(x, None, y, np.full(len(values), np.nan), measured=target in names), problems
 
 
 def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
@@ -91,7 +97,8 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
     By the rules of VividCortex' program rows without y are skipped and all others scored; otherwise those are left out
     whose numbers are too large for any time, and of one's own rows those are scored that fits use.
     """
-    x, calls, y, seconds = rows.x, rows.calls, rows.y, rows.seconds
+    x, calls, seconds = rows.x, rows.calls, rows.seconds
+    y = rows.taken_y if fits.rules == "upstream" else rows.y
     number = np.arange(1, len(y) + 1)
     exactly = method == "wlr" and fits.rules == "upstream"
     keep = y != 0 if fits.rules == "upstream" else np.ones(len(y), bool)
@@ -99,6 +106,8 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
         with np.errstate(invalid="ignore", over="ignore"):
             signed = not float(x.min(initial=0.0)) >= 0
             keep &= (np.abs(x) if signed else x).sum(axis=1) < HUGE
+            keep &= ~(np.abs(y) >= HUGE)
+        x, y = without_tiny(x), without_tiny(y)
     if not keep.all():
         x, y, number, seconds = x[keep], y[keep], number[keep], seconds[keep]
         calls = calls[keep] if calls is not None else None
@@ -109,10 +118,32 @@ def predict(fits: Fits, rows: Rows, method: str) -> Predictions:
         scored &= fits.used[keep]
     columns = {"row": number, "actual": y, "predicted": values}
     frame = pl.DataFrame(columns, schema=tables.PREDICTIONS.schema, nan_to_null=False)
+    return Predictions(frame, quality(y[scored], values[scored]))
 
-    def exact() -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
-        lines, trained = fits.lines("upstream")[0], rows.y != 0
-        predicted = lines.predict(rows.x[trained])
-        return lines, rows.y[trained], predicted, quality(rows.y[trained], predicted)
 
-    return Predictions(frame, quality(y[scored], values[scored]), exact)
+def exactly(fits: Fits, rows: Rows) -> tuple[Lines, np.ndarray, np.ndarray, Quality]:
+    """Return the lines, actuals, predictions and final line that VividCortex' program makes of the same intervals. Of other
+    sources than tables, which it does not know, those that fits use are taken."""
+    x, y = rows.x, rows.taken_y
+    keep = y != 0
+    if rows.own and not fits.work.is_table:
+        keep &= fits.used
+    lines = fits.lines("upstream")[0]
+    predicted = lines.predict(x[keep])
+    return lines, y[keep], predicted, quality(y[keep], predicted)
+
+
+def nothing_learned(attachment: Attachment | None, target: str) -> Predictions:
+    """Return what VividCortex' program predicts where no table has the column ``target``, so that it learns nothing: zeros,
+    for the attached table where there is one."""
+    y = np.zeros(0)
+    frame = None if attachment is None else read(attachment).rows.get("matrix")
+    if isinstance(frame, pl.DataFrame) and frame.height and target in frame["names"][0]:
+        names = frame["names"][0].to_list()
+        y = frame["values"][0].to_numpy().reshape(-1, len(names))[:, names.index(target)]
+    keep = np.flatnonzero(y)
+    actual, zeros = y[keep], np.zeros(len(keep))
+    columns = {"row": keep + 1, "actual": actual, "predicted": zeros}
+    return Predictions(
+        pl.DataFrame(columns, schema=tables.PREDICTIONS.schema, nan_to_null=False), quality(actual, zeros)
+    )

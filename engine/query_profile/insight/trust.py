@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from engine.query_profile.estimators import design, estimate
+from engine.query_profile.estimators import design, estimate, residuals
 from engine.query_profile.estimators.design import FitOptions
 
 Grade = Literal["good", "fair", "poor", "none"]
@@ -79,7 +79,7 @@ def assess(
     total = float(y.sum())
     if not len(y) or total <= 0:
         return NO_TRUST
-    correlation = float(np.corrcoef(s, y)[0, 1]) if len(y) > 2 and s.std() > 0 and y.std() > 0 else float("nan")
+    correlation = residuals.correlation(s, y) if len(y) > 2 else float("nan")
     attributed = float(by_default.sum()) / total
     disagreement = float(np.abs(by_wlr - by_default).sum()) / 2 / total
     reasons: list[tuple[float, str]] = []

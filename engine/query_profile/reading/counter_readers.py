@@ -13,7 +13,8 @@ import polars as pl
 from engine.formats.delimited import header_fields, records
 from engine.formats.prometheus import looks_like, parse
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite
+from engine.problems import not_utf8
+from engine.query_profile.reading.resource_rows import LARGEST, HostKind, HostRows, finite
 from engine.query_profile.reading.snapshots import TIME_COLUMNS
 from engine.reading import Reading, Source
 from engine.text import decode
@@ -21,6 +22,10 @@ from engine.text import decode
 TICK_US = 10_000
 """Microseconds per kernel tick in /proc (USER_HZ is 100 on every supported Linux)."""
 
+LAST_MS = 253_402_300_799_000
+"""Last second of the year 9999; a stamp beyond it is damaged."""
+
+_NUMBER = re.compile(r"[-_.]?\d+")
 _PID = re.compile(rb"^\d+ \(.*?\) [A-Za-z] -?\d+ -?\d+ ", re.DOTALL)
 
 
@@ -40,6 +45,7 @@ class CumulativeCsv(HostKind):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read every microsecond column as a cumulative series."""
         rows = HostRows(source, "process")
+        rows.problems += not_utf8(source.path, data)
         last: int | None = None
         for line, row in records(source, data, rows.problems, final):
             if row is None:
@@ -128,7 +134,7 @@ class PidStat(HostKind):
             system += stime + cstime
             processes.append(line.split(" ", 1)[0])
         if len(processes) == 1:
-            rows.series = re.sub(rf"[-_.]?(?<!\d){processes[0]}(?!\d)", "", rows.series)
+            rows.series = _without_number(rows.series, processes[0])
         if processes:
             at_ms = name_instant_ms(source.name) or source.mtime_ms
             rows.add(at_ms, "user_us", user * TICK_US)
@@ -151,12 +157,10 @@ class NodeExporter(HostKind):
         rows = HostRows(source, "node_exporter")
         scrape = parse(source.path, data, labels=("cpu", "mode"), names="^node_cpu_seconds_total")
         rows.problems += scrape.problems
-        samples = scrape.samples.filter(
-            pl.col("value").is_finite() & (pl.col("value") >= 0) & pl.col("mode").is_not_null()
-        )
+        samples = scrape.samples.filter(pl.col("value").is_between(0, LARGEST) & pl.col("mode").is_not_null())
         if samples.height:
             rows.cores = float(samples["cpu"].n_unique())
-            stamped = samples["time_ms"].drop_nulls()
+            stamped = samples["time_ms"].filter(samples["time_ms"].is_between(0, LAST_MS))
             at_ms = int(stamped[0]) if len(stamped) else name_instant_ms(source.name) or source.mtime_ms
             mode = dict(samples.group_by("mode", maintain_order=True).agg(pl.col("value").sum()).iter_rows())
             states = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
@@ -165,3 +169,8 @@ class NodeExporter(HostKind):
                 [sum(mode.get(m, 0.0) for m in modes) * 1e6 if modes[0] in mode else None for modes in states],
             )
         return rows.reading()
+
+
+def _without_number(name: str, number: str) -> str:
+    """Return ``name`` without ``number`` and the sign before it, where it stands alone."""
+    return _NUMBER.sub(lambda found: "" if found.group().lstrip("-_.") == number else found.group(), name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.formats.delimited import header_fields, records
 from engine.formats.timestamps import instant_ms
+from engine.problems import not_utf8
 from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
@@ -46,6 +47,7 @@ class MysqlDigest:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters; picoseconds become microseconds."""
         rows = SnapshotRows(source, "mysql")
+        rows.problems += not_utf8(source.path, data)
         timed: str | None = None
         for line, row in records(source, data, rows.problems, final):
             if row is None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
+from engine.formats import json_records
 from engine.formats.delimited import BOM
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.problems import Problem
-from engine.query_profile.reading.resource_rows import HostKind, HostRows, finite
+from engine.problems import Problem, not_utf8
+from engine.query_profile.reading.resource_rows import LONGEST_S, HostKind, HostRows, finite
 from engine.reading import Reading, Source, whole_lines
 from engine.text import decode
 
@@ -23,9 +24,6 @@ _VMSTAT_TIME = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _DAY = 86_400_000
 """Milliseconds of a day."""
-
-_MOST_CUTS = 200
-"""Places at which the end of a JSON document is tried before it is given up."""
 
 
 class Vmstat(HostKind):
@@ -89,23 +87,32 @@ class Sysstat(HostKind):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read percent of all CPUs in the stretch before each sample."""
-        document, cut = _sysstat(data)
         rows = HostRows(source, "mpstat")
-        if document is None:
+        try:
+            document = json_records.decode(data.removeprefix(BOM), (5,), cut=True)
+            hosts = document.value["sysstat"]["hosts"]
+            if not isinstance(hosts, list):
+                raise TypeError("hosts is no list")
+        except (*json_records.ERRORS, KeyError, TypeError) as error:
             reading = rows.reading()
-            reading.problems.append(Problem.at(source.path, "bad-json", "no sysstat answer (yet)"))
+            reading.problems.append(Problem.at(source.path, "bad-json", f"no sysstat answer (yet): {error}"))
             reading.complete = False
             return reading
-        if cut:
+        if document.cut:
             rows.problem("cut-file", "the file ends in the middle (still being written): its complete samples count")
-        for host in document["sysstat"]["hosts"]:
+        for byte, reason in document.bad:
+            problem = Problem.at(source.path, "bad-record", f"{reason}; the sample is left out", byte=byte)
+            rows.problems.append(problem)
+        for host in hosts:
             if not isinstance(host, dict):
+                rows.problem("bad-record", "an element of hosts that is no object")
                 continue
             rows.host = str(host.get("nodename", ""))
             cores = host.get("number-of-cpus")
             rows.cores = float(cores) if isinstance(cores, int) and 0 < cores < 1 << 20 else None
             statistics = host.get("statistics")
-            self._samples(rows, str(host.get("date", "")), statistics if isinstance(statistics, list) else [])
+            samples = statistics if isinstance(statistics, list) else []
+            self._samples(rows, str(host.get("date", "")), [each for each in samples if each is not None])
         return rows.reading()
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:
@@ -115,13 +122,15 @@ class Sysstat(HostKind):
         before: int | None = None
         for sample in samples:
             if not isinstance(sample, dict):
+                rows.problem("bad-record", "a sample that is no object")
                 continue
             stamp = sample.get("timestamp")
             interval: float | None = None
             if isinstance(stamp, dict):
                 rows.kind = "sadf"
                 at_ms = _sysstat_ms(str(stamp.get("date", "")), str(stamp.get("time", "")))
-                interval = float(stamp["interval"]) if isinstance(stamp.get("interval"), int | float) else None
+                length = stamp.get("interval")
+                interval = float(length) if isinstance(length, int | float) and 0 < length < LONGEST_S else None
             else:
                 at_ms = _sysstat_ms(date, str(stamp))
                 if at_ms is not None:
@@ -207,7 +216,7 @@ class SadfCsv(HostKind):
             except (ValueError, KeyError) as error:
                 rows.problem("bad-number", f"{error}; the row is left out", number)
                 continue
-            if seconds <= 0:
+            if not 0 < seconds < LONGEST_S:
                 continue
             last[host] = at_ms
             rows.host = host
@@ -230,6 +239,7 @@ class DockerStats(HostKind):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read a sample per container; it holds since the sample before it."""
         rows = HostRows(source, "docker")
+        rows.problems += not_utf8(source.path, data)
         at_ms = name_instant_ms(source.name) or source.mtime_ms
         for number, line in enumerate(decode(data).split("\n"), 1):
             text = _ESCAPES.sub("", line).strip()
@@ -239,8 +249,8 @@ class DockerStats(HostKind):
                 container = msgspec.json.decode(text)
                 percent = finite(str(container["CPUPerc"]).removesuffix("%"))
                 rows.host = str(container.get("Name") or container.get("Container") or "")
-            except (msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
-                rows.problem("bad-record", f"no line of docker stats: {error}", number)
+            except (*json_records.ERRORS, KeyError, TypeError, AttributeError, ValueError) as error:
+                rows.problem("bad-record", f"no line of docker stats: {json_records.reason(error)}", number)
                 continue
             rows.add(at_ms, "cpu_us", percent, 0.0)
         return rows.reading()
@@ -264,31 +274,3 @@ def _sysstat_ms(date: str, time: str) -> int | None:
     if half:
         time = f"{int(half.group(1)) % 12 + (12 if half.group(3) == 'P' else 0):02}{half.group(2)}"
     return instant_ms(f"{date} {time}")
-
-
-def _sysstat(data: bytes) -> tuple[dict[str, Any] | None, bool]:
-    """Decode a document, up to its last complete sample if it is cut off; returns it (None: no sysstat document) and whether
-    it was."""
-
-    def sound(document: Any) -> bool:
-        return isinstance(document, dict) and isinstance((document.get("sysstat") or {}).get("hosts"), list)
-
-    text = data.removeprefix(BOM)
-    try:
-        document = msgspec.json.decode(text)
-        return (document, False) if sound(document) else (None, False)
-    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
-        pass
-    # a sample ends in "}" two or more levels inside its list: try from the end until the closed text parses
-    end = len(text)
-    for _ in range(_MOST_CUTS):
-        end = text.rfind(b"}", 0, end)
-        if end < 0:
-            return None, False
-        try:
-            document = msgspec.json.decode(text[: end + 1] + b"]}]}}")
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-        if sound(document) and isinstance(document["sysstat"]["hosts"][-1].get("statistics"), list):
-            return document, True
-    return None, False

@@ -11,9 +11,11 @@ from typing import Any
 
 import msgspec
 
+from engine.formats import json_records
 from engine.formats.delimited import header_fields, records
+from engine.formats.json_records import Document
 from engine.formats.timestamps import instant_ms, name_instant_ms
-from engine.problems import Problem
+from engine.problems import Problem, not_utf8
 from engine.query_profile.reading.snapshots import TIME_COLUMNS, SnapshotRows, number, text_key
 from engine.query_profile.tables import SNAPSHOT_INFO, SNAPSHOTS
 from engine.reading import Reading, Source
@@ -98,6 +100,7 @@ class PgssCsv(_Pgss):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters."""
         rows = SnapshotRows(source, "postgresql")
+        rows.problems += not_utf8(source.path, data)
         parsed = list(records(source, data, rows.problems, final))
         rounded = _rounded(rows, [row.get("queryid", "") for _, row in parsed if row is not None])
         first = next((row for _, row in parsed if row is not None), {})
@@ -129,11 +132,11 @@ class PgssJson(_Pgss):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows of cumulative counters; ids that a JSON tool rounded do not identify classes."""
         rows = SnapshotRows(source, "postgresql")
-        try:
-            items, moment = _items(msgspec.json.decode(data))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            items, moment = _json_lines(rows, data), None
-            if not items:
+        items, moment = _json_lines(rows, data), None
+        if not items:
+            try:
+                items, moment = _items(rows, json_records.decode(data, (2, 1)))
+            except json_records.ERRORS as error:
                 problem = Problem.at(source.path, "bad-json", f"not JSON (yet): {error}")
                 return Reading(problems=[problem], complete=False)
         items = [{str(k).lower(): v for k, v in item.items()} for item in items]
@@ -144,31 +147,42 @@ class PgssJson(_Pgss):
         return rows.reading(moment)
 
 
-def _items(document: Any) -> tuple[list[dict[str, Any]], int | None]:
-    """Return the row objects of a JSON document and its own moment, where it has one."""
+def _items(rows: SnapshotRows, document: Document) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the row objects of a JSON document and its own moment, where it has one; what is no row becomes a problem."""
     moment: int | None = None
-    if isinstance(document, dict):
+    value = document.value
+    for byte, reason in document.bad:
+        rows.problems.append(Problem.at(rows.source.path, "bad-record", f"{reason}; the row is left out", byte=byte))
+    if isinstance(value, dict):
         times = ("snapshot_timestamptz", *TIME_COLUMNS)
-        stamp = next((document[name] for name in times if isinstance(document.get(name), str)), None)
+        stamp = next((value[name] for name in times if isinstance(value.get(name), str)), None)
         moment = instant_ms(stamp) if stamp is not None else None
-        rows = document.get("queries", document.get("rows", document))
-        document = list(rows.values()) if isinstance(rows, dict) else rows
-    return [item for item in document if isinstance(item, dict)] if isinstance(document, list) else [], moment
+        value = value.get("queries", value.get("rows", value))
+        # of an object of rows by name, what is no object says something else (its moment)
+        value = [item for item in value.values() if isinstance(item, dict)] if isinstance(value, dict) else value
+    several = value if isinstance(value, list) else [value]
+    items = [item for item in several if isinstance(item, dict)]
+    others = len(several) - len(items) - len(document.bad)
+    if others > 0:
+        rows.problem("bad-record", "an element that is no row", count=others)
+    return items, moment
 
 
 def _json_lines(rows: SnapshotRows, data: bytes) -> list[dict[str, Any]]:
-    """Return the row objects of a file with one on each line; other lines become problems."""
-    items = []
-    for line, raw in enumerate(data.split(b"\n"), 1):
-        if not raw.strip():
-            continue
+    """Return the row objects of a file with one on each line, none if it is one document; lines that are no object become
+    problems."""
+    lines = [(place, line) for place, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+    if len(lines) < 2 or not all(line.strip()[:1] + line.strip()[-1:] == b"{}" for _, line in lines[:2]):
+        return []
+    items: list[dict[str, Any]] = []
+    for place, line in lines:
         try:
-            item = msgspec.json.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            rows.problem("bad-record", "no JSON object", line)
-            continue
-        if isinstance(item, dict):
+            item = msgspec.json.decode(line)
+            if not isinstance(item, dict):
+                raise msgspec.DecodeError("no object")
             items.append(item)
+        except json_records.ERRORS as error:
+            rows.problem("bad-record", f"{json_records.reason(error)}; the line is left out", place)
     return items
 
 
@@ -189,6 +203,7 @@ class PgssInfo:
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per query of the view."""
         reading = Reading()
+        reading.problems += not_utf8(source.path, data)
         columns: dict[str, list[Any]] = {"at_ms": [], "dealloc": [], "reset_ms": []}
         for line, row in records(source, data, reading.problems, final):
             if row is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import msgspec
-
+from engine.formats import json_records
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.problems import Problem
+from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import INTERVALS_IN
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -35,22 +34,26 @@ class PtQueryDigest:
         """Read one row per class."""
         reading = Reading()
         try:
-            document = msgspec.json.decode(data)
-            classes = document["classes"]
+            document = json_records.decode(data, (2,))
+            classes = document.value["classes"]
             if not isinstance(classes, list):
                 raise TypeError("classes is no list")
-        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        except (*json_records.ERRORS, KeyError, TypeError) as error:
             problem = Problem.at(source.path, "bad-json", f"no pt-query-digest answer (yet): {error}")
             return Reading(problems=[problem], complete=False)
+        for byte, reason in document.bad:
+            reading.problems.append(Problem.at(source.path, "bad-record", f"{reason}; it is left out", byte=byte))
         rows: dict[str, list[Any]] = {name: [] for name in INTERVALS_IN.schema}
         stamps: list[int] = []
         for number, item in enumerate(classes, 1):
+            if item is None and document.bad:
+                continue
             try:
                 metrics = item["metrics"]
                 time_us = _sum(metrics, "Query_time") * 1e6
-                calls = float(item["query_count"])
-                if not (calls >= 0 and time_us >= 0 and math.isfinite(calls) and math.isfinite(time_us)):
-                    raise ValueError("a count or time that is negative or not finite")
+                calls = finite(item["query_count"])
+                if calls < 0 or time_us < 0:
+                    raise ValueError("a count or time that is negative")
                 rows_sent = _sum(metrics, "Rows_sent", 0.0) + _sum(metrics, "Rows_affected", 0.0)
                 lock_us = _sum(metrics, "Lock_time", 0.0) * 1e6
                 for name in ("ts_min", "ts_max"):
@@ -96,7 +99,7 @@ def _sum(metrics: dict[str, Any], name: str, default: float | None = None) -> fl
         if default is None:
             raise ValueError(f"no {name} sum")
         return default
-    return float(metric["sum"])
+    return finite(metric["sum"])
 
 
 def _stamp(text: str) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.formats.timestamps import name_stem
-from engine.problems import Problem
+from engine.problems import Problem, Problems
 from engine.query_profile.tables import HOST
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -18,6 +18,9 @@ STATES = ("user_us", "system_us", "iowait_us", "idle_us", "steal_us")
 
 LARGEST = 1e21
 """Value beyond which a number is no counter (2^64 microseconds are 1.8e19)."""
+
+LONGEST_S = 1e7
+"""Seconds beyond which a stretch between two samples is a damaged number."""
 
 
 class HostRows:
@@ -31,7 +34,7 @@ class HostRows:
         self.cores = cores
         self.series = name_stem(source.name)
         self.columns: dict[str, list[Any]] = {name: [] for name in HOST.schema}
-        self.problems: list[Problem] = []
+        self.problems: list[Problem] = Problems()
 
     def add(self, at_ms: int, name: str, value: float, seconds: float | None = None) -> None:
         """Add a cumulative ``value`` in microseconds, or percent over the ``seconds`` before ``at_ms``."""
@@ -65,7 +68,10 @@ class HostKind:
 
 def finite(text: Any) -> float:
     """Parse a number that can be a counter or a percentage. Raises ValueError (TypeError) for any other."""
-    value = float(text)
+    try:
+        value = float(text)
+    except OverflowError:  # a whole number of hundreds of digits
+        value = math.inf
     if not math.isfinite(value) or abs(value) > LARGEST:
         raise ValueError(f"{str(text)[:40]!r} is no counter")
     return value

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.formats.sql_text import fingerprint, query_hash
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.problems import Problem
-from engine.query_profile.reading.fingerprint import fingerprint, query_hash
+from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import INTERVALS_IN
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean, decode
 
 _TIME = re.compile(r"# Time: (\S+(?:\s+\d{1,2}:\d\d:\d\d(?:\.\d+)?)?)")
-_USER = re.compile(r"# User(?:@Host)?:\s*([^\[@]*)(?:\[([^\]]*)\])?\s*@\s*(\S*)?\s*(?:\[([^\]]*)\])?")
-_FIELD = re.compile(r"([A-Za-z_]+):\s*(\S*)")
 _STAMP = re.compile(r"(?i)set timestamp\s*=\s*(\d{1,12})(?:\.(\d+))?")
 _USE = re.compile(r"(?i)use\s+`?([^`;]+)`?")
-_BANNER = re.compile(r"^(?:Tcp port:|Time\s+Id\s+Command|\S.*, Version: .*started with:)")
 
 SECOND = 1000
 """Milliseconds of the stretches that statements are summed over."""
 
 LONGEST = 1e9
 """Seconds beyond which a query time is a damaged number."""
+
+LAST_S, FARTHEST_MS = 253_402_300_799, 57_600_000
+"""Last second of the year 9999, and distance of a server's clock from UTC (16 hours), beyond which times are damaged."""
 
 MOST_LINES = 2000
 """Lines of one statement that are looked at."""
@@ -52,7 +52,7 @@ class SlowLog:
     id = "slow-log"
     title = "MySQL, Percona or MariaDB slow query log"
     append = True
-    version = 2
+    version = 3
     tables: tuple[Table, ...] = (INTERVALS_IN,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -80,7 +80,7 @@ class SlowLog:
             header = text.startswith("# ") and not text.startswith("# administrator command")
             body = event is not None and (event.sql or event.command or event.stamp_ms is not None)
             begins = header and (body or text.startswith(("# Time:", "# User")) or "Query_time:" in text)
-            if event is not None and "Query_time" in event.fields and (begins or _BANNER.match(text)):
+            if event is not None and "Query_time" in event.fields and (begins or _is_banner(text)):
                 self._close(source, event, state, groups, reading.problems)
                 event = None
                 start, begun, begun_line = position, dict(state), number
@@ -120,15 +120,14 @@ class SlowLog:
                 text = text[time.end() :].strip()
                 if not text:
                     return
-            user = _USER.match(text)
-            if user:
-                state["user"] = (user.group(2) or user.group(1) or "").strip()
+            user = _user(text)
+            if user is not None:
+                state["user"] = user
                 return
-            for key, value in _FIELD.findall(text):
-                event.fields.setdefault(key, value)
+            _add_fields(text, event.fields)
             return
         stamp = _STAMP.match(text)
-        if stamp and not event.sql:
+        if stamp and not event.sql and int(stamp.group(1)) <= LAST_S:
             event.stamp_ms = int(stamp.group(1)) * 1000
             return
         use = _USE.match(text)
@@ -156,9 +155,9 @@ class SlowLog:
         try:
             seconds = float(fields["Query_time"])
             lock = float(fields.get("Lock_time") or 0)
-            sent = float(fields.get("Rows_sent") or 0) + float(fields.get("Rows_affected") or 0)
+            sent = finite(fields.get("Rows_sent") or 0) + finite(fields.get("Rows_affected") or 0)
             rate = float(fields.get("Log_slow_rate_limit") or 1)
-            if not (0 <= seconds < LONGEST and math.isfinite(lock + sent) and lock >= 0 and 1 <= rate < 1e9):
+            if not (0 <= seconds < LONGEST and 0 <= lock < LONGEST and 1 <= rate < LONGEST):
                 raise ValueError(f"Query_time {seconds}, Lock_time {lock}, rate {rate}")
         except ValueError as error:
             reason = f"{error}; the statement is left out"
@@ -168,7 +167,8 @@ class SlowLog:
         if end_ms is not None and state["local"]:
             # the old format has the server's local time; SET timestamp shows its distance from UTC
             if state["zone_ms"] is None and event.stamp_ms is not None:
-                state["zone_ms"] = round((end_ms - event.stamp_ms) / ZONE_MS) * ZONE_MS
+                apart = round((end_ms - event.stamp_ms) / ZONE_MS) * ZONE_MS
+                state["zone_ms"] = apart if abs(apart) <= FARTHEST_MS else None
             end_ms -= state["zone_ms"] or 0
         if end_ms is None and event.stamp_ms is not None:
             end_ms = event.stamp_ms + round(seconds * 1000)
@@ -204,3 +204,37 @@ class SlowLog:
             "errors": errors,
             "lock_us": lock_us,
         }
+
+
+def _is_banner(text: str) -> bool:
+    """Tell whether this is a line that the server writes when it starts."""
+    if text.startswith("Tcp port:") or text.split(None, 3)[:3] == ["Time", "Id", "Command"]:
+        return True
+    version = text.find(", Version: ")
+    return version > 0 and not text[0].isspace() and text.find("started with:", version) > 0
+
+
+def _user(text: str) -> str | None:
+    """Return the user of a line ``# User@Host: shown[user] @ host [address]``; None for another line."""
+    if not text.startswith(("# User@Host:", "# User:")):
+        return None
+    before, at, _ = text.partition(":")[2].partition("@")
+    shown, bracket, inside = before.partition("[")
+    if bracket:  # a name in brackets may have an @ of its own
+        inside = text.partition("[")[2].partition("]")[0]
+    return (inside or shown).strip() if at else None
+
+
+def _add_fields(text: str, fields: dict[str, str]) -> None:
+    """Add what a comment says as ``Name: value``, where it says nothing of that name yet."""
+    name = ""
+    for word in text.lstrip("# ").split():
+        if name and word[-1] != ":":
+            fields.setdefault(name, word)
+            name = ""
+            continue
+        begin, colon, value = word.partition(":")
+        name = begin if colon and begin.isascii() and begin.replace("_", "").isalpha() else ""
+        if name and value:
+            fields.setdefault(name, value)
+            name = ""

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from engine.formats.timestamps import instant_ms, name_instant_ms, name_stem
-from engine.problems import Problem
+from engine.problems import Problem, Problems
 from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import SNAPSHOTS
 from engine.reading import Reading, Source
@@ -50,7 +50,7 @@ class SnapshotRows:
         self.part = 0
         self.columns: dict[str, list[Any]] = {name: [] for name in SNAPSHOTS.schema}
         self.seen: set[tuple[str, str]] = set()
-        self.problems: list[Problem] = []
+        self.problems: list[Problem] = Problems()
         self.moment: int | None = None
 
     def problem(self, kind: str, reason: str, line: int | None = None, count: int = 1) -> None:

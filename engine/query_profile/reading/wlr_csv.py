@@ -8,7 +8,6 @@ out and reported.
 from __future__ import annotations
 
 import csv
-import io
 import math
 import re
 from collections import Counter
@@ -18,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from engine.formats.delimited import BOM
-from engine.problems import Problem
+from engine.problems import Problem, not_utf8
 from engine.query_profile.tables import MATRIX
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -29,12 +28,22 @@ _HEX = re.compile(
     r"[+-]?0[xX]_?(?:[0-9a-fA-F][0-9a-fA-F_]*(?:\.[0-9a-fA-F_]*)?|\.[0-9a-fA-F][0-9a-fA-F_]*)[pP][+-]?\d+"
 )
 _LONE_UNDERSCORE = re.compile(r"(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
+_SKIPPED = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*")
 _CLASS = re.compile(r"[a-z]\.[0-9a-f]{1,20}")
 _TIME = re.compile(r"(?:^|[^a-z])(?:time|date|captured|snapshot)(?:$|[^a-z])|(?:time|stamp)$")
 """Names of columns that say when: whole words, since a class may be called ``update`` or ``timeline``."""
 
 DEFAULT_TARGET = "user_us"
 """Name of the column of y."""
+
+MAX_HEADER = 1 << 24
+"""Bytes within which a header must end."""
+
+NOT_FINITE = (
+    "a number that is not finite: the row is left out (rules=upstream takes it, and it poisons every sum it touches)"
+)
+NEGATIVE = "a negative number: counted in the row's sum, never fitted"
+"""Reasons of problems. They name no column, so that rows read one by one give the same as all at once."""
 
 MAX_COLUMNS = 100_000
 """Number of columns above which a file is no table of query classes (a hostile header must not cost gigabytes)."""
@@ -67,7 +76,7 @@ class WlrCsv:
     id = "wlr-csv"
     title = "WLR CSV: one row per interval, one column per query class and user_us"
     append = True
-    version = 3
+    version = 4
     tables: tuple[Table, ...] = (MATRIX,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -115,59 +124,53 @@ class WlrCsv:
             state = _header(source, body[:header_end], reading.problems)
             body = body[header_end:]
         ends = body.count(b"\n")
-        if state["names"]:
-            self._rows(source, body, ends, state, reading)
-        state = {**state, "line": state["line"] + ends}
-        reading.state = state
+        named = self._rows(source, body, ends, state, reading) if state["names"] else False
+        reading.state = {**state, "line": state["line"] + ends, "named": state["named"] or named}
         reading.consumed = end
         return reading
 
-    def _rows(self, source: Source, body: bytes, ends: int, state: dict[str, Any], reading: Reading) -> None:
-        """Read the rows of ``body``, which has ``ends`` line ends."""
+    def _rows(self, source: Source, body: bytes, ends: int, state: dict[str, Any], reading: Reading) -> bool:
+        """Read the rows of ``body``, which has ``ends`` line ends. Returns whether there are any, or the first names."""
         width, keep = state["width"], state["keep"]
         values, lines = _numbers(source, body, ends, width, state["line"], reading.problems)
         if len(keep) != width:
             values = np.ascontiguousarray(values[:, keep])
+        if not len(values) and state["named"]:
+            return False
         with np.errstate(over="ignore", invalid="ignore"):
             clear = bool(np.isfinite(values.sum())) and float(values.min(initial=0.0)) >= 0
-        odd = np.zeros((1, 1), bool) if clear else ~np.isfinite(values)
-        if odd.any():
-            rows, columns = np.nonzero(odd)
-            reason = (
-                f"{values[rows[0], columns[0]]} in column {state['names'][columns[0]]!r}: the row is left out "
-                "(rules=upstream takes it, and it poisons every sum it touches)"
-            )
-            line, count = int(lines[rows[0]]), len(np.unique(rows))
-            reading.problems.append(Problem.at(source.path, "not-finite", reason, line=line, count=count))
-        negative = odd if clear else (values < 0) & ~odd
-        if negative.any():
-            rows, columns = np.nonzero(negative)
-            name, line = state["names"][columns[0]], int(lines[rows[0]])
-            reason = f"negative number in column {name!r}: counted in the row's sum, never fitted"
-            reading.problems.append(Problem.at(source.path, "negative-value", reason, line=line, count=len(rows)))
-        first = not state.get("named")
-        if len(values) or first:
-            reading.rows["matrix"] = pl.DataFrame(
-                {
-                    "names": pl.Series("names", [state["names"]], dtype=pl.List(pl.String)),
-                    "values": pl.Series("values", values.reshape(-1)).implode(),
-                },
-                schema=MATRIX.schema,
-            )
-            state["named"] = True
+        if not clear:
+            finite = np.isfinite(values)
+            for kind, odd, reason in (
+                ("not-finite", ~finite, NOT_FINITE),
+                ("negative-value", finite & (values < 0), NEGATIVE),
+            ):
+                rows = np.flatnonzero(odd.any(axis=1))
+                if len(rows):
+                    line = int(lines[rows[0]])
+                    reading.problems.append(Problem.at(source.path, kind, reason, line=line, count=len(rows)))
+        reading.rows["matrix"] = pl.DataFrame(
+            {
+                "names": pl.Series("names", [state["names"]], dtype=pl.List(pl.String)),
+                "values": pl.Series("values", values.reshape(-1)).implode(),
+            },
+            schema=MATRIX.schema,
+        )
+        return True
 
 
 def _header_end(body: bytes) -> int | None:
-    """Return the offset after the header line (quotes may span lines), None while it is not complete. Skips blank lines."""
-    position = 0
-    while True:
-        end = body.find(b"\n", position)
-        if end < 0:
-            return None
-        line = body[:end]
-        if (line.strip() and line.count(b'"') % 2 == 0) or end - position > 1 << 24:
+    """Return the offset after the first line that is not empty (quotes may span lines), None while it is not complete. What
+    is no end within ``MAX_HEADER`` bytes has none, and is taken up to its first line end."""
+    skipped = _SKIPPED.match(body)
+    begin = position = skipped.end() if skipped else 0
+    quotes = 0
+    while (end := body.find(b"\n", position, MAX_HEADER)) >= 0:
+        quotes += body.count(b'"', position, end)
+        if quotes % 2 == 0:
             return end + 1
         position = end + 1
+    return body.find(b"\n", begin) + 1 or None if len(body) >= MAX_HEADER else None
 
 
 def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, Any]:
@@ -180,15 +183,17 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
             "ignored"
         )
         problems.append(Problem.at(source.path, "byte-order-mark", reason, line=1))
+    problems += not_utf8(source.path, head)
+    text = decode(head).strip("\r\n").replace("\r\n", "\n")
     try:
-        names = next(csv.reader(io.StringIO(decode(head).lstrip("\r\n"), newline=""), strict=False), [])
+        # csv takes a line end of its own for the end of the header, where the program takes it for part of a name
+        names = next(csv.reader([text.replace("\r", "·")], strict=True), [])
     except csv.Error as error:
         problems.append(Problem.at(source.path, "bad-header", f"the header is no CSV: {error}", line=1))
         names = []
     if len(names) > MAX_COLUMNS:
         problems.append(Problem.at(source.path, "bad-header", f"{len(names)} columns are more than this reads", line=1))
         names = []
-    names = [name.rstrip("\r\n") if i == len(names) - 1 else name for i, name in enumerate(names)]
     last = {name: i for i, name in enumerate(names)}
     for name, count in Counter(names).items():
         if count > 1:
@@ -199,7 +204,13 @@ def _header(source: Source, head: bytes, problems: list[Problem]) -> dict[str, A
             reason = f"column {name!r} is not {DEFAULT_TARGET!r} (blanks)"
             problems.append(Problem.at(source.path, "missing-target", reason, line=1))
     keep = sorted(last.values())
-    return {"names": [clean(names[i]) for i in keep], "width": len(names), "keep": keep, "line": next_line}
+    return {
+        "names": [clean(names[i]) for i in keep],
+        "width": len(names),
+        "keep": keep,
+        "line": next_line,
+        "named": False,
+    }
 
 
 def _polars(body: bytes, width: int) -> np.ndarray | None:
@@ -220,10 +231,12 @@ def _numbers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Parse all good rows of ``body`` (rows, width) and return them with their line numbers. ``ends``: line ends in it;
     ``line``: number of its first."""
-    plain = body.rstrip(b"\r\n")
+    if b"\r" in body:
+        body = body.removesuffix(b"\r").replace(b"\r\n", b"\n")
+    plain = body.rstrip(b"\n")
     if not plain:
         return np.empty((0, width)), np.empty(0, np.int64)
-    if not any(odd in plain for odd in (b" ", b"\t", b'"')):
+    if not any(odd in plain for odd in (b" ", b"\t", b'"', b"\r")):
         values = _polars(plain, width)
         # Polars gives NaN for null: any bad, missing or not finite field (a blank line is a row of them) sends the block
         # to the parser of single lines.
@@ -235,21 +248,24 @@ def _numbers(
 def _by_line(
     source: Source, body: bytes, width: int, line: int, problems: list[Problem]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Parse line by line what Polars refuses as a whole; returns good rows and line numbers like ``_numbers``."""
+    """Parse line by line what Polars refuses as a whole; returns good rows and line numbers like ``_numbers``.
+
+    A line is a row also where a quote is left open: no number contains a line end, and so one damaged line is one bad row,
+    however the file was cut into parts.
+    """
     good: list[tuple[int, bytes]] = []
-    odd = _quoted(source, body, line, problems) if b'"' in body else []
-    for number, raw in enumerate([] if b'"' in body else body.split(b"\n"), line):
-        text = raw.rstrip(b"\r")
-        if text and text.count(b",") == width - 1 and b" " not in text and b"\t" not in text:
+    odd: list[tuple[int, bytes]] = []
+    for number, text in enumerate(body.split(b"\n"), line):
+        if text.count(b",") == width - 1 and not any(byte in text for byte in (b" ", b"\t", b'"', b"\r")):
             good.append((number, text))
         elif text:
-            odd.append((number, decode(text).split(",")))
+            odd.append((number, text))
     values = _polars(b"\n".join(text for _, text in good), width) if good else None
     if values is None or len(values) != len(good):
         values = np.full((len(good), width), np.nan)
     clear = np.isfinite(values).all(axis=1)
-    odd += [(good[i][0], decode(good[i][1]).split(",")) for i in np.flatnonzero(~clear)]
-    parsed = [(number, _row(source, fields, width, number, problems)) for number, fields in sorted(odd)]
+    odd += [good[i] for i in np.flatnonzero(~clear)]
+    parsed = [(number, _row(source, _fields(decode(text)), width, number, problems)) for number, text in sorted(odd)]
     read = [(number, row) for number, row in parsed if row is not None]
     values = np.vstack([values[clear], np.array([row for _, row in read], float).reshape(-1, width)])
     lines = np.array([good[i][0] for i in np.flatnonzero(clear)] + [number for number, _ in read], np.int64)
@@ -257,21 +273,14 @@ def _by_line(
     return np.ascontiguousarray(values[order]), lines[order]
 
 
-def _quoted(source: Source, body: bytes, line: int, problems: list[Problem]) -> list[tuple[int, list[str]]]:
-    """Split text with quotes into line numbers and fields."""
-    rows: list[tuple[int, list[str]]] = []
-    reader = csv.reader(io.StringIO(decode(body), newline=""))
-    while True:
-        before = reader.line_num
+def _fields(text: str) -> list[str]:
+    """Split a line; one whose quotes break the rules keeps them in its fields, where they are part of no number."""
+    if '"' in text:
         try:
-            fields = next(reader)
-        except StopIteration:
-            return rows
-        except csv.Error as error:
-            problems.append(Problem.at(source.path, "bad-record", f"no CSV: {error}", line=line + before))
-            continue
-        if fields:
-            rows.append((line + before, fields))
+            return next(csv.reader([text], strict=True))
+        except csv.Error:
+            pass
+    return text.split(",")
 
 
 def _row(source: Source, fields: list[str], width: int, line: int, problems: list[Problem]) -> list[float] | None:

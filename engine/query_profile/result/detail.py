@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.formats import sql_text
 from engine.query_profile.insight import whatif
 from engine.query_profile.insight.prediction import Exact
 from engine.query_profile.insight.profile import Profile
-from engine.query_profile.reading import fingerprint
 from engine.query_profile.tables import METHODS
+from engine.query_profile.wlr.regression import plausible
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Detail:
     """
 
     profile: Profile
-    exact: Exact | None
+    exact: Exact
     listing: pl.DataFrame
     names: Mapping[str, str]
     token: object
@@ -81,9 +82,9 @@ class Detail:
             return None
         values = row.row(0, named=True)
         at, timed = self._axis()
-        x = np.maximum(np.nan_to_num(work.x[:, j]), 0)
+        x = plausible(work.x[:, j])
         with np.errstate(all="ignore"):
-            ratio = np.nan_to_num(work.y / work.x.sum(axis=1), posinf=0.0, neginf=0.0)
+            shares = np.nan_to_num(work.y / work.x.sum(axis=1), posinf=0.0, neginf=0.0) * x
         point = self.profile.used & (x > 0)
         us, ms = 1e-6, 1e-3
         facts: list[tuple[str, Any, str]] = [
@@ -117,14 +118,14 @@ class Detail:
         )
         return Drill(
             label=self.names.get(name, name),
-            query=fingerprint.readable(work.classes[j].query),
+            query=sql_text.readable(work.classes[j].query),
             facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
             at=at.tolist(),
             timed=timed,
             time_ms=(x * ms).tolist(),
             cpu_ms=(self.profile.by_class[:, j] * ms).tolist(),
             scatter_x=(x[point] * ms).tolist(),
-            scatter_z=((ratio * x)[point] * ms).tolist(),
+            scatter_z=(shares[point] * ms).tolist(),
             slope=float(values["slope"]) if values["slope"] is not None else math.nan,
             intercept_ms=float(values["intercept"]) * ms if values["intercept"] is not None else math.nan,
             by_method=methods,

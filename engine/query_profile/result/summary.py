@@ -23,13 +23,12 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
     attributable, measured, attributed = profile.attributable, profile.measured, profile.attributed
     values = {
         "rows_trained": profile.rows_trained,
-        "rows_predicted": predictions.frame.height,
-        **{name: getattr(predictions.quality, name) for name in ("slope", "intercept", "r2", "mape")},
+        **scores(predictions),
         "background": profile.background,
         "unattributed": profile.unattributed(profile.method) if attributable else math.nan,
         "y_measured": measured,
         "attributed": attributed,
-        "unattributed_share": (measured - attributed) / measured if attributable and measured > 0 else math.nan,
+        "unattributed_share": profile.unattributed_share,
         "method": profile.method,
         "rules": profile.fits.rules,
         "target": work.y_name,
@@ -40,7 +39,7 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
         "intervals_used": int(profile.used.sum()),
         "seconds": profile.seconds,
         "cores": work.cores,
-        "utilisation": measured / (work.cores * profile.seconds * 1e6) if attributable else math.nan,
+        "utilisation": profile.utilisation,
         "trust": trust.score if attributable and trust is not UNTESTED else math.nan,
         "trust_grade": trust.grade,
         **{name: getattr(trust, name) for name in ("blocked_mape", "correlation", "disagreement")},
@@ -48,6 +47,12 @@ def summary(profile: Profile, predictions: Predictions) -> dict[str, Any]:
         "break_row": fitted.change_point.row + 1 if fitted and fitted.changed else None,
     }
     return {name: _plain(value) for name, value in values.items()}
+
+
+def scores(predictions: Predictions) -> dict[str, Any]:
+    """Summarise predictions: their number and the final line of VividCortex' program."""
+    line = {name: _plain(getattr(predictions.quality, name)) for name in ("slope", "intercept", "r2", "mape")}
+    return {"rows_predicted": predictions.frame.height, **line}
 
 
 def _plain(value: Any) -> Any:

@@ -31,9 +31,9 @@ def _fixed(value: float, width: int, digits: int) -> str:
 
 
 def _ratio(stderr: float, estimate: float) -> float:
-    """Return the program's "t-stat": the error over the estimate, the inverse of Student's t."""
+    """Return the program's "t-stat": the error over the estimate, with its sign; the inverse of Student's t."""
     with np.errstate(all="ignore"):
-        return float(abs(np.float64(stderr) / np.float64(estimate)))
+        return float(np.float64(stderr) / np.float64(estimate))
 
 
 def text(names: list[str], lines: Lines, actual: np.ndarray, predicted: np.ndarray, score: Quality) -> str:
@@ -54,13 +54,13 @@ def text(names: list[str], lines: Lines, actual: np.ndarray, predicted: np.ndarr
         out.append(
             f"{names[i]:<20} {lines.n[i]:5.0f} {_fixed(float(lines.r2[i]), 4, 2)} {go_float(slope, 9, 3)} "
             f"{go_float(_ratio(float(lines.slope_stderr[i]), slope), 9, 3)} {go_float(intercept, 9, 3)} "
-            f"{go_float(_ratio(float(lines.intercept_stderr[i]), intercept), 9, 3)}"
+            f"{go_float(abs(_ratio(float(lines.intercept_stderr[i]), intercept)), 9, 3)}"
         )
     out += ["", "================= RESULTS: ACTUAL-VS-PRED ==================="]
     out.append(
         f"Slope: {go_float(score.slope, 0, 2)} T-stat: {go_float(_ratio(score.slope_stderr, score.slope), 0, 2)} "
         f"Intercept: {go_float(score.intercept, 0, 2)} "
-        f"T-stat: {go_float(_ratio(score.intercept_stderr, score.intercept), 0, 2)} "
+        f"T-stat: {go_float(abs(_ratio(score.intercept_stderr, score.intercept)), 0, 2)} "
         f"R^2 {go_float(score.r2, 0, 2)} MAPE: {go_float(score.mape, 0, 2)}"
     )
     return "\n".join(out) + "\n"

@@ -12,12 +12,21 @@ Linear Regression", CMG 2014; the program ``regress.go``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-BLOCK = 64
-"""Rows of a batch: temporaries of this height stay in the cache."""
+BLOCK, CELLS = 64, 1 << 15
+"""Least rows of a batch, and cells of one of narrow tables: temporaries of this size stay in the cache."""
+
+
+def batches(x: np.ndarray) -> Iterator[slice]:
+    """Yield the rows of ``x`` (rows, classes) in batches."""
+    height = max(BLOCK, CELLS // max(x.shape[1], 1))
+    for start in range(0, len(x), height):
+        yield slice(start, start + height)
+
 
 NO_SPREAD = 1e-9
 """Relative spread of x at or below which a class has one point only, and so no line."""
@@ -25,8 +34,21 @@ NO_SPREAD = 1e-9
 CLEAR_SPREAD = 1e-6
 """Relative standard deviation of x in a batch above which its extremes do not matter."""
 
-HUGE = 1e100
-"""Microseconds that no time reaches, with finite squares. The safe form leaves rows with larger numbers out."""
+HUGE, TINY = 1e30, 1e-30
+"""Microseconds that no time reaches, and that are none at all: between them, products of four numbers are finite. The safe form
+leaves rows with larger numbers out and takes smaller ones for 0."""
+
+
+def without_tiny(values: np.ndarray) -> np.ndarray:
+    """Return ``values`` with 0 for numbers smaller than ``TINY``."""
+    with np.errstate(invalid="ignore"):
+        tiny = (values < TINY) & (values > -TINY) & (values != 0)
+    return np.where(tiny, 0.0, values) if tiny.any() else values
+
+
+def plausible(values: np.ndarray) -> np.ndarray:
+    """Return ``values`` with 0 for what is no time or count above 0: negative, tiny, too large, or NaN."""
+    return np.where((values >= TINY) & (values < HUGE), values, 0.0)
 
 
 @dataclass(frozen=True)
@@ -73,8 +95,8 @@ class Lines:
         intercept = self.clamped_intercept()
         endless = use & ~np.isfinite(self.slope)
         predicted = np.empty(len(x))
-        for start in range(0, len(x), BLOCK):
-            block = x[start : start + BLOCK]
+        for rows in batches(x):
+            block = x[rows]
             with np.errstate(invalid="ignore"):
                 present = block > 0
                 plain = block.min(initial=0.0) >= 0 and block.max(initial=0.0) < np.inf
@@ -84,7 +106,7 @@ class Lines:
                 row = times @ slope + present @ intercept
             if endless.any():
                 row[(present & endless).any(axis=1)] = np.inf
-            predicted[start : start + BLOCK] = row
+            predicted[rows] = row
         return predicted
 
 
@@ -114,9 +136,11 @@ class Sums:
         # Row by row on top of what is there: axis-0 reduction of a C-ordered array adds in row order, as a program
         # that reads line by line does, so the rounding is that of VividCortex' program. (A single column would be added
         # pairwise: it gets an empty neighbour.)
-        stack = np.zeros((min(BLOCK, len(x)) + 1, max(classes, 2)))
-        for start in range(0, len(x), BLOCK):
-            times, present, shares = _shares(x[start : start + BLOCK], y[start : start + BLOCK])
+        stack = np.zeros((1, max(classes, 2)))
+        for batch in batches(x):
+            times, present, shares = _shares(x[batch], y[batch])
+            if len(times) >= len(stack):
+                stack = np.zeros((len(times) + 1, stack.shape[1]))
             rows += len(times)
             end = len(times) + 1
             sums[0] += _count(present)
@@ -141,7 +165,7 @@ class Sums:
             c = n * self.sxz - sx * sz
             slope = np.where(n == 0, 0.0, np.where(n == 1, sz / sx, c / a))
             intercept = np.where(n < 2, 0.0, (sz - slope * sx) / n)
-            r2 = np.where(n < 2, 0.0, c * c / (a * b))
+            r2 = np.where(n < 2, 0.0, c * c / a / b)  # in this order: what overflows shows
             scatter = np.sqrt((b - c * c / a) / (n - 2))
             mean = sx / n
             slope_se = np.where(n < 3, 0.0, scatter / np.sqrt(a))
@@ -180,8 +204,8 @@ class Moments:
     def add(self, x: np.ndarray, y: np.ndarray) -> Moments:
         """Add intervals; rows with a value that is not finite are left out."""
         total = self
-        for start in range(0, len(x), BLOCK):
-            block, target = x[start : start + BLOCK], y[start : start + BLOCK]
+        for batch in batches(x):
+            block, target = x[batch], y[batch]
             if not (_within(block) and _within(target)):
                 with np.errstate(invalid="ignore", over="ignore"):
                     inside = (np.abs(target) < HUGE) & (block.max(axis=1, initial=0.0) < HUGE)
@@ -261,8 +285,9 @@ def _within(values: np.ndarray) -> bool:
 
 
 def _count(present: np.ndarray) -> np.ndarray:
-    """Count the rows (at most BLOCK) with each class (classes,)."""
-    return np.asarray(present.view(np.uint8).sum(axis=0, dtype=np.uint8), float)
+    """Count the rows with each class (classes,)."""
+    exact = np.uint8 if len(present) < 256 else np.uint32
+    return np.asarray(present.view(np.uint8).sum(axis=0, dtype=exact), float)
 
 
 def _shares(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -165,7 +165,7 @@ def difference(before: Snapshot, after: Snapshot, was: Statistics, now: Statisti
         proven = (since >= 0) & (since >= (before.at_ms if before.at_ms is not None else np.inf))
         # A class that was reset within the interval has lost what it did before that.
         what = "reset" if proven.all() else "reset, or evicted and back"
-        reasons.append(f"{_count(int(fell.sum()), 'class')} fell or began anew ({what})")
+        reasons.append(f"{_count(int(fell.sum()), 'class')} fell or restarted from zero ({what})")
     if not reset and new.any():
         unproven = _unproven(before, after, new, was, now, evicted=bool(gone.any()))
         if len(unproven):

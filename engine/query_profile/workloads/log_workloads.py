@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,9 +18,6 @@ BUCKETS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 1440
 
 MOST_BUCKETS = 720
 """About the most intervals that a log without a CPU series is cut into."""
-
-MOST_EDGES = 1_000_000
-"""Most intervals of a log whose damaged times span decades."""
 
 
 def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -> np.ndarray | None:
@@ -37,8 +35,9 @@ def edges(part: pl.DataFrame, series: Sequence[alignment.Series], target: str) -
             if len(inside) >= 3 and np.median(np.diff(inside)) >= 900:
                 return inside
     seconds = (last - first) / 1000
-    step = next((s for s in BUCKETS_S if seconds / s <= MOST_BUCKETS), BUCKETS_S[-1]) * 1000
-    count = min(int((last - 1 - first // step * step) // step + 1), MOST_EDGES)
+    days = math.ceil(seconds / MOST_BUCKETS / BUCKETS_S[-1])  # damaged times may be millennia apart
+    step = next((s for s in BUCKETS_S if seconds / s <= MOST_BUCKETS), days * BUCKETS_S[-1]) * 1000
+    count = int((last - 1 - first // step * step) // step + 1)
     return first // step * step + step * np.arange(count + 1)
 
 

@@ -12,9 +12,9 @@ import polars as pl
 from engine.incremental import Partials
 from engine.inputs import FILE, Inputs
 from engine.problems import Problem
-from engine.query_profile.reading.server_names import folder, label
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
-from engine.query_profile.wlr.regression import HUGE
+from engine.query_profile.wlr.regression import HUGE, TINY
+from engine.query_profile.workloads.server_names import folder, label
 from engine.query_profile.workloads.workload import ClassInfo, Workload
 from engine.view import Context
 
@@ -137,11 +137,13 @@ def _joined(files: list[File], target: str) -> Workload:
         metrics["calls"] = _classes(calls, place)
     with np.errstate(invalid="ignore", over="ignore"):
         total = x.sum(axis=1)
-    finite = (np.abs(total) < HUGE) & (np.abs(y) < HUGE)
+        size = total if x.min(initial=0.0) >= 0 else np.abs(x).sum(axis=1)
+        called = np.abs(metrics["calls"]).sum(axis=1) if "calls" in metrics else size
+    sound = (size < HUGE) & (called < HUGE) & (np.abs(y) < HUGE)
     reasons = np.full(len(y), "", dtype=object)
-    reasons[total == 0] = "no query time in this interval"
-    reasons[y == 0] = f"{target} is 0"
-    reasons[~finite] = "a value is not finite, or too large for any time"
+    reasons[np.abs(total) < TINY] = "no query time in this interval"
+    reasons[np.abs(y) < TINY] = f"{target} is 0"
+    reasons[~sound] = "a value is not finite, or too large for any time"
     return Workload(
         ", ".join(file.label for file in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else ""),
         "wlr",

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from engine.query_profile.wlr.regression import HUGE
+
 
 @dataclass(frozen=True)
 class ClassInfo:
@@ -66,9 +68,9 @@ class Workload:
 
     @property
     def used(self) -> np.ndarray:
-        """Mask (T,) of the intervals without a doubt and with a finite y: those that fits use."""
+        """Mask (T,) of the intervals without a doubt and with a y that can be one: those that fits use."""
         clear = np.array([not reason for reason in self.reasons], bool)
-        return np.asarray(clear & np.isfinite(self.y))
+        return np.asarray(clear & (np.abs(self.y) < HUGE))
 
     def rows(self, pick: np.ndarray) -> Workload:
         """Return only the intervals that ``pick`` (indices or mask) selects."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from engine.problems import Problem
 from engine.result import Finding, Level
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario
-from engine.ring_placement.scenarios.sweep import every_node, one_by_one
+from engine.ring_placement.scenarios.scenario_state import (
+    KEEP,
+    SegmentScenario,
+    SegmentState,
+)
+from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one
 from engine.ring_placement.scenarios.sweep_totals import Sweep, receiving_members, worst_case
 from engine.view import Context
 
@@ -17,7 +22,7 @@ MAX_NAMED = 50
 """Most findings of one kind that are listed one by one."""
 
 
-def single_failures(s: Scenario, p: RingParameters, context: Context) -> tuple[Sweep, Sweep | None]:
+def single_failures(s: SegmentScenario, p: RingParameters, context: Context) -> tuple[Sweep, Sweep | None]:
     """Sweep every node, and every zone if there are several, in regime A on the planned ring."""
 
     def step(fraction: float) -> None:
@@ -33,14 +38,14 @@ def single_failures(s: Scenario, p: RingParameters, context: Context) -> tuple[S
     return context.memo.value("single failures", (s.planned_key, p.capacity, p.cores), make, keep=KEEP)
 
 
-def minimum_capacity(s: Scenario, p: RingParameters, context: Context) -> tuple[float | None, float | None]:
+def minimum_capacity(s: SegmentScenario, p: RingParameters, context: Context) -> tuple[float | None, float | None]:
     """Compute the capacity per node that survives any one node, and any one zone, in regime A; None if undefined."""
     nodes, zones = single_failures(s, p, context)
     receives = receiving_members(s.planned)
     return worst_case(nodes, receives), worst_case(zones, receives) if zones is not None else None
 
 
-def findings_of(s: Scenario, p: RingParameters, observed: pl.DataFrame, context: Context) -> list[Finding]:
+def findings_of(s: SegmentScenario, p: RingParameters, observed: pl.DataFrame, context: Context) -> list[Finding]:
     """List all findings: an unusable ring, single failures not survived, drift (rows of table ``observed``), overload."""
     ring = s.live.placement.ring
     findings: list[Finding] = []
@@ -75,7 +80,7 @@ def _drift_findings(observed: pl.DataFrame, ring: Ring) -> list[Finding]:
     return findings
 
 
-def survival_findings(s: Scenario, p: RingParameters, context: Context) -> list[Finding]:
+def survival_findings(s: SegmentScenario, p: RingParameters, context: Context) -> list[Finding]:
     """List the single failures (regime A) of the planned ring that would not be survived."""
     if not len(s.planned.groups.datasets) or len(s.planned.ring.members) < 2:
         return []
@@ -86,7 +91,7 @@ def survival_findings(s: Scenario, p: RingParameters, context: Context) -> list[
     return findings
 
 
-def _survival_of(s: Scenario, sweep: Sweep, kind: str, subjects: list[str]) -> list[Finding]:
+def _survival_of(s: SegmentScenario, sweep: Sweep, kind: str, subjects: list[str]) -> list[Finding]:
     """List the scenarios of ``sweep`` that are not survived, worst first; ``subjects`` names what fails in each."""
     receives = receiving_members(s.planned)
     level: Level = "severe" if kind == "node" and s.capacity_array is not None else "moderate"
@@ -107,7 +112,7 @@ def _survival_of(s: Scenario, sweep: Sweep, kind: str, subjects: list[str]) -> l
     return findings
 
 
-def _reasons(s: Scenario, sweep: Sweep, k: np.intp) -> list[str]:
+def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
     """Say why scenario ``k`` of ``sweep`` is not survived; empty where it is."""
     reasons = []
     lost = sweep.rejected_bytes[k] - s.planned.rejected
@@ -120,3 +125,17 @@ def _reasons(s: Scenario, sweep: Sweep, k: np.intp) -> list[str]:
             f"{s.planned.ring.ids[hottest]} with {round(sweep.worst_load[k])} B/s of {s.capacity_array[hottest]:.0f}"
         )
     return reasons
+
+
+OLD_SHARD_LIMIT = 4096
+"""Shards above which Pyroscope up to v1.18.0 panics (its table of permutation steps had a fixed length)."""
+
+
+def many_shards(state: SegmentState) -> list[Problem]:
+    """Report a ring that an old Pyroscope cannot lay out."""
+    ring = state.cluster.ring
+    tokens = sum(m.tokens for m in ring.members) if ring else 0
+    if ring is None or tokens <= OLD_SHARD_LIMIT:
+        return []
+    reason = f"{tokens} tokens: Pyroscope up to v1.18.0 panics above {OLD_SHARD_LIMIT} shards"
+    return [Problem.at(ring.label, "many-shards", reason)]

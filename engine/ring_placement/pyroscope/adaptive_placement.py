@@ -30,7 +30,7 @@ class Rate:
     def __init__(self, window_s: float) -> None:
         self._lifetime = max(1.0, window_s) / math.log(2)
         self.average = 0.0
-        self.cumulated = 0
+        self.cumulated = 0.0
         self.last_ns = 0
 
     def _decayed(self, elapsed: float) -> float:
@@ -44,7 +44,7 @@ class Rate:
             return
         if elapsed >= 1:
             self.average = self._decayed(elapsed)
-            self.cumulated = 0
+            self.cumulated = 0.0
             self.last_ns = now_ns
         self.cumulated += amount
 
@@ -81,9 +81,13 @@ class DistributionStats:
         return list(tenants), list(shards)
 
 
+_UINT64 = 2**64 - 1
+"""Sums of usages are unsigned 64-bit numbers: beyond them they begin at 0 again."""
+
+
 def integer_mean(usage: Sequence[int]) -> int:
-    """Compute the mean by integer division; 0 for nothing."""
-    return sum(usage) // len(usage) if usage else 0
+    """Compute the mean by integer division of the sum modulo 2^64; 0 for nothing."""
+    return (sum(usage) & _UINT64) // len(usage) if usage else 0
 
 
 def integer_std_dev(usage: Sequence[int]) -> int:
@@ -91,25 +95,34 @@ def integer_std_dev(usage: Sequence[int]) -> int:
     if not usage:
         return 0
     mean = integer_mean(usage)
-    total = sum((value - mean) ** 2 for value in usage) & (2**64 - 1)
+    total = sum((value - mean) ** 2 for value in usage) & _UINT64
     return int(math.sqrt(float(total // len(usage))))
 
 
 def round_half_away(value: float) -> int:
     """Round to the nearest integer, halves away from zero."""
-    return math.floor(abs(value) + 0.5) * (1 if value >= 0 else -1)
+    whole = math.trunc(value)
+    # Adding a half would round twice: 0.49999999999999994 + 0.5 is 1, and above 2^52 odd numbers would become even.
+    return whole + (1 if value > 0 else -1) if abs(value - whole) >= 0.5 else whole
+
+
+_WHOLE_DATASET: Shard = (0, "")
+"""Shard under which the rate of a dataset's deviation is counted; shards have IDs from 1."""
 
 
 class StatsTracker:
-    """Counts samples of (tenant, dataset, shard, owner, bytes) and builds the stats. ``window_s``: half-life of the rates."""
+    """Counts samples of (tenant, dataset, shard, owner, bytes) and builds the stats. ``window_s``: half-life of the rates.
+
+    The rates of the deviations live among those of the shards, as in Pyroscope: they expire by their own last update, which
+    is a build, and outlive their dataset's shards until then.
+    """
 
     def __init__(self, window_s: float = 180.0) -> None:
-        self._counters: defaultdict[tuple[str, str, int, str], Rate] = defaultdict(lambda: Rate(window_s))
-        self._deviations: defaultdict[tuple[str, str], Rate] = defaultdict(lambda: Rate(window_s))
+        self._counters: defaultdict[tuple[str, str, Shard], Rate] = defaultdict(lambda: Rate(window_s))
 
     def record(self, tenant: str, name: str, shard: int, owner: str, size: int, now_ns: int) -> None:
-        """Count ``size`` bytes."""
-        self._counters[tenant, name, shard, owner].update(size, now_ns)
+        """Count ``size`` bytes. Shard 0 is no shard: it is counted and never listed."""
+        self._counters[tenant, name, (shard, owner)].update(size, now_ns)
 
     def build(self, now_ns: int) -> DistributionStats:
         """Build the stats at ``now_ns``.
@@ -118,25 +131,23 @@ class StatsTracker:
         between builds. Pyroscope does so; ``integer_std_dev`` is the true one.
         """
         usage_by_shard: dict[tuple[str, str], dict[Shard, int]] = {}
-        for key in sorted(self._counters):
-            usage = round_half_away(self._counters[key].value(now_ns))
-            usage_by_shard.setdefault(key[:2], {})[key[2:]] = usage
+        for tenant, name, shard in sorted(self._counters):
+            if shard[0] != 0:
+                usage = round_half_away(self._counters[tenant, name, shard].value(now_ns))
+                usage_by_shard.setdefault((tenant, name), {})[shard] = usage
         datasets = []
         for (tenant, name), by_shard in usage_by_shard.items():
             usages = tuple(by_shard.values())
-            deviation = self._deviations[tenant, name]
+            deviation = self._counters[tenant, name, _WHOLE_DATASET]
             deviation.update(integer_std_dev(usages), now_ns)
             stored = round_half_away(deviation.value(now_ns))
             datasets.append(DatasetStats(tenant, name, tuple(by_shard), usages, stored))
         return DistributionStats(tuple(datasets), now_ns)
 
     def expire(self, before_ns: int) -> None:
-        """Remove counters without a sample since ``before_ns``."""
-        for key in [k for k, r in self._counters.items() if r.last_ns < before_ns]:
+        """Remove rates that were not updated since ``before_ns``: those of shards by a sample, those of deviations by a build."""
+        for key in [k for k, rate in self._counters.items() if rate.last_ns < before_ns]:
             del self._counters[key]
-        alive = {k[:2] for k in self._counters}
-        for name in [k for k in self._deviations if k not in alive]:
-            del self._deviations[name]
 
 
 @dataclass(slots=True)
@@ -179,12 +190,13 @@ def decide(usage: Sequence[int], std_dev: int, unit_size: int, target: int) -> i
     """Choose the strategy number for a dataset's shard entries: round-robin if there are at least two, about as many as
     the target (within a factor of two), one carries two units or more, and the relative deviation is a half or more.
 
+    It is never less where the integer mean is 0: the division gives an infinity, or NaN, and neither is below a half.
     ``usage``, ``std_dev`` and ``unit_size`` in bytes per second; ``target``: the number of shards allocated.
     """
     if len(usage) < 2 or target <= 0 or not 0.5 <= len(usage) / target <= 2:
         return BY_FINGERPRINT
     mean = integer_mean(usage)
-    if max(usage) < 2 * unit_size or mean <= 0 or std_dev / mean < 0.5:
+    if max(usage) < 2 * unit_size or (mean > 0 and std_dev / mean < 0.5):
         return BY_FINGERPRINT
     return ROUND_ROBIN
 
@@ -220,19 +232,20 @@ class Ruler:
             self._datasets[rule.tenant, rule.name] = _Placed(allocator, rule, rules.created_at)
 
     def build(self, stats: DistributionStats) -> Rules:
-        """Build the rules for ``stats``: one per dataset in it, and the last ones of datasets that are absent."""
+        """Build the rules for ``stats``: one per dataset in it, then the last ones of the datasets that are absent, by tenant and
+        name. A rule as new as the stats (loaded after they were built) is not repeated."""
         now = stats.created_at
         fresh: dict[tuple[str, str], Rule] = {}
         for dataset in stats.datasets:
             key = (dataset.tenant, dataset.name)
             limits = self.limits(dataset.tenant)
             placed = self._datasets.setdefault(key, _Placed(Allocator(), Rule(*key, 0, 0, 0), now))
-            target = placed.allocator.observe(sum(dataset.usage), now, limits)
+            target = placed.allocator.observe(sum(dataset.usage) & _UINT64, now, limits)
             strategy = self._strategy(limits, placed.rule.load_balancing, dataset.usage, dataset.std_dev, target)
             placed.rule = Rule(*key, limits.tenant_limit, target, strategy)
             placed.seen_ns = now
             fresh[key] = placed.rule
-        absent = sorted(key for key in self._datasets if key not in fresh)
+        absent = sorted(key for key, placed in self._datasets.items() if placed.seen_ns < now)
         rules = [*fresh.values(), *(self._datasets[key].rule for key in absent)]
         return Rules(tuple(dict.fromkeys(r.tenant for r in rules)), tuple(rules), now)
 

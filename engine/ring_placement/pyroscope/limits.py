@@ -6,10 +6,9 @@ Source: ``validation.Limits`` and the packages ``distributor/placement`` and ``a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from engine.problems import Problem
 from engine.units import duration_ns
 
 STRATEGIES = ("dynamic", "fingerprint", "round-robin")
@@ -75,30 +74,6 @@ def parse_value(field: str, value: Any) -> Any:
     return value
 
 
-def parse_limits(
-    entries: Mapping[Any, Any], base: Limits, path: str, lines: Mapping[Any, int], where: str
-) -> tuple[Limits, list[Problem]]:
-    """Apply the ``entries`` of one tenant to ``base``. Returns the limits and the problems.
-
-    A key that is not understood, or a value out of range, is a problem and leaves the base value. ``path``: file of the
-    problems; ``lines``: 1-based line of each key; ``where`` names the tenant in the messages.
-    """
-    values: dict[str, Any] = {}
-    problems = []
-    for key, value in entries.items():
-        field = KEYS.get(key) if isinstance(key, str) else None
-        line = lines.get(key)
-        if field is None:
-            reason = f"{where}: {key!r} is no placement limit and is not used"
-            problems.append(Problem.at(path, "unknown-key", reason, line=line))
-            continue
-        try:
-            values[field] = parse_value(field, value)
-        except ValueError as error:
-            problems.append(Problem.at(path, "bad-limit", f"{where}: {key} {error}", line=line))
-    return replace(base, **values), problems
-
-
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What the distributor uses for one dataset: its limits, whether each request picks a shard at random, and where that
@@ -132,10 +107,16 @@ class Rule:
 def policy_of(
     tenant: str, name: str, rules: Mapping[tuple[str, str], Rule], overrides: Mapping[str, Limits], default: Limits
 ) -> Policy:
-    """Look up the policy of (tenant, dataset): its rule if there is one, else the tenant's limits, else ``default``."""
+    """Look up the policy of (tenant, dataset): its rule if there is one, else the tenant's limits, else ``default``.
+
+    Without a rule the tenant's own strategy counts as well: only ``round-robin`` picks a shard at random.
+    """
     rule = rules.get((tenant, name))
     if rule is not None:
         return Policy(rule.tenant_limit, rule.dataset_limit, rule.load_balancing == ROUND_ROBIN, "rule")
     own = overrides.get(tenant)
     limits = default if own is None else own
-    return Policy(limits.tenant_limit, limits.default_dataset_shards, False, "default" if own is None else "override")
+    at_random = limits.load_balancing == "round-robin"
+    return Policy(
+        limits.tenant_limit, limits.default_dataset_shards, at_random, "default" if own is None else "override"
+    )

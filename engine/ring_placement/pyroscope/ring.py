@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,10 @@ NUM_TOKENS = 4
 @dataclass(frozen=True, slots=True)
 class Member:
     """One ring member. ``state`` as shown (UNHEALTHY once its heartbeat is too old), ``tokens`` their number,
-    ``heartbeat_s`` and ``registered_s`` in epoch seconds (None where the file says nothing)."""
+    ``heartbeat_s`` and ``registered_s`` in epoch seconds (None where the file says nothing). ``values``: the tokens
+    themselves, sorted (int64; None where the file gives their number only), ``read_only_s`` and the state
+    ``written`` in the file where the heartbeat hides it, ``owned``: the share of keys that its page prints (None in other
+    files): these matter to token rings only."""
 
     id: str
     state: str = "ACTIVE"
@@ -34,6 +37,10 @@ class Member:
     heartbeat_s: int | None = None
     registered_s: int | None = None
     read_only: bool = False
+    read_only_s: int = 0
+    written: str = ""
+    values: np.ndarray | None = field(default=None, compare=False, repr=False)
+    owned: float | None = None
 
     @property
     def placed(self) -> bool:
@@ -48,7 +55,7 @@ class Member:
         if self.heartbeat_s is None or timeout_s <= 0 or self.state not in KNOWN_STATES:
             return self
         if now_ns - self.heartbeat_s * 1_000_000_000 > timeout_s * 1_000_000_000:
-            return replace(self, state="UNHEALTHY")
+            return replace(self, state="UNHEALTHY", written=self.state)
         return self
 
 

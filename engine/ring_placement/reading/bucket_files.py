@@ -8,12 +8,12 @@ metadata message, the message's length (4 bytes, big endian) and the CRC-32C ove
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, text, varint
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.adaptive_placement import DatasetStats, DistributionStats, Rules
@@ -21,7 +21,7 @@ from engine.ring_placement.pyroscope.limits import Rule
 from engine.ring_placement.reading.document import SANE_RATE, Document, columns_of, unreadable
 from engine.text import clean
 
-MAX_FOOTER_BYTES = 64 << 20
+MAX_FOOTER_BYTES = 16 << 20
 """Largest metadata footer that is believed."""
 
 T = TypeVar("T")
@@ -50,21 +50,20 @@ class PlacementRules(_PlacementFile):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per rule."""
+        found = _Found(source.path)
         try:
-            rules = placement_rules(data)
+            rules = placement_rules(data, found.damaged)
         except WireError as error:
             return unreadable(source, "bad-protobuf", str(error), error.byte)
-        problems: list[Problem] = []
         rows = []
         for rule in rules.datasets:
+            tenant, name = found.name(rule.tenant), found.name(rule.name)
             if max(rule.tenant_limit, rule.dataset_limit) > 2**31:
-                reason = f"rule of {rule.tenant}/{rule.name}: limit too large"
-                problems.append(Problem.at(source.path, "bad-limit", reason))
+                found.problem("bad-limit", f"rule of {tenant}/{name}: limit too large")
                 continue
             strategy = min(rule.load_balancing, 99)
-            rows.append((clean(rule.tenant), clean(rule.name), rule.tenant_limit, rule.dataset_limit, strategy,
-                         rules.created_at))  # fmt: skip
-        return Reading({"rules": columns_of(tables.RULES, rows)}, problems)
+            rows.append((tenant, name, rule.tenant_limit, rule.dataset_limit, strategy, rules.created_at))
+        return Reading({"rules": columns_of(tables.RULES, rows)}, found.problems)
 
 
 class PlacementStats(_PlacementFile):
@@ -77,82 +76,136 @@ class PlacementStats(_PlacementFile):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per dataset and shard entry."""
+        found = _Found(source.path)
         try:
-            stats = placement_stats(data)
+            stats = placement_stats(data, found.damaged)
         except WireError as error:
             return unreadable(source, "bad-protobuf", str(error), error.byte)
-        problems: list[Problem] = []
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for dataset in stats.datasets:
-            tenant, name = clean(dataset.tenant), clean(dataset.name)
+            tenant, name = found.name(dataset.tenant), found.name(dataset.name)
             for (shard, owner), usage in zip(dataset.shards, dataset.usage, strict=True):
                 if usage > SANE_RATE or shard > 2**31 or dataset.std_dev > SANE_RATE:
-                    reason = f"{tenant}/{name}: shard {shard} has an impossible rate or ID and is left out"
-                    problems.append(Problem.at(source.path, "bad-rate", reason))
-                    continue
-                rows.append((tenant, name, shard, clean(owner, 512), usage, dataset.std_dev, stats.created_at))
-        return Reading({"stats": columns_of(tables.STATS, rows)}, problems)
+                    found.problem(
+                        "bad-rate", f"{tenant}/{name}: shard {shard} has an impossible rate or ID and is left out"
+                    )
+                elif len(rows) >= MOST_ENTRIES:
+                    found.problem("too-many", f"more than {MOST_ENTRIES} shard entries: the rest is left out")
+                else:
+                    rows.append((tenant, name, shard, found.name(owner), usage, dataset.std_dev, stats.created_at))
+        return Reading({"stats": columns_of(tables.STATS, rows)}, found.problems)
 
 
-def entry_at(entries: Sequence[T], index: int, what: str, at: int) -> T:
+MOST_ENTRIES = 1 << 20
+"""Most shard entries of one file that are taken."""
+LONGEST_NAME = 512
+"""Characters of a name that are read. Files refer to names by number, so that one long name could be repeated endlessly."""
+
+
+class _Found:
+    """The problems of one file, and its names made harmless, each once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.problems = ProblemList()
+        self._names: dict[str, str] = {}
+
+    def problem(self, kind: str, reason: str, byte: int | None = None) -> None:
+        self.problems.append(Problem.at(self.path, kind, reason, byte=byte))
+
+    def damaged(self, error: WireError) -> None:
+        """Record a message that cannot be read; the others are kept."""
+        self.problem("bad-record", f"an entry that cannot be read is left out: {error}", error.byte)
+
+    def name(self, text: str) -> str:
+        found = self._names.get(text)
+        if found is None:
+            found = self._names[text] = clean(text, LONGEST_NAME)
+        return found
+
+
+Complain = Callable[[WireError], None]
+
+
+def _refuse(error: WireError) -> None:
+    raise error
+
+
+def entry_at(entries: Sequence[T | None], index: int, what: str, at: int) -> T:
     """Return entry ``index`` of a list that a message at offset ``at`` refers to. Raises WireError."""
     if index >= len(entries):
         raise WireError(f"{what} {index} is not in the file's list of {len(entries)}", at)
-    return entries[index]
+    entry = entries[index]
+    if entry is None:
+        raise WireError(f"{what} {index} cannot be read", at)
+    return entry
 
 
-def placement_rules(data: bytes) -> Rules:
-    """Read stored placement rules. Raises WireError."""
-    tenants: list[str] = []
-    rows: list[tuple[dict[int, Any], int]] = []
-    created = 0
+def _decoded(
+    spans: Iterable[tuple[int, int, int]], decode: Callable[[int, int], T], complain: Complain
+) -> Iterator[T | None]:
+    """Decode the messages at ``spans`` (wire type, start, end); None for one that cannot be read, which is complained of."""
+    for kind, at, stop in spans:
+        try:
+            expect(kind, BYTES, 1, at)
+            decoded = decode(at, stop)
+        except WireError as error:
+            complain(error)
+            decoded = None
+        yield decoded
+
+
+def _spans(data: bytes, messages: Iterable[int]) -> tuple[dict[int, list[tuple[int, int, int]]], dict[int, int]]:
+    """Find the fields of a file: those with numbers ``messages`` as (wire type, start, end), and the last value of each
+    other number. Raises WireError."""
+    found: dict[int, list[tuple[int, int, int]]] = {number: [] for number in messages}
+    numbers: dict[int, int] = {}
     for number, kind, at, stop in fields(data):
-        if number == 1:
-            expect(kind, BYTES, number, at)
-            tenants.append(scalars(data, at, stop, texts=(1,))[1])
-        elif number == 2:
-            expect(kind, BYTES, number, at)
-            rows.append((scalars(data, at, stop, numbers=(1, 3, 4, 5), texts=(2,)), at))
-        elif number == 3:
-            expect(kind, VARINT, number, stop)
-            created = signed(at)
-    rules = tuple(Rule(entry_at(tenants, row[1], "tenant", at), row[2], row[3], row[4], row[5]) for row, at in rows)
-    return Rules(tuple(tenants), rules, created)
+        if number in found:
+            found[number].append((kind, at, stop))
+        elif kind == VARINT:
+            numbers[number] = at
+    return found, numbers
 
 
-def placement_stats(data: bytes) -> DistributionStats:
-    """Read stored distribution stats. Raises WireError."""
-    tenants: list[str] = []
-    shards: list[tuple[int, str]] = []
-    rows: list[tuple[dict[int, Any], list[int], list[int], int]] = []
-    created = 0
-    for number, kind, at, stop in fields(data):
-        if number == 1:
-            expect(kind, BYTES, number, at)
-            tenants.append(scalars(data, at, stop, texts=(1,))[1])
-        elif number == 2:
-            expect(kind, BYTES, number, at)
-            rows.append((scalars(data, at, stop, numbers=(1, 5), texts=(2,)), *_shard_usage(data, at, stop), at))
-        elif number == 3:
-            expect(kind, BYTES, number, at)
-            shard = scalars(data, at, stop, numbers=(1,), texts=(2,))
-            shards.append((shard[1], shard[2]))
-        elif number == 4:
-            expect(kind, VARINT, number, stop)
-            created = signed(at)
-    datasets = []
-    for row, indices, usage, at in rows:
+def placement_rules(data: bytes, complain: Complain = _refuse) -> Rules:
+    """Read stored placement rules; ``complain`` takes what is wrong with a single one. Raises WireError."""
+    spans, numbers = _spans(data, (1, 2))
+    tenants = list(_decoded(spans[1], lambda at, stop: str(scalars(data, at, stop, texts=(1,))[1]), complain))
+
+    def rule(at: int, stop: int) -> Rule:
+        row = scalars(data, at, stop, numbers=(1, 3, 4, 5), texts=(2,))
+        return Rule(entry_at(tenants, row[1], "tenant", at), row[2], row[3], row[4], row[5])
+
+    rules = tuple(each for each in _decoded(spans[2], rule, complain) if each is not None)
+    return Rules(tuple(tenant or "" for tenant in tenants), rules, signed(numbers.get(3, 0)))
+
+
+def placement_stats(data: bytes, complain: Complain = _refuse) -> DistributionStats:
+    """Read stored distribution stats; ``complain`` takes what is wrong with a single dataset. Raises WireError."""
+    spans, numbers = _spans(data, (1, 2, 3))
+    tenants = list(_decoded(spans[1], lambda at, stop: str(scalars(data, at, stop, texts=(1,))[1]), complain))
+
+    def shard(at: int, stop: int) -> tuple[int, str]:
+        row = scalars(data, at, stop, numbers=(1,), texts=(2,))
+        return row[1], row[2]
+
+    shards = list(_decoded(spans[3], shard, complain))
+
+    def dataset(at: int, stop: int) -> DatasetStats:
+        row = scalars(data, at, stop, numbers=(1, 5), texts=(2,))
+        indices, usage = _shard_usage(data, at, stop)
         if len(indices) != len(usage):
             raise WireError(f"a dataset has {len(indices)} shards and {len(usage)} usages", at)
-        if any(i >= len(shards) for i in indices):
-            raise WireError(f"a shard index is not in the file's list of {len(shards)}", at)
-        tenant = entry_at(tenants, row[1], "tenant", at)
-        datasets.append(DatasetStats(tenant, row[2], tuple(shards[i] for i in indices), tuple(usage), row[5]))
-    return DistributionStats(tuple(datasets), created)
+        own = tuple(entry_at(shards, index, "shard", at) for index in indices)
+        return DatasetStats(entry_at(tenants, row[1], "tenant", at), row[2], own, tuple(usage), row[5])
+
+    datasets = tuple(each for each in _decoded(spans[2], dataset, complain) if each is not None)
+    return DistributionStats(datasets, signed(numbers.get(4, 0)))
 
 
 def _shard_usage(data: bytes, start: int, end: int) -> tuple[list[int], list[int]]:
-    """Read the shard indices and usages of one dataset's stats: packed, or one by one."""
+    """Read the shard indices and usages of one dataset's stats: packed, or one by one. Raises WireError."""
     indices: list[int] = []
     usage: list[int] = []
     for number, kind, at, stop in fields(data, start, end):
@@ -239,22 +292,23 @@ class Blocks(Document):
         """Read one row per dataset; ordinary Parquet under a name of its own gives none."""
         if data.endswith(b"PAR1") and not source.path.endswith("block.bin"):
             return Reading()
+        found = _Found(source.path)
         try:
-            block = block_footer(data)
+            block = block_footer(data, found.damaged)
         except NoFooter as error:
             return unreadable(source, "no-footer", str(error))
         except WireError as error:
             return unreadable(source, "bad-footer", str(error), error.byte)
-        problems: list[Problem] = []
         rows = []
+        created_by = found.name(block.created_by) or None
         for dataset in block.datasets:
+            tenant, name = found.name(dataset.tenant), "" if dataset.index else found.name(dataset.name)
             if dataset.size > SANE_RATE or not 0 <= block.shard < 2**31:
-                problems.append(Problem.at(source.path, "bad-size", f"{dataset.name}: impossible size or shard"))
+                found.problem("bad-size", f"{name}: impossible size or shard")
                 continue
             rows.append((clean(block.id, 64), block.shard, block.level if block.level < 2**31 else None, block.min_ms,
-                         block.max_ms, clean(dataset.tenant), "" if dataset.index else clean(dataset.name),
-                         dataset.size, clean(block.created_by, 512) or None))  # fmt: skip
-        return Reading({"blocks": columns_of(tables.BLOCKS, rows)}, problems)
+                         block.max_ms, tenant, name, dataset.size, created_by))  # fmt: skip
+        return Reading({"blocks": columns_of(tables.BLOCKS, rows)}, found.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +360,11 @@ def crc32c(data: bytes) -> int:
     return value ^ 0xFFFFFFFF
 
 
-def block_footer(data: bytes) -> Block:
-    """Read the metadata at the end of a ``block.bin``. Raises NoFooter or WireError."""
+def block_footer(data: bytes, complain: Complain = _refuse) -> Block:
+    """Read the metadata at the end of a ``block.bin``; ``complain`` takes what is wrong with a single dataset.
+
+    Raises NoFooter or WireError.
+    """
     if len(data) < 8:
         raise NoFooter("the file is shorter than a footer")
     length, checksum = struct.unpack(">II", data[-8:])
@@ -318,30 +375,19 @@ def block_footer(data: bytes) -> Block:
     start = len(data) - 8 - length
     if crc32c(data[start:-4]) != checksum:
         raise WireError("the footer's checksum is wrong", start)
-    return _read_meta(data[start:-8])
+    return _read_meta(data[start:-8], complain)
 
 
-def _read_meta(meta: bytes) -> Block:
-    numbers = {4: 0, 5: 0, 6: 0, 7: 0, 8: 0}
-    block_id = ""
-    strings: list[str] = []
-    rows: list[tuple[dict[int, Any], int]] = []
-    for number, kind, at, stop in fields(meta):
-        if number in numbers:
-            expect(kind, VARINT, number, stop)
-            numbers[number] = at
-        elif number == 2:
-            expect(kind, BYTES, number, at)
-            block_id = text(meta, at, stop)
-        elif number == 10:
-            expect(kind, BYTES, number, at)
-            rows.append((scalars(meta, at, stop, numbers=(1, 2, 6, 9)), at))
-        elif number == 11:
-            expect(kind, BYTES, number, at)
-            strings.append(text(meta, at, stop))
-    datasets = tuple(
-        BlockDataset(entry_at(strings, row[1], "text", at), entry_at(strings, row[2], "text", at), row[6], row[9] == 1)
-        for row, at in rows
-    )
-    created_by = entry_at(strings, numbers[8], "text", 0) if numbers[8] else ""
-    return Block(block_id, numbers[4], numbers[5], signed(numbers[6]), signed(numbers[7]), created_by, datasets)
+def _read_meta(meta: bytes, complain: Complain) -> Block:
+    own = scalars(meta, 0, len(meta), numbers=(4, 5, 6, 7, 8), texts=(2,))
+    spans, _ = _spans(meta, (10, 11))
+    strings = list(_decoded(spans[11], lambda at, stop: text(meta, at, stop), complain))
+
+    def dataset(at: int, stop: int) -> BlockDataset:
+        row = scalars(meta, at, stop, numbers=(1, 2, 6, 9))
+        tenant, name = (entry_at(strings, row[number], "text", at) for number in (1, 2))
+        return BlockDataset(tenant, name, row[6], row[9] == 1)
+
+    datasets = tuple(each for each in _decoded(spans[10], dataset, complain) if each is not None)
+    created_by = entry_at(strings, own[8], "text", 0) if own[8] else ""
+    return Block(own[2], own[4], own[5], signed(own[6]), signed(own[7]), created_by, datasets)

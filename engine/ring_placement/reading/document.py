@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from engine.formats import deep_json
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.tables import Table
@@ -39,12 +40,19 @@ def unreadable(source: Source, kind: str, reason: str, byte: int | None = None) 
     return Reading(problems=[Problem.at(source.path, kind, reason, byte=byte)], complete=False)
 
 
-def decode_json(source: Source, data: bytes, wanted: Any = Any) -> tuple[Any, Reading | None]:
-    """Decode a JSON document of type ``wanted``. Returns (value, None), or (None, the reading that reports the failure)."""
+def decode_json(source: Source, data: bytes, wanted: type | None = None) -> tuple[Any, Reading | None]:
+    """Decode a JSON document, of type ``wanted`` if given. Returns (value, None), or (None, the reading that reports the
+    failure)."""
     try:
-        return msgspec.json.decode(data, type=wanted), None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        try:
+            value = msgspec.json.decode(data)
+        except (msgspec.ValidationError, RecursionError):  # an integer beyond double, or nested too deeply for it
+            value = deep_json.loads(data.decode())
+    except (msgspec.DecodeError, ValueError) as error:
         return None, unreadable(source, "bad-json", f"is not JSON (yet): {error}")
+    if wanted is not None and not isinstance(value, wanted):
+        return None, unreadable(source, "bad-json", "is JSON of another shape")
+    return value, None
 
 
 class KeyLines:
@@ -53,10 +61,17 @@ class KeyLines:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at, self.line = 0, 1
+        self._lost = False
 
     def of(self, text: Any) -> int:
-        """Return the 1-based line of the next ``"text"``, or the line reached so far where it is not found."""
-        at = self._data.find(msgspec.json.encode(text), self._at) if isinstance(text, str) else -1
+        """Return the 1-based line of the next ``"text"``, or the line reached so far where it is not found.
+
+        After one that is not found (written with escapes) no other is looked for: each would scan the rest of the file.
+        """
+        if self._lost or not isinstance(text, str):
+            return self.line
+        at = self._data.find(msgspec.json.encode(text.encode("utf-8", "replace").decode()), self._at)
+        self._lost = at < 0
         if at >= 0:
             self.line += self._data.count(b"\n", self._at, at)
             self._at = at

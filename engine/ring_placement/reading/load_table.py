@@ -1,9 +1,9 @@
-"""The plain load table ``tenant,dataset,bytes_per_s[,fingerprint]``, as CSV or Parquet."""
+"""Plain tables: loads ``tenant,dataset,bytes_per_s[,fingerprint]`` as CSV or Parquet, and tenants or keys of token rings."""
 
 from __future__ import annotations
 
 import csv
-import io
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -12,6 +12,7 @@ from engine.formats import parquet
 from engine.problems import Problem
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
+from engine.ring_placement.dskit.keys import fnv1_each, parse_labels, series_bytes, text_bytes, trace_bytes
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.reading.document import SANE_RATE, Document, unreadable
 from engine.text import clean
@@ -57,6 +58,20 @@ def is_header(line: bytes) -> bool:
 def read_csv(source: Source, data: bytes, final: bool) -> Reading:
     """Read CSV bytes. A last line without its line end is used only if ``final`` (nothing will follow), with a problem."""
     problems: list[Problem] = []
+    frame = _texts(source, data, final, COLUMNS, problems)
+    if frame is None:
+        return Reading({"loads": {}}, problems)
+    if not set(REQUIRED) <= set(frame.columns):
+        return Reading(problems=problems, complete=False)
+    frame = _load_columns(frame, 2)
+    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
+    return _typed(source, frame.filter(~blank), problems)
+
+
+def _texts(
+    source: Source, data: bytes, final: bool, columns: tuple[str, ...], problems: list[Problem]
+) -> pl.DataFrame | None:
+    """Read those of ``columns`` that the header of a CSV names, as texts. Returns None where there is only a header."""
     data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
     if not data.endswith(b"\n"):
         last = data.rfind(b"\n") + 1
@@ -64,35 +79,31 @@ def read_csv(source: Source, data: bytes, final: bool) -> Reading:
             data = data[:last]
         elif last == 0:
             problems.append(Problem.at(source.path, "no-rows", "the table has a header and nothing else", line=1))
-            return Reading({"loads": {}}, problems)
+            return None
         else:
             reason = "the last line has no line end: used, but it may be cut"
             problems.append(Problem.at(source.path, "cut-file", reason, line=data.count(b"\n") + 1))
     header = _column_names(data.split(b"\n", 1)[0])
-    if not set(REQUIRED) <= set(header):
-        return Reading(problems=problems, complete=False)
+    # Only what is wanted is made: short lines below a long header would become rows of thousands of nulls.
+    wanted = {name: header.index(name) for name in columns if name in header}
     try:
         frame = pl.read_csv(
             data,
             has_header=False,
             skip_rows=1,
             schema={f"column_{i}": pl.String for i in range(len(header))},
+            columns=sorted(wanted.values()),
             encoding="utf8-lossy",
             raise_if_empty=False,
         )
+        return frame.select(pl.col(f"column_{at}").alias(name) for name, at in wanted.items())
     except pl.exceptions.PolarsError:
         # A line with too many fields, or quotes that do not close: find out which.
-        frame, bad_lines = _read_by_line(data, len(header))
+        frame, bad_lines = _read_by_line(data, len(header), wanted)
         if bad_lines:
             reason = "a line has more fields than the header or an open quote and is left out"
             problems.append(Problem.at(source.path, "bad-line", reason, line=bad_lines[0], count=len(bad_lines)))
-    names = header[: frame.width]
-    if len(set(names)) < len(names):
-        names = [n if names.index(n) == i else f"{n}.{i}" for i, n in enumerate(names)]
-    frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
-    frame = _load_columns(frame, 2)
-    blank = pl.all_horizontal(pl.col(c).is_null() | (pl.col(c) == "") for c in COLUMNS)
-    return _typed(source, frame.filter(~blank), problems)
+        return frame
 
 
 def _load_columns(frame: pl.DataFrame, first: int) -> pl.DataFrame:
@@ -101,25 +112,26 @@ def _load_columns(frame: pl.DataFrame, first: int) -> pl.DataFrame:
     return frame.with_columns(missing).select(COLUMNS).with_row_index("line", offset=first)
 
 
-def _read_by_line(data: bytes, width: int) -> tuple[pl.DataFrame, list[int]]:
-    """Read CSV line by line, short lines filled up with nulls.
+def _read_by_line(data: bytes, width: int, wanted: Mapping[str, int]) -> tuple[pl.DataFrame, list[int]]:
+    """Read the ``wanted`` columns (name to place) of CSV line by line, nulls where a line is too short.
 
     Returns the rows, and the 1-based numbers of the lines that could not be read (their rows are all null).
     """
-    rows: list[list[str | None]] = []
+    columns: dict[str, list[str | None]] = {name: [] for name in wanted}
     wrong = []
     for number, line in enumerate(data.decode("utf-8", "replace").split("\n")[1:], 2):
-        parts: list[str | None] = []
+        parts: list[str] = []
         try:
             if line:
-                parts = list(next(csv.reader(io.StringIO(line), strict=True)))
+                parts = next(csv.reader([line], strict=True))
         except (csv.Error, StopIteration):
             wrong.append(number)
         if len(parts) > width:
             wrong.append(number)
             parts = []
-        rows.append(parts + [None] * (width - len(parts)))
-    return pl.DataFrame(rows, schema=[(f"column_{i}", pl.String) for i in range(width)], orient="row"), wrong
+        for name, at in wanted.items():
+            columns[name].append(parts[at] if at < len(parts) else None)
+    return pl.DataFrame(columns, schema=dict.fromkeys(wanted, pl.String)), wrong
 
 
 def read_parquet(source: Source, data: bytes) -> Reading:
@@ -148,6 +160,107 @@ def read_parquet(source: Source, data: bytes) -> Reading:
     except pl.exceptions.PolarsError as error:
         return Reading(problems=[Problem.at(source.path, "bad-parquet", f"tenant and dataset must be texts: {error}")])
     return _typed(source, frame, [], byte_lines=False)
+
+
+KEY_COLUMNS = ("token", "series", "metric", "stream", "trace_id")
+"""Columns that name a key of a token ring: its token, or what Mimir, Loki or Tempo computes the token from."""
+WEIGHT_COLUMNS = ("bytes_per_s", "weight", "load")
+"""Columns that give the load of a key or tenant, the first one that is there; 1 without one."""
+_LE = frozenset({"le"})
+"""The label that Mimir can leave out, so that the buckets of a histogram lie together."""
+_SYSTEMS = {"series": "mimir", "metric": "mimir", "stream": "loki", "trace_id": "tempo"}
+
+
+class KeyTable(Document):
+    """A plain CSV of tenants or keys of a token ring: ``tenant`` and at most one of ``KEY_COLUMNS``, and a load."""
+
+    id = "key-table"
+    title = "CSV table tenant,token|series|metric|stream|trace_id[,bytes_per_s], or tenant,bytes_per_s"
+    version = 2
+    tables = (tables.KEYS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether its first line names a tenant, and a key or a load, but no dataset."""
+        line = head.split(b"\n", 1)[0]
+        names = set(_column_names(line)) if len(line) < 4096 else set()
+        return "tenant" in names and "dataset" not in names and bool(names & {*KEY_COLUMNS, *WEIGHT_COLUMNS})
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read one row per line; a line without a usable key or load is left out."""
+        problems: list[Problem] = []
+        frame = _texts(source, data, final, ("tenant", *KEY_COLUMNS, *WEIGHT_COLUMNS), problems)
+        if frame is None or "tenant" not in frame.columns:
+            return Reading(problems=problems, complete=frame is None)
+        frame = frame.with_row_index("line", offset=2)
+        key = next((name for name in KEY_COLUMNS if name in frame.columns), "")
+        weight = next((name for name in WEIGHT_COLUMNS if name in frame.columns), "")
+        frame = frame.filter(pl.col("tenant").is_not_null() | (pl.col(key).is_not_null() if key else pl.lit(False)))
+        load = pl.col(weight).str.strip_chars().cast(pl.Float64, strict=False) if weight else pl.lit(1.0)
+        frame = frame.with_columns(load.alias("rate"), pl.col("tenant").fill_null(""))
+        sane = pl.col("rate").is_between(0, float(SANE_RATE)).fill_null(False)
+        frame = _kept(source, frame, sane, "the load is no number, negative or impossible", problems)
+        if key == "token":
+            frame = frame.with_columns(pl.col("token").str.strip_chars().cast(pl.Int64, strict=False))
+            right = pl.col("token").is_between(0, (1 << 32) - 1).fill_null(False)
+            frame = _kept(source, frame, right, "the token is no 32-bit number", problems)
+        elif key:
+            pairs = zip(frame["tenant"].to_list(), frame[key].to_list(), strict=True)
+            hashed = [_key_bytes(key, tenant, text or "") for tenant, text in pairs]
+            right = pl.lit(pl.Series([text is not None for text in hashed], dtype=pl.Boolean))
+            frame = _kept(source, frame, right, f"the {key.replace('_', ' ')} cannot be read", problems)
+            frame = frame.with_columns(pl.Series("token", fnv1_each([text for text in hashed if text is not None])))
+        else:
+            frame = frame.with_columns(pl.lit(None, pl.Int64).alias("token"))
+        frame = _with_tokens_without_le(frame) if key == "series" else frame.with_columns(
+            pl.lit(None, pl.Int64).alias("token_without_le")
+        )  # fmt: skip
+        tenants = frame["tenant"].unique().to_list()
+        changed = {tenant: clean(tenant) for tenant in tenants if clean(tenant) != tenant}
+        written = pl.col("tenant").is_in(list(changed)) if changed else pl.lit(False)
+        rows = frame.select(
+            pl.col("tenant").replace(changed) if changed else "tenant",
+            pl.when(written).then("tenant").alias("tenant_written"),
+            "token",
+            "token_without_le",
+            pl.col("rate").alias("weight"),
+            pl.lit(_SYSTEMS.get(key, "")).alias("system"),
+        )
+        return Reading({"keys": tables.KEYS.frame(rows)}, problems)
+
+
+def _kept(source: Source, frame: pl.DataFrame, right: pl.Expr, reason: str, problems: list[Problem]) -> pl.DataFrame:
+    """Return the rows that are ``right``; the others are left out, with one problem."""
+    wrong = frame.filter(~right)
+    if wrong.height:
+        text = f"{reason}: the row is left out"
+        problems.append(Problem.at(source.path, "bad-line", text, line=int(wrong["line"][0]), count=wrong.height))
+    return frame.filter(right)
+
+
+def _key_bytes(column: str, tenant: str, text: str) -> bytes | None:
+    """Return the bytes that a key's token is computed from; None where the key cannot be read."""
+    try:
+        if column in ("stream", "metric"):
+            return text_bytes(tenant, text)
+        if column == "trace_id":
+            return trace_bytes(tenant, text.strip())
+        return series_bytes(tenant, parse_labels(text))
+    except ValueError:
+        return None
+
+
+def _with_tokens_without_le(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the token of each series without its label le, null where it has none."""
+    has = frame.select(pl.col("series").str.contains("le", literal=True).fill_null(False)).to_series().to_list()
+    texts: dict[int, bytes] = {}
+    for at, (tenant, series) in enumerate(zip(frame["tenant"].to_list(), frame["series"].to_list(), strict=True)):
+        labels = parse_labels(series) if has[at] else []
+        if any(name in _LE for name, _ in labels):
+            texts[at] = series_bytes(tenant, labels, _LE)
+    tokens: list[int | None] = [None] * frame.height
+    for at, token in zip(texts, fnv1_each(list(texts.values())).tolist(), strict=True):
+        tokens[at] = token
+    return frame.with_columns(pl.Series("token_without_le", tokens, dtype=pl.Int64))
 
 
 def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_lines: bool = True) -> Reading:

@@ -23,16 +23,25 @@ USAGE = "pyroscope_adaptive_placement_dataset_shard_usage_bytes_per_second"
 SHARD_USAGE = "pyroscope_adaptive_placement_dataset_shard_usage_per_shard_bytes_per_second"
 """Gauge: the same by shard and owner (only with the breakdown switched on)."""
 
-_METRICS = (SENT, INGEST, SHARD_LIMIT, USAGE, SHARD_USAGE, "pyroscope_ring_members")
+DSKIT = (
+    "cortex_distributor_received_samples_total", "cortex_ingester_active_series",
+    "cortex_ingester_memory_series_created_total", "cortex_ingester_memory_series_removed_total",
+    "cortex_ingester_memory_series", "cortex_ingester_owned_series", "cortex_distributor_replication_factor",
+    "loki_distributor_bytes_received_total", "loki_ingester_memory_streams", "tempo_distributor_bytes_received_total",
+    "tempo_distributor_spans_received_total", "cortex_ring_members", "loki_ring_members", "tempo_ring_members",
+)  # fmt: skip
+"""Metrics of Mimir, Loki and Tempo: load by tenant, members by state, and the replication factor."""
+
+_METRICS = (*DSKIT, SENT, INGEST, SHARD_LIMIT, USAGE, SHARD_USAGE, "pyroscope_ring_members")
 _LABELS = ("tenant", "dataset", "shard", "shard_id", "shard_owner", "addr", "instance", "pod", "load_balancing",
-           "name", "state")  # fmt: skip
+           "name", "state", "user")  # fmt: skip
 
 
 class Metrics(Document):
     """A Prometheus text exposition with the placement metrics."""
 
     id = "placement-metrics"
-    title = "Prometheus text with pyroscope_segment_writer_… and pyroscope_adaptive_placement_… metrics"
+    title = "Prometheus text with placement metrics of Pyroscope, or tenant and ring metrics of Mimir, Loki, Tempo"
     tables = (tables.METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -41,7 +50,7 @@ class Metrics(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per sample of a placement metric."""
-        if b"pyroscope_" not in data:
+        if not any(word in data for word in (b"pyroscope_", b"cortex_", b"loki_", b"tempo_")):
             return Reading()
         scrape = prometheus.parse(source.path, data, _LABELS, "^(?:" + "|".join(_METRICS) + ")")
         problems = list(scrape.problems)
@@ -55,7 +64,7 @@ class Metrics(Document):
         shard_text = pl.coalesce("shard_id", "shard")
         rows = samples.filter(sane).select(
             "metric",
-            "tenant",
+            pl.coalesce("tenant", "user").alias("tenant"),
             "dataset",
             shard_text.cast(pl.Int64, strict=False).alias("shard"),
             pl.coalesce("shard_owner", "addr", "instance", "pod", "state").alias("instance"),

@@ -1,19 +1,20 @@
-"""Per-tenant overrides in YAML: a runtime configuration file, or one inside a Kubernetes ConfigMap."""
+"""Limits and settings in YAML: per-tenant overrides (a runtime configuration file, or one inside a Kubernetes ConfigMap), and the
+configuration that Mimir, Loki and Tempo show."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import yaml
-
-from engine.problems import Problem
+from engine.formats.yaml_tree import BadYaml, Node, documents
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
-from engine.ring_placement.pyroscope.limits import DEFAULTS, KEYS, parse_limits
+from engine.ring_placement.pyroscope.limits import KEYS, parse_value
 from engine.ring_placement.reading.document import Document, columns_of
 from engine.text import clean
+from engine.units import duration_ns
 
 OTHER_LIMITS = frozenset(
     """ingestion_rate_mb ingestion_burst_size_mb ingestion_limit ingestion_body_limit_mb max_label_name_length
@@ -35,51 +36,62 @@ OTHER_LIMITS = frozenset(
 )
 """Pyroscope's per-tenant limits that have nothing to do with placement: skipped without a problem."""
 
-_HEAD = re.compile(rb"(?m)^[ \t]*[\"']?(?:overrides|[\w.-]*(?:overrides|runtime)[\w.-]*\.ya?ml)[\"']?[ \t]*:")
-_LIMIT = re.compile(rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|ingestion_tenant_shard_size)[\"']?[ \t]*:")
-_DEPTH = 60
-"""Deepest nesting of YAML nodes that is read."""
-_NULL = "tag:yaml.org,2002:null"
+_LIMIT = re.compile(
+    rb"(?m)^[ \t]+[\"']?(?:adaptive_placement_\w+|(?:ingestion_(?:partitions_)?)?tenant_shard_size)[\"']?[ \t]*:"
+)
+_OTHER_PRODUCT = re.compile(
+    rb"[\s{,\"'](?:ingestion_(?:partitions_)?tenant_shard_size|tenant_shard_size|max_global_series_per_user"
+    rb"|max_global_streams_per_user|max_traces_per_user)[\"']?[ \t]*:"
+)
+"""Limits that Mimir, Loki and Tempo have."""
+_KEYS = KEYS | {"ingestion_partitions_tenant_shard_size": "partition_shards"}
+"""Keys that are read, and the column of each."""
+_HAS_OVERRIDES = re.compile(r"(?m)^[ \t]*overrides[ \t]*:")
+_MERGE = "tag:yaml.org,2002:merge"
+_MOST_MERGED = 100
+"""Mappings that one may merge (``<<``), directly or through others."""
+_FIELDS = [column.name for column in tables.OVERRIDES.columns][1:]
 
 
-class _Loader(yaml.SafeLoader):
-    """A safe loader without aliases (they can expand without bound)."""
-
-    def _mark(self) -> Any:
-        return self.peek_event().start_mark  # type: ignore[no-untyped-call]
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """Refuse aliases and absurd nesting."""
-        if self.check_event(yaml.events.AliasEvent):
-            raise yaml.composer.ComposerError(None, None, "aliases are not read", self._mark())
-        self.depth = getattr(self, "depth", 0) + 1
-        if self.depth > _DEPTH:
-            raise yaml.composer.ComposerError(None, None, "nested too deeply", self._mark())
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
+def _names_overrides(head: bytes) -> bool:
+    """Whether a key in ``head`` is ``overrides``, or the name of a YAML file of overrides inside a ConfigMap."""
+    keys = {line.split(b":", 1)[0].strip(b" \t\"'") for line in head.split(b"\n") if b":" in line}
+    return b"overrides" in keys or any(
+        key.endswith((b".yaml", b".yml")) and (b"overrides" in key or b"runtime" in key) for key in keys
+    )
 
 
-def _is_null(node: Any) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
+def _entries(node: Node) -> Iterator[tuple[str, Node, int]]:
+    """Yield key text, value and 1-based line of each entry of a mapping, without what it merges."""
+    for key, value in node.pairs:
+        if key.tag != _MERGE:
+            yield key.text, value, key.line
 
 
-def _entries(node: Any) -> Iterator[tuple[str, Any, int]]:
-    """Yield key text, value node and 1-based line of each entry of a mapping node."""
-    for key, value in node.value:
-        yield str(key.value) if isinstance(key, yaml.ScalarNode) else "", value, key.start_mark.line + 1
+def _flat(node: Node) -> Iterator[tuple[str, Node, int]]:
+    """Yield the entries of a tenant's limits. Tempo's newer form keeps the shard size in a block of its own."""
+    for key, value, line in _entries(node):
+        if key == "ingestion" and value.kind == "mapping":
+            yield from (
+                ("ingestion_tenant_shard_size", v, at) for k, v, at in _entries(value) if k == "tenant_shard_size"
+            )
+        else:
+            yield key, value, line
 
 
-def _value(node: Any) -> Any:
-    """Convert a node to Python with YAML's own scalar types. Returns None where it has no such value."""
-    loader = _Loader("")
-    try:
-        return loader.construct_object(node, deep=True)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return None
-    finally:
-        loader.dispose()
+def _merged(node: Node) -> list[Node]:
+    """List the mappings that ``node`` merges, directly or through others, those that count first in front."""
+    found: list[Node] = []
+    waiting = [node]
+    while waiting and len(found) <= _MOST_MERGED:
+        current = waiting.pop()
+        if current in found:
+            continue
+        found.append(current)
+        merged = [value for key, value in current.pairs if key.tag == _MERGE]
+        parts = [part for value in merged for part in (value.items if value.kind == "list" else (value,))]
+        waiting += (part for part in reversed(parts) if part.kind == "mapping")
+    return found[1:]
 
 
 class Overrides(Document):
@@ -87,6 +99,7 @@ class Overrides(Document):
 
     id = "overrides"
     title = "per-tenant overrides YAML, also inside a ConfigMap"
+    version = 2
     tables = (tables.OVERRIDES,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -98,15 +111,15 @@ class Overrides(Document):
             return False
         lowered = name.lower()
         if lowered.endswith((".yaml", ".yml")):
-            return _HEAD.search(head) is not None or "overrides" in lowered
+            return _names_overrides(head) or "overrides" in lowered
         if re.match(rb'\s*\{\s*"overrides"\s*:', head):
             return True
-        return _HEAD.search(head) is not None and _LIMIT.search(head) is not None
+        return _names_overrides(head) and _LIMIT.search(head) is not None
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per tenant, with the limits as set (null: not set)."""
-        rows = _OverrideRows(source.path)
-        content = data.decode("utf-8", "replace")
+        rows = _OverrideRows(source.path, not _OTHER_PRODUCT.search(data) or b"adaptive_placement_" in data)
+        content = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
         if "\ufffd" in content and b"\xef\xbf\xbd" not in data:
             rows.problem("not-utf8", "the file is not UTF-8; what is not is replaced")
         if not rows.read_documents(content) and not rows.rows:
@@ -117,10 +130,12 @@ class Overrides(Document):
 class _OverrideRows:
     """Collects the tenants of one override file and the problems found on the way."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.problems: list[Problem] = []
+    def __init__(self, path: str, is_pyroscope: bool) -> None:
+        self.path, self.is_pyroscope = path, is_pyroscope
+        self.problems = ProblemList()
         self.rows: list[tuple[Any, ...]] = []
+        self._own: dict[Node, dict[str, Any]] = {}
+        """Limits by the mapping that sets them: tenants may share one by aliases and merges."""
 
     def problem(self, kind: str, reason: str, line: int | None = None) -> None:
         """Record a problem of this file; ``line`` is 1-based."""
@@ -132,65 +147,214 @@ class _OverrideRows:
         Returns whether any of them has overrides.
         """
         try:
-            nodes = list(yaml.compose_all(content, Loader=_Loader))
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            mark = getattr(error, "problem_mark", None)
-            reason = getattr(error, "problem", None) or str(error)
-            self.problem("bad-yaml", f"is not YAML: {reason}", base + mark.line + 1 if mark is not None else None)
+            nodes = documents(content, lambda reason, line: self.problem("bad-yaml", reason, base + line))
+        except BadYaml as error:
+            self.problem("bad-yaml", f"is not YAML: {error}", None if error.line is None else base + error.line)
             return False
         has_overrides = False
         for node in nodes:
-            if _is_null(node):
+            if node.is_null:
                 continue  # what follows a last ---
-            if not isinstance(node, yaml.MappingNode):
-                self.problem("bad-yaml", "the document is not a mapping", base + node.start_mark.line + 1)
+            if node.kind != "mapping":
+                self.problem("bad-yaml", "the document is not a mapping", base + node.line)
                 continue
-            for key, value, line in _entries(node):
-                if key == "overrides":
-                    has_overrides = True
-                    self._read_tenants(value, base, base + line)
-                elif key == "data" and not in_configmap and isinstance(value, yaml.MappingNode):
-                    has_overrides |= self._read_configmap(value, base)
+            has_overrides |= self._read_document(node, base, in_configmap)
         if not has_overrides and nodes and not self.problems:
             self.problem("no-overrides", "the file has no key overrides")
         return has_overrides
 
-    def _read_configmap(self, node: Any, base: int) -> bool:
+    def _read_document(self, node: Node, base: int, in_configmap: bool) -> bool:
+        """Read one document. Returns whether it has overrides."""
+        has_overrides = found_here = False
+        for key, value, line in _entries(node):
+            if key == "overrides" and found_here:
+                self.problem("duplicate-key", "overrides stands here twice; the first one is used", base + line)
+            elif key == "overrides":
+                has_overrides = found_here = True
+                self._read_tenants(value, base, base + line)
+            elif key == "data" and not in_configmap and value.kind == "mapping":
+                has_overrides |= self._read_configmap(value, base)
+        return has_overrides
+
+    def _read_configmap(self, node: Node, base: int) -> bool:
         """Read the override files among a ConfigMap's entries. Returns whether there is one."""
         has_overrides = False
         for name, content, line in _entries(node):
-            is_file = name.endswith((".yaml", ".yml")) and isinstance(content, yaml.ScalarNode)
-            if is_file and re.search(r"(?m)^\s*overrides\s*:", content.value):
+            is_file = name.endswith((".yaml", ".yml")) and content.kind == "scalar"
+            if is_file and _HAS_OVERRIDES.search(content.text):
                 has_overrides = True
-                self.read_documents(content.value, base + line, in_configmap=True)
+                self.read_documents(content.text, base + line, in_configmap=True)
         return has_overrides
 
-    def _read_tenants(self, node: Any, base: int, line: int) -> None:
-        if _is_null(node):
+    def _read_tenants(self, node: Node, base: int, line: int) -> None:
+        if node.is_null:
             return
-        if not isinstance(node, yaml.MappingNode):
+        if node.kind != "mapping":
             self.problem("bad-yaml", "overrides is not a mapping of tenants", line)
             return
         seen: set[str] = set()
-        for name, limits, tenant_line in _entries(node):
-            tenant, line = clean(name), base + tenant_line
-            if not tenant:
-                self.problem("bad-yaml", "a tenant's name is not a text", line)
-            elif tenant in seen:
-                self.problem("duplicate-tenant", f"tenant {tenant} is listed twice; the first one is used", line)
-            elif not _is_null(limits) and not isinstance(limits, yaml.MappingNode):
-                self.problem("bad-yaml", f"tenant {tenant} is not a mapping", line)
-            elif not _is_null(limits):
-                self._read_limits(tenant, limits, base)
-            seen.add(tenant)
+        for part in (node, *_merged(node)):
+            for name, limits, tenant_line in _entries(part):
+                tenant, line = clean(name), base + tenant_line
+                if not tenant:
+                    self.problem("bad-yaml", "a tenant's name is not a text", line)
+                elif tenant in seen:
+                    if part is node:
+                        reason = f"tenant {tenant} is listed twice; the first one is used"
+                        self.problem("duplicate-tenant", reason, line)
+                elif limits.kind == "mapping":
+                    self.rows.append((tenant, *self._limits_of(tenant, limits, base)))
+                elif not limits.is_null:
+                    self.problem("bad-yaml", f"tenant {tenant} is not a mapping", line)
+                seen.add(tenant)
 
-    def _read_limits(self, tenant: str, node: Any, base: int) -> None:
-        values = {key: _value(value) for key, value, _ in _entries(node) if key in KEYS}
-        unknown = {key: None for key, _, _ in _entries(node) if key not in KEYS and key not in OTHER_LIMITS}
-        lines = {key: base + line for key, _, line in _entries(node)}
-        limits, problems = parse_limits(values | unknown, DEFAULTS, self.path, lines, f"tenant {tenant}")
-        self.problems += problems
-        bad_lines = {problem.line for problem in problems}
-        is_set = {field: key in values and lines[key] not in bad_lines for key, field in KEYS.items()}
-        columns = [column.name for column in tables.OVERRIDES.columns][1:]
-        self.rows.append((tenant, *(getattr(limits, name) if is_set[name] else None for name in columns)))
+    def _limits_of(self, tenant: str, node: Node, base: int) -> tuple[Any, ...]:
+        """Return the limits that ``node`` sets or merges, in the order of the table's columns; None for those it does not."""
+        limits: dict[str, Any] = {}
+        for part in (node, *_merged(node)):
+            if part not in self._own:
+                self._own[part] = self._read_limits(tenant, part, base)
+            limits = self._own[part] | limits
+        return tuple(limits.get(name) for name in _FIELDS)
+
+    def _read_limits(self, tenant: str, node: Node, base: int) -> dict[str, Any]:
+        """Read the limits in ``node`` itself. A key that is not understood, or a value out of range, is a problem."""
+        limits: dict[str, Any] = {}
+        seen: set[str] = set()
+        for key, value, line in _flat(node):
+            name = _KEYS.get(key)
+            if key in seen:
+                self.problem("duplicate-key", f"tenant {tenant}: {clean(key, 80)} is set twice", base + line)
+            elif name is None:
+                # A file without Pyroscope's own limits is one of Mimir, Loki or Tempo, which have hundreds of others.
+                if self.is_pyroscope and key not in OTHER_LIMITS:
+                    reason = f"tenant {tenant}: {clean(key, 200)!r} is no placement limit and is not used"
+                    self.problem("unknown-key", reason, base + line)
+            else:
+                try:
+                    limits[name] = parse_value(name, value.value() if value.kind == "scalar" else f"a {value.kind}")
+                except ValueError as error:
+                    self.problem("bad-limit", f"tenant {tenant}: {key} {error}", base + line)
+            seen.add(key)
+        if limits.get("unit_size") == 0:
+            reason = f"tenant {tenant}: a unit size of 0 makes Pyroscope's ruler fail: it writes no rules at all"
+            self.problem("bad-limit", reason, base + node.line)
+        return limits
+
+
+_RINGS = (("ingester", "ring"), ("ingester", "lifecycler", "ring"), ("common", "ring"), ("common",))
+"""Where the ring of ingesters is configured: in Mimir; in Loki and Tempo; in Loki for all rings."""
+_LIMITS = (
+    ("limits",),
+    ("limits_config",),
+    ("overrides", "defaults", "ingestion"),
+    ("overrides", "defaults"),
+    ("overrides",),
+)
+"""Where limits of tenants without an override are: in Mimir, Loki, and Tempo's newer and older form."""
+_TOKENS = ("random", "spread-minimizing")
+
+
+class ConfigPage(Document):
+    """The configuration that a process of Mimir, Loki or Tempo shows (``/config``)."""
+
+    id = "config-page"
+    title = "configuration of Mimir, Loki or Tempo as shown (curl …/config)"
+    tables = (tables.SETTINGS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is YAML with the top keys of such a configuration."""
+        return re.search(rb"(?m)^target:", head) is not None and (
+            re.search(rb"(?m)^(?:server|api|common|distributor|ingester):", head) is not None
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the settings of the ring of ingesters; one that is no such value is a problem and counts as not set."""
+        problems = ProblemList()
+
+        def problem(reason: str, line: int | None) -> None:
+            problems.append(Problem.at(source.path, "bad-setting", reason, line=line))
+
+        try:
+            nodes = documents(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), problem)
+        except BadYaml as error:
+            return Reading(problems=[Problem.at(source.path, "bad-yaml", str(error), line=error.line)], complete=False)
+        top = next((node for node in nodes if node.kind == "mapping"), None)
+        if top is None:
+            return Reading(problems=problems, complete=False)
+        rings = [node for path in _RINGS if (node := _at(top, path)) is not None]
+        limits = [node for path in _LIMITS if (node := _at(top, path)) is not None]
+        sharding = _at(top, ("distributor", "sharding"))
+
+        def read(nodes: list[Node], *names: str, convert: Callable[[Node], Any]) -> Any:
+            found = ((name, v) for n in nodes for name in names if (v := _child(n, name)) is not None and not v.is_null)
+            for name, node in found:
+                try:
+                    return convert(node)
+                except ValueError as error:
+                    problem(f"{name} {error}", node.line)
+            return None
+
+        shards = "ingestion_tenant_shard_size", "tenant_shard_size"
+        row = (
+            read(rings, "replication_factor", convert=_whole(1, 100)),
+            read(rings, "zone_awareness_enabled", convert=_flag),
+            read(rings, "heartbeat_timeout", convert=_seconds),
+            read(limits, *shards, convert=_whole(0, 1_000_000)),
+            read(limits, "ingestion_partitions_tenant_shard_size", convert=_whole(0, 1_000_000)),
+            read(rings, "token_generation_strategy", convert=_token_strategy),
+            read(rings, "spread_minimizing_zones", convert=_names),
+            read([sharding] if sharding else [], "exclude_classic_histogram_bucket_label", convert=_flag),
+        )
+        if all(value is None for value in row):
+            return Reading({"settings": {}}, problems)
+        return Reading({"settings": columns_of(tables.SETTINGS, [row])}, problems)
+
+
+def _child(node: Node, name: str) -> Node | None:
+    return next((value for key, value, _ in _entries(node) if key == name), None) if node.kind == "mapping" else None
+
+
+def _at(node: Node, path: tuple[str, ...]) -> Node | None:
+    """Return the node below ``node`` at ``path``, None where there is none."""
+    found: Node | None = node
+    for name in path:
+        found = _child(found, name) if found is not None else None
+    return found
+
+
+def _whole(low: int, high: int) -> Callable[[Node], int]:
+    """Make a converter to a whole number from ``low`` to ``high``. It raises ValueError."""
+
+    def convert(node: Node) -> int:
+        value = node.value()
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"is not a whole number from {low} to {high}")
+        return value
+
+    return convert
+
+
+def _flag(node: Node) -> bool:
+    value = node.value()
+    if not isinstance(value, bool):
+        raise ValueError("is neither true nor false")
+    return value
+
+
+def _seconds(node: Node) -> float:
+    if node.kind != "scalar":
+        raise ValueError("is not a duration")
+    return duration_ns(node.text[:100]) / 1e9
+
+
+def _token_strategy(node: Node) -> str:
+    if node.text not in _TOKENS:
+        raise ValueError(f"is neither {' nor '.join(_TOKENS)}")
+    return node.text
+
+
+def _names(node: Node) -> list[str]:
+    """Read a list of names, also as one text with commas."""
+    texts = [item.text for item in node.items] if node.kind == "list" else node.text.split(",")
+    return [clean(text.strip(), 256) for text in texts[:64] if text.strip()]

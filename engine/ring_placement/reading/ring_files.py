@@ -10,14 +10,28 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from engine.formats import snappy
-from engine.formats.protobuf import BYTES, VARINT, WireError, expect, fields, packed, scalars, signed, varint
+from engine.formats.protobuf import (
+    BYTES,
+    VARINT,
+    WireError,
+    count_packed,
+    expect,
+    fields,
+    packed,
+    scalars,
+    signed,
+    varint,
+)
 from engine.formats.timestamps import epoch_ns
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.ring import KNOWN_STATES, Member
 from engine.ring_placement.reading.document import Document, KeyLines, columns_of, decode_json, line_of, unreadable
+from engine.tables import Rows
 from engine.text import clean
 
 STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
@@ -26,9 +40,6 @@ STATE_NAMES = ("ACTIVE", "LEAVING", "PENDING", "JOINING", "LEFT")
 MAX_TOKENS = 1 << 20
 """Most tokens counted of one member; a larger number is damage."""
 
-OLD_SHARD_LIMIT = 4096
-"""Shards above which Pyroscope up to v1.18.0 panics (its table of permutation steps had a fixed length)."""
-
 MAX_KEY_CHECK_BYTES = 16 << 20
 """Largest JSON document that is searched for repeated keys, which needs a second, slower decoder."""
 
@@ -36,31 +47,34 @@ _MAX_EPOCH_S = (2**63 - 1) // 10**9
 """Largest epoch seconds whose nanoseconds fit in 64 bits."""
 
 
-class _RingRows:
-    """Collects the members of one ring file and the problems found on the way."""
+class RingRows:
+    """Collects the members of one ring (``key``: its name in its store) and the problems found on the way."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.problems: list[Problem] = []
+    def __init__(self, path: str, key: str = "") -> None:
+        self.path, self.key = path, key
+        self.problems = ProblemList()
         self._members: dict[str, Member] = {}
 
     def problem(self, kind: str, reason: str, line: int | None = None, byte: int | None = None) -> None:
         """Record a problem of this file."""
         self.problems.append(Problem.at(self.path, kind, reason, line=line, byte=byte))
 
-    def token_count(self, entry: dict[str, Any], name: Any, line: int) -> int:
-        """Count the ``tokens`` of a JSON entry; anything but a list is a problem and counts as none."""
-        tokens = entry.get("tokens")
+    def with_tokens(self, member: Member, tokens: Any, line: int | None = None) -> Member:
+        """Return ``member`` with the ``tokens`` of a JSON entry; anything but a list is a problem and counts as none."""
         if tokens is not None and not isinstance(tokens, list):
-            self.problem("bad-tokens", f"{clean(str(name), 80)}: tokens is not a list", line)
-        return len(tokens) if isinstance(tokens, list) else 0
+            self.problem("bad-tokens", f"{clean(str(member.id), 80)}: tokens is not a list", line)
+        listed = tokens if isinstance(tokens, list) else []
+        values = token_values(listed)
+        if values is None:
+            self.problem("bad-tokens", f"{clean(str(member.id), 80)}: a token is no 32-bit number", line)
+        return replace(member, tokens=len(listed), values=values)
 
     def add(self, member: Member, line: int | None = None, byte: int | None = None) -> None:
         """Add ``member`` with its texts as read (``id`` may be anything); report what is odd about it."""
         if not isinstance(member.id, str) or not member.id:
             self.problem("bad-member", "a member without an ID is left out", line, byte)
             return
-        name, state = clean(member.id, 512), member.state
+        name, state = clean(member.id), member.state
         if name != member.id:
             self.problem("odd-id", f"the ID {member.id!r} is shown and sorted as {name}", line, byte)
         if name in self._members:
@@ -73,26 +87,42 @@ class _RingRows:
         elif state == "LEFT":
             self.problem("left-member", f"member {name} is a LEFT tombstone: shown, never placed", line, byte)
         elif member.tokens == 0 and state in ("ACTIVE", "LEAVING"):
-            self.problem("no-tokens", f"member {name} is {state} but has no tokens: it owns no shard", line, byte)
+            self.problem("no-tokens", f"member {name} is {state} but has no tokens: it owns no key", line, byte)
+        texts: dict[str, Any] = {"zone": member.zone, "address": member.address}
+        for what, value in texts.items():
+            if value is not None and not isinstance(value, str):
+                self.problem("bad-member", f"{name}: {what} is not a text", line, byte)
+                texts[what] = ""
         self._members[name] = replace(
-            member, id=name, state=state, zone=clean(str(member.zone or ""), 256),
-            address=clean(str(member.address or ""), 256), read_only=bool(member.read_only),
+            member, id=name, state=state, zone=clean(texts["zone"] or "", 256),
+            address=clean(texts["address"] or "", 256), read_only=member.read_only is True,
         )  # fmt: skip
 
-    def reading(self, kind: str, now_ns: int | None) -> Reading:
-        """Return all rows and problems of the file; ``now_ns`` is its own time (epoch ns), None without one."""
+    def rows(self, kind: str, now_ns: int | None) -> dict[str, Rows]:
+        """Return the rows of the input tables; ``now_ns`` is the file's own time (epoch ns), None without one."""
         members = list(self._members.values())
-        if not members:
-            self.problem("empty-ring", "the ring lists no usable member")
-        tokens = sum(member.tokens for member in members)
-        if tokens > OLD_SHARD_LIMIT:
-            reason = f"{tokens} tokens: Pyroscope up to v1.18.0 panics above {OLD_SHARD_LIMIT} shards"
-            self.problem("many-shards", reason)
         rows = [
-            (m.id, m.state, m.zone, m.tokens, m.address, m.heartbeat_s, m.registered_s, m.read_only) for m in members
-        ]
-        ring: dict[str, list[Any]] = {"kind": [kind], "now_ns": [now_ns], "members": [len(members)]}
-        return Reading({"rings": ring, "members": columns_of(tables.MEMBERS, rows)}, self.problems)
+            (m.id, m.state, m.zone, m.tokens, m.address, m.heartbeat_s, m.registered_s, m.read_only, self.key,
+             m.read_only_s, None if m.values is None else m.values.tolist(), m.owned)
+            for m in members
+        ]  # fmt: skip
+        ring: dict[str, list[Any]] = {"kind": [kind], "now_ns": [now_ns], "members": [len(members)], "key": [self.key],
+                                      "partitions": [False]}  # fmt: skip
+        return {"rings": ring, "members": columns_of(tables.MEMBERS, rows)}
+
+    def reading(self, kind: str, now_ns: int | None) -> Reading:
+        """Return all rows and problems of the file."""
+        rows = self.rows(kind, now_ns)
+        if not self._members:
+            self.problem("empty-ring", "the ring lists no usable member")
+        return Reading(rows, self.problems)
+
+
+def token_values(tokens: list[Any]) -> np.ndarray | None:
+    """Return tokens as sorted distinct numbers (int64), or None where one is no 32-bit number."""
+    if not all(type(token) is int and 0 <= token < 1 << 32 for token in tokens):
+        return None
+    return np.unique(np.array(tokens, dtype=np.int64))
 
 
 class RingPage(Document):
@@ -116,12 +146,12 @@ class RingPage(Document):
         body, failed = decode_json(source, data)
         if failed:
             return failed
-        ring = _RingRows(source.path)
+        ring = RingRows(source.path)
         page = body if isinstance(body, dict) else {}
         now_ns = None
         if page.get("now") is not None:
             try:
-                now_ns = epoch_ns(str(page["now"]))
+                now_ns = epoch_ns(_shown(page["now"]))
             except ValueError as error:
                 ring.problem("bad-time", f"now: {error}; the file's own time is used", line_of(data, "now"))
         entries = page.get("shards")
@@ -138,23 +168,24 @@ class RingPage(Document):
         return ring.reading("page", now_ns)
 
     @staticmethod
-    def _member(ring: _RingRows, entry: dict[str, Any], line: int) -> Member:
+    def _member(ring: RingRows, entry: dict[str, Any], line: int) -> Member:
         name: Any = entry.get("id")
 
         def seconds(key: str) -> int | None:
             """Return the time ``key`` in epoch seconds; one that is not RFC 3339 is a problem."""
             value = entry.get(key)
             try:
-                return None if value is None else epoch_ns(str(value)) // 10**9
+                return None if value is None else epoch_ns(_shown(value)) // 10**9
             except ValueError as error:
                 ring.problem("bad-time", f"{clean(str(name), 80)}: {key}: {error}", line)
                 return None
 
-        return Member(
-            name, str(entry.get("state", "")), entry.get("zone", ""), ring.token_count(entry, name, line),
-            entry.get("address", ""), seconds("timestamp"), seconds("registered_timestamp"),
-            entry.get("read_only", False),
+        member = Member(
+            name, _shown(entry.get("state", "")), entry.get("zone", ""), 0, entry.get("address", ""),
+            seconds("timestamp"), seconds("registered_timestamp"), entry.get("read_only", False),
+            max(seconds("read_only_updated_timestamp") or 0, 0),
         )  # fmt: skip
+        return ring.with_tokens(member, entry.get("tokens"), line)
 
 
 class Memberlist(Document):
@@ -173,11 +204,11 @@ class Memberlist(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members with their true state; the file's time is its modification time."""
-        body, failed = decode_json(source, data, dict[str, Any])
+        body, failed = decode_json(source, data, dict)
         if failed:
             return failed
-        ring = _RingRows(source.path)
-        for name in _repeated_keys(data):
+        ring = RingRows(source.path)
+        for name in repeated_keys(data):
             ring.problem("duplicate-id", f"member {clean(name, 80)} is listed more than once; the last one is used")
         entries = body.get("ingesters")
         if entries is not None and not isinstance(entries, dict):
@@ -193,25 +224,25 @@ class Memberlist(Document):
         return ring.reading("memberlist", None)
 
     @staticmethod
-    def _member(ring: _RingRows, name: str, entry: dict[str, Any], line: int) -> Member:
+    def _member(ring: RingRows, name: str, entry: dict[str, Any], line: int) -> Member:
         def seconds(key: str, default: int | None) -> int | None:
             """Return the time ``key`` in epoch seconds; anything else is a problem."""
             value: Any = entry.get(key, default)
-            if value is None or (isinstance(value, int) and abs(value) <= _MAX_EPOCH_S):
+            if value is None or (isinstance(value, int) and value not in (True, False) and abs(value) <= _MAX_EPOCH_S):
                 return value
             ring.problem("bad-time", f"{clean(name, 80)}: {key} is not epoch seconds", line)
             return None
 
         heartbeat, registered = seconds("timestamp", 0), seconds("registered_timestamp", None)
-        return Member(
-            name, _state_name(entry.get("state", 0)), entry.get("zone", ""),
-            ring.token_count(entry, name, line), entry.get("addr", ""), heartbeat, registered,
-            entry.get("read_only", False),
+        member = Member(
+            name, _state_name(entry.get("state", 0)), entry.get("zone", ""), 0, entry.get("addr", ""), heartbeat,
+            registered, entry.get("read_only", False), max(seconds("read_only_updated_timestamp", None) or 0, 0),
         )  # fmt: skip
+        return ring.with_tokens(member, entry.get("tokens"), line)
 
 
-def _repeated_keys(data: bytes) -> list[str]:
-    """Return the keys of ``ingesters`` that occur more than once (decoders silently use the last one)."""
+def repeated_keys(data: bytes) -> list[str]:
+    """Return the keys of nested objects that occur more than once (decoders silently use the last one)."""
     if len(data) > MAX_KEY_CHECK_BYTES:
         return []
     import json
@@ -242,67 +273,88 @@ class MemberlistBinary(Document):
     def recognise(self, name: str, head: bytes) -> bool:
         """Whether it is a Snappy block that unpacks to a ring descriptor."""
         try:
-            return _looks_like_ring_desc(snappy.unpack(head[:2048], part=True))
+            return looks_like_ring_desc(snappy.unpack(head[:2048], part=True))
         except snappy.SnappyError:
             return False
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the members with their true state."""
-        ring = _RingRows(source.path)
+        ring = RingRows(source.path, key_of_name(source.name))
         try:
-            members = ring_desc(snappy.unpack(data))
+            add_ring_desc(ring, snappy.unpack(data))
         except (snappy.SnappyError, WireError) as error:
             return unreadable(source, "bad-protobuf", str(error), error.byte)
-        for member, byte in members:
-            if member.heartbeat_s is None:
-                ring.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=byte)
-            ring.add(member, byte=byte)
         return ring.reading("memberlist-binary", None)
 
 
-def ring_desc(data: bytes) -> list[tuple[Member, int]]:
-    """Read the members of a ring descriptor (``Desc``), each with the offset it begins at; no heartbeat where the stored
-    one is no epoch. Raises WireError."""
-    members = []
-    for number, kind, start, end in fields(data):
-        if number != 1:
+def key_of_name(name: str) -> str:
+    """Return the name of the ring that a downloaded file (``<version>-<key>``) carries in its own, "" for another name."""
+    match = re.fullmatch(r"\d+-(.+)", name, re.DOTALL)
+    return clean(match[1], 256) if match else ""
+
+
+def add_ring_desc(ring: RingRows, data: bytes) -> None:
+    """Add the members of a ring descriptor to ``ring``; one that cannot be read is a problem. Raises WireError."""
+    entries = [(kind, start, end) for number, kind, start, end in fields(data) if number == 1]
+    for kind, start, end in entries:
+        try:
+            expect(kind, BYTES, 1, start)
+            member = _member_of_entry(data, start, end)
+        except WireError as error:
+            ring.problem("bad-member", f"a member that cannot be read is left out: {error}", byte=error.byte)
             continue
-        expect(kind, BYTES, number, start)
-        # The map key is the ID; the field of the same name is newer and only repeats it.
-        name = scalars(data, start, end, texts=(1,))[1]
-        first = last = start  # a key without a value is a member with nothing set
-        for inner, inner_kind, at, stop in fields(data, start, end):
-            if inner == 2:
-                expect(inner_kind, BYTES, inner, at)
-                first, last = at, stop
-        stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
-        heartbeat = signed(stored[2])
-        member = Member(
-            name, _state_name(signed(stored[3])), stored[7], _token_count(data, first, last), stored[1],
-            heartbeat if abs(heartbeat) <= _MAX_EPOCH_S else None, signed(stored[8]) or None, bool(stored[11]),
-        )  # fmt: skip
-        members.append((member, start))
-    return members
+        if member.heartbeat_s is None:
+            ring.problem("bad-time", f"{clean(member.id, 80)}: timestamp is not epoch seconds", byte=start)
+        ring.add(member, byte=start)
 
 
-def _token_count(data: bytes, start: int, end: int) -> int:
-    """Count the tokens of an ``InstanceDesc``: packed, or one by one from an old writer."""
-    tokens = 0
+def _member_of_entry(data: bytes, start: int, end: int) -> Member:
+    """Read a map entry of a ring descriptor (``Desc``); no heartbeat where the stored one is no epoch. Raises WireError."""
+    # The map key is the ID; the field of the same name is newer and only repeats it.
+    name = scalars(data, start, end, texts=(1,))[1]
+    first = last = start  # a key without a value is a member with nothing set
     for number, kind, at, stop in fields(data, start, end):
-        if number == 6:
-            tokens += 1 if kind == VARINT else len(packed(data, at, stop))
-            if tokens > MAX_TOKENS:
+        if number == 2:
+            expect(kind, BYTES, number, at)
+            first, last = at, stop
+    stored = scalars(data, first, last, numbers=(2, 3, 8, 10, 11), texts=(1, 7, 9))
+    heartbeat, registered, read_only_s = signed(stored[2]), signed(stored[8]), signed(stored[10])
+    tokens = tokens_of(data, first, last, 6)
+    return Member(
+        name, _state_name(signed(stored[3])), stored[7], len(tokens), stored[1],
+        heartbeat if abs(heartbeat) <= _MAX_EPOCH_S else None,
+        registered if 0 < abs(registered) <= _MAX_EPOCH_S else None, bool(stored[11]),
+        read_only_s if 0 < read_only_s <= _MAX_EPOCH_S else 0, values=token_values(tokens),
+    )  # fmt: skip
+
+
+def tokens_of(data: bytes, start: int, end: int, wanted: int) -> list[int]:
+    """Read the tokens in field ``wanted`` of a message: packed, or one by one from an old writer. Raises WireError."""
+    tokens: list[int] = []
+    count = 0
+    for number, kind, at, stop in fields(data, start, end):
+        if number == wanted:
+            count += 1 if kind == VARINT else count_packed(data, at, stop)
+            if count > MAX_TOKENS:
                 raise WireError(f"a member has more than {MAX_TOKENS} tokens", at)
+            tokens.extend([at] if kind == VARINT else packed(data, at, stop))
     return tokens
+
+
+def _shown(value: Any) -> str:
+    """Return a JSON value as text; what is neither text nor number is named by its kind."""
+    if isinstance(value, (str, bool, int, float)):
+        return str(value)
+    return "null" if value is None else "a list" if isinstance(value, list) else "an object"
 
 
 def _state_name(number: Any) -> str:
     """Name a state number of the memberlist; one it does not have stays as it is written."""
     named = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(STATE_NAMES)
-    return STATE_NAMES[number] if named else str(number)
+    return STATE_NAMES[number] if named else _shown(number)
 
 
-def _looks_like_ring_desc(data: bytes) -> bool:
+def looks_like_ring_desc(data: bytes) -> bool:
     """Whether ``data`` (perhaps cut) begins like a ring descriptor: a map entry of a printable ID and a member."""
     try:
         if not data.startswith(b"\x0a"):

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.ring_placement.insight.receivers import stored_by
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.result.layout_tables import stored_by
 from engine.ring_placement.scenarios.failover import (
-    imbalance,
     member_mask,
     place_without,
     relayout_outcome,
@@ -17,7 +16,8 @@ from engine.ring_placement.scenarios.failover import (
     takeover_flows,
     transient_outcome,
 )
-from engine.ring_placement.scenarios.scenario_state import Scenario
+from engine.ring_placement.scenarios.scenario_state import SegmentScenario
+from engine.ring_placement.scenarios.sweep_totals import imbalance
 
 TIMELINE_GROUPS = 20_000
 """Groups up to which all three regimes are computed for the time axis; beyond them only the chosen one."""
@@ -39,13 +39,18 @@ class NodeBar:
 
 @dataclass(frozen=True, slots=True)
 class RegimeTotals:
-    """One regime on the time axis: its name, letter, and totals (bytes per second)."""
+    """One regime on the time axis: its name, letter, and totals (bytes per second); of rings with replicas also the share of
+    all keys that cannot be written, the tenants that lose writes or queries, and whether unsharded queries succeed."""
 
     regime: str
     letter: str
     max_over_mean: float
     rejected_bytes: float
     moved_bytes: float
+    write_lost_share: float = 0.0
+    tenants_write_lost: int = 0
+    tenants_read_lost: int = 0
+    reads_ok: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class ShardMapView:
 
     ``stored_by``: who takes each shard's load (-1: it is rejected, -2: its owner is out and it has no load). ``timeline``:
     the regimes computed for this scenario. ``flows``: who takes over from failed and leaving nodes (node, taker or -1 where
-    it is rejected, bytes per second), the largest first.
+    it is rejected, bytes per second), the largest first. ``kind`` of ring; of a token ring ``matrix``: the share of all keys
+    that two nodes lose together, by the nodes ``matrix_nodes`` that rows begin with.
     """
 
     nodes: tuple[NodeBar, ...]
@@ -65,9 +71,12 @@ class ShardMapView:
     down: tuple[str, ...]
     timeline: tuple[RegimeTotals, ...] = ()
     flows: tuple[tuple[int, int, float], ...] = ()
+    kind: str = "segment-writer"
+    matrix_nodes: tuple[str, ...] = ()
+    matrix: tuple[tuple[float, ...], ...] = ()
 
 
-def shard_map_view(s: Scenario, p: RingParameters) -> ShardMapView:
+def shard_map_view(s: SegmentScenario, p: RingParameters) -> ShardMapView:
     """Build what the screen draws of the scenario."""
     outcome = s.outcome
     index = {name: i for i, name in enumerate(outcome.nodes)}
@@ -105,7 +114,7 @@ def shard_map_view(s: Scenario, p: RingParameters) -> ShardMapView:
     )
 
 
-def _timeline(s: Scenario, p: RingParameters) -> tuple[RegimeTotals, ...]:
+def _timeline(s: SegmentScenario, p: RingParameters) -> tuple[RegimeTotals, ...]:
     """Compute the three regimes of the failing set, or only the chosen one on large inputs."""
     if not s.down:
         return ()

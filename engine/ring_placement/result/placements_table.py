@@ -15,7 +15,7 @@ from engine.ring_placement.pyroscope.keys import FINGERPRINT, Keys, spread_evenl
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import TRIES, first_distinct
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario
+from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario, SegmentState, segment_load
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class _Rows:
     has_fingerprint: np.ndarray
 
 
-def placements_table(s: Scenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
+def placements_table(s: SegmentScenario, p: RingParameters, memo: Memo, notes: list[str]) -> pl.DataFrame:
     """Build table ``placements`` of the scenario's ring; ``notes`` gets one where rows are left out.
 
     What does not depend on the failing set comes from the memo.
@@ -49,7 +49,9 @@ def placements_table(s: Scenario, p: RingParameters, memo: Memo, notes: list[str
     return tables.PLACEMENTS.frame(frame.with_columns(placement.ring.names(taker).alias("stored_by")))
 
 
-def _before_failure(s: Scenario, limit: int, placement: Placement, memo: Memo) -> tuple[pl.DataFrame, np.ndarray, int]:
+def _before_failure(
+    s: SegmentScenario, limit: int, placement: Placement, memo: Memo
+) -> tuple[pl.DataFrame, np.ndarray, int]:
     """Build the columns that do not depend on who fails.
 
     Returns the frame in its final order, the candidates of each row (int32, shape (rows, TRIES)), and the number of rows
@@ -60,8 +62,11 @@ def _before_failure(s: Scenario, limit: int, placement: Placement, memo: Memo) -
     candidates = first_distinct(placement.ranges, datasets, offsets, ring.owner, ring.active, TRIES)
     position, owner = _owners(placement, datasets, offsets)
     old_position, old_owner = _owners(s.before, datasets, _offsets_before(s.before, rows, keys))
-    what_if = keys.tenant_limit is not s.live.keys.tenant_limit or keys.dataset_limit is not s.live.keys.dataset_limit
-    texts = s.live.texts.select(
+    what_if = (
+        keys.tenant_limit is not segment_load(s.live).keys.tenant_limit
+        or keys.dataset_limit is not segment_load(s.live).keys.dataset_limit
+    )
+    texts = segment_load(s.live).texts.select(
         pl.col("tenant", "dataset", "limits_from").gather(pl.Series(datasets.astype(np.uint32)))
     )
     frame = texts.with_columns(
@@ -116,7 +121,7 @@ def _hex(rows: _Rows) -> pl.Series:
     return pl.Series(texts, dtype=pl.String)
 
 
-def _largest_rows(live: LiveState, placement: Placement, limit: int, memo: Memo) -> tuple[_Rows, int]:
+def _largest_rows(live: SegmentState, placement: Placement, limit: int, memo: Memo) -> tuple[_Rows, int]:
     """Choose the ``limit`` rows with the largest loads: key rows with a fingerprint one by one, all others folded to
     (dataset, offset). Returns them, and the number of all rows."""
     keys = placement.keys

@@ -10,16 +10,22 @@ import polars as pl
 from engine import units
 from engine.incremental import Memo
 from engine.result import Headline, Level
+from engine.ring_placement.insight.receivers import alive_loads
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.result.layout_tables import alive_loads
-from engine.ring_placement.scenarios.failover import TOTALS, imbalance
-from engine.ring_placement.scenarios.members import best_next_id
-from engine.ring_placement.scenarios.scenario_state import KEEP, LiveState, Scenario
-from engine.ring_placement.scenarios.sweep_totals import Sweep
+from engine.ring_placement.result.layout_tables import ring_names
+from engine.ring_placement.scenarios.member_ids import best_next_id
+from engine.ring_placement.scenarios.scenario_state import (
+    KEEP,
+    SegmentScenario,
+    SegmentState,
+    segment_load,
+)
+from engine.ring_placement.scenarios.strategy import TOTALS
+from engine.ring_placement.scenarios.sweep_totals import Sweep, imbalance
 
 
 def summary_of(
-    s: Scenario,
+    s: SegmentScenario,
     p: RingParameters,
     observed: pl.DataFrame,
     min_capacity: tuple[float | None, float | None],
@@ -30,7 +36,7 @@ def summary_of(
 
     ``observed``: table of that name; ``min_capacity``: bytes per second that survive any one node, and any one zone.
     """
-    o, ring, keys = s.outcome, s.live.placement.ring, s.live.keys
+    o, ring, keys = s.outcome, s.live.placement.ring, segment_load(s.live).keys
     ratio, variation = imbalance(alive_loads(s))
     any_node, any_zone = min_capacity
     summary: dict[str, Any] = {
@@ -45,6 +51,7 @@ def summary_of(
         "regime": p.regime,
         "down": list(s.down),
         "members": len(s.live.members),
+        **ring_names(s.live.cluster),
         "healthy": len(ring.members),
         "active": int(ring.active.sum()),
         "total_shards": s.after.ring.total,
@@ -69,7 +76,7 @@ def summary_of(
     return summary
 
 
-def _over_capacity(s: Scenario) -> int | None:
+def _over_capacity(s: SegmentScenario) -> int | None:
     """Count the nodes above their capacity; None without one that may be compared."""
     if not s.capacity or not s.comparable:
         return None
@@ -77,7 +84,7 @@ def _over_capacity(s: Scenario) -> int | None:
     return sum(1 for name, load in loads if name in s.capacity and load > s.capacity[name])
 
 
-def _next_id(s: Scenario, memo: Memo) -> dict[str, Any]:
+def _next_id(s: SegmentScenario, memo: Memo) -> dict[str, Any]:
     """Describe the plain and the best ID of one more node."""
     placed = s.planned.ring.members
     in_ring = set(s.planned.ring.ids)
@@ -109,7 +116,7 @@ def _rate(value: float) -> str:
     return units.text("bytes_per_s", value)
 
 
-def headline_of(s: Scenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
+def headline_of(s: SegmentScenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
     """Build the headline: what decides first."""
     alive = alive_loads(s)
     lines = []
@@ -133,10 +140,12 @@ def headline_of(s: Scenario, summary: dict[str, Any]) -> tuple[Headline, ...]:
     nodes = f"{len(alive)} of {summary['members']} take data"
     level: Level = "ok" if len(alive) else "critical"
     lines.append(Headline("nodes", nodes, f"{summary['total_shards']} shards", level))
+    if s.live.cluster.ring is not None:
+        lines.append(Headline("ring", "segment writers", s.live.cluster.ring.why))
     return tuple(lines)
 
 
-def state_notes(s: Scenario, p: RingParameters) -> list[str]:
+def state_notes(s: SegmentScenario, p: RingParameters) -> list[str]:
     """List notes on the ring, the load and the parameters in force."""
     state = s.live
     notes = _ring_notes(state, p)
@@ -144,10 +153,10 @@ def state_notes(s: Scenario, p: RingParameters) -> list[str]:
         notes.append(f"load: {state.cluster.load_source}, {state.cluster.unit}")
     else:
         notes.append("no load in the files: placements only")
-    if state.keys.row_weight.dtype.kind == "f":
+    if segment_load(state).keys.row_weight.dtype.kind == "f":
         notes.append("loads have fractions of a byte per second; node totals are rounded")
-    if state.keys.pinned is not None:
-        approximate = s.after.ring.total != state.keys.pinned_total
+    if segment_load(state).keys.pinned is not None:
+        approximate = s.after.ring.total != segment_load(state).keys.pinned_total
         notes.append(
             "load known by tenant and shard only: datasets in the totals are such pairs"
             + ("; where they lie on the new ring is approximate" if approximate else "")
@@ -168,14 +177,14 @@ def state_notes(s: Scenario, p: RingParameters) -> list[str]:
     return notes
 
 
-def _ring_notes(state: LiveState, p: RingParameters) -> list[str]:
+def _ring_notes(state: SegmentState, p: RingParameters) -> list[str]:
     file, ring = state.cluster.ring, state.placement.ring
     if file is None:
         return ["no ring file: nothing can be placed; only what was observed is shown"]
-    notes = [f"ring: {file.label} ({file.kind}), {ring.total} shards"]
+    notes = [f"ring: {file.label} ({file.kind}), segment writers: {file.why}", f"{ring.total} shards"]
     if file.others:
         plural = "s" if file.others > 1 else ""
-        notes.append(f"{file.others} other ring file{plural} not used; -o ring= chooses one")
+        notes.append(f"{file.others} other ring file{plural} not used; -o ring= chooses one (key b)")
     if not ring.members:
         notes.append("empty ring: no healthy instance, Pyroscope answers UNAVAILABLE")
         notes += _stale_note(state, p)
@@ -184,7 +193,7 @@ def _ring_notes(state: LiveState, p: RingParameters) -> list[str]:
     return notes
 
 
-def _stale_note(state: LiveState, p: RingParameters) -> list[str]:
+def _stale_note(state: SegmentState, p: RingParameters) -> list[str]:
     """Name the option that judges heartbeats at the time they were written, where they are old only because the file is."""
     heartbeats = [m.heartbeat_s for m in state.members if m.state == "UNHEALTHY" and m.heartbeat_s]
     if p.now is not None or not heartbeats:

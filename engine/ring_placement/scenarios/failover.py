@@ -6,7 +6,7 @@ See ``docs/models/ring-placement.md``, "Three regimes of a failure" and "Totals 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,48 +14,10 @@ import numpy as np
 from engine.ring_placement.pyroscope.keys import sum_cells, weigh
 from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Ring
-
-TOTALS = (
-    "rejected_bytes", "rerouted_bytes", "moved_bytes", "needless_moved_bytes", "shards_with_changed_owner",
-    "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down", "tenants_touched",
-)  # fmt: skip
-"""Totals of a scenario, under the same name in ``Outcome``, in the result's summary and in the table ``sweep``."""
+from engine.ring_placement.scenarios.strategy import Layout, Outcome
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """A scenario's effect. ``nodes``: instance IDs in byte order, all that exist before or after; ``before`` and
-    ``after``: their bytes per second. Totals as in ``docs/models/ring-placement.md``, "Totals of a scenario";
-    ``rejected_before`` was rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load;
-    ``shards``: S afterwards.
-    """
-
-    nodes: tuple[str, ...]
-    before: np.ndarray
-    after: np.ndarray
-    rejected_before: Any = 0
-    rejected_bytes: Any = 0
-    rerouted_bytes: Any = 0
-    moved_bytes: Any = 0
-    needless_moved_bytes: Any = 0
-    shards_with_changed_owner: int = 0
-    datasets_with_changed_shard_set: int = 0
-    datasets_touched: int = 0
-    datasets_fully_on_down: int = 0
-    tenants_touched: int = 0
-    mean_tries: float = 1.0
-    shards: int = 0
-
-
-def imbalance(loads: np.ndarray) -> tuple[float, float]:
-    """Compute max over mean and coefficient of variation (population) of node loads; 1 and 0 where there is no load."""
-    if not len(loads):
-        return 1.0, 0.0
-    mean = float(loads.mean())
-    return (float(loads.max()) / mean, float(loads.std()) / mean) if mean > 0 else (1.0, 0.0)
-
-
-def member_mask(ring: Ring, ids: Iterable[str]) -> np.ndarray:
+def member_mask(ring: Layout, ids: Iterable[str]) -> np.ndarray:
     """Return for each ring member whether it is among ``ids`` (bool)."""
     chosen = frozenset(ids)
     return np.array([i in chosen for i in ring.ids], dtype=bool)
@@ -147,25 +109,6 @@ def fail_members(placement: Placement, down: np.ndarray) -> tuple[Outcome, Place
         if name in placement.__dict__:
             left.__dict__[name] = placement.__dict__[name]
     return outcome, left
-
-
-def cascade(
-    placement: Placement, down: np.ndarray, capacity: np.ndarray, factor: float
-) -> tuple[np.ndarray, Outcome, tuple[tuple[str, ...], ...]]:
-    """Let nodes above capacity × ``factor`` fail too, all at once, until nothing changes (regime A throughout; Pyroscope has
-    no protection against this).
-
-    ``down``: bool per ring member; ``capacity``: bytes per second per ring member, inf where unknown. Returns who is down
-    at the end, the outcome, and the IDs that fail in each round.
-    """
-    rounds: list[tuple[str, ...]] = []
-    while True:
-        outcome = transient_outcome(placement, down)
-        over = ~down & (outcome.after > capacity * factor)
-        if not over.any():
-            return down, outcome, tuple(rounds)
-        down = down | over
-        rounds.append(tuple(placement.ring.ids[i] for i in np.flatnonzero(over)))
 
 
 def takeover_flows(before: Placement, after: Placement, lost: Iterable[str]) -> list[tuple[str, str, Any]]:

@@ -5,30 +5,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic
 
+import msgspec
 import numpy as np
-import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_now
-from engine.ring_placement.pyroscope.keys import Keys
-from engine.ring_placement.pyroscope.placement import Placement, place
+from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.pyroscope.ring import Member, Ring, in_byte_order
-from engine.ring_placement.pyroscope.subrings import TRIES
-from engine.ring_placement.reading.cluster import Cluster, read_cluster
-from engine.ring_placement.reading.cluster_keys import build_keys
-from engine.ring_placement.scenarios.failover import (
-    Outcome,
-    cascade,
-    count_touched,
-    fail_members,
-    member_mask,
-    place_without,
-    relayout_outcome,
-)
-from engine.ring_placement.scenarios.members import named_members, pad_ids, scale_members
+from engine.ring_placement.scenarios.cluster import Cluster, read_cluster
+from engine.ring_placement.scenarios.failover import member_mask
+from engine.ring_placement.scenarios.member_ids import named_members, pad_ids, scale_members
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement, Rows
+from engine.ring_placement.scenarios.replicated_rings import ReplicatedRing
+from engine.ring_placement.scenarios.segment_writers import SegmentWriters, build_keys
+from engine.ring_placement.scenarios.strategy import Outcome, P, Strategy
 from engine.view import Context
 
 KEEP = 6
@@ -39,46 +32,69 @@ PER_CORE = 8_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class LiveState:
-    """The live state: the cluster, its members as seen at ``now_ns``, the keys with their ``texts`` (tenant, dataset,
-    limits_from), and where they are placed. ``key`` identifies it in the memo."""
+class LiveState(Generic[P]):
+    """The live state: the cluster, its members as seen at ``now_ns``, the strategy with the load, and where it is placed.
+    ``key`` identifies it in the memo."""
 
     cluster: Cluster
     members: tuple[Member, ...]
     now_ns: int
-    keys: Keys
-    texts: pl.DataFrame
-    placement: Placement
+    strategy: Strategy[P]
+    placement: P
     key: Hashable
 
 
-def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState:
+HEARTBEAT_TIMEOUT_S = 60.0
+"""Heartbeat timeout of dskit's rings where nothing else says so."""
+
+
+def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState[Any]:
     """Combine the files, judge the members' health and place the keys, each step only where its inputs changed."""
     memo = context.memo
-    cluster_key = (inputs.version, p.ring, p.load, context.at_ms)
-    cluster = memo.value("cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms), keep=KEEP)
+    cluster_key = (inputs.version, p.ring, p.load, p.strategy, context.at_ms)
+    cluster = memo.value(
+        "cluster", cluster_key, lambda: read_cluster(inputs, p.ring, p.load, context.at_ms, p.strategy), keep=KEEP
+    )
     if p.now is not None:
         now_ns = parse_now(p.now)
     elif context.at_ms is not None:
         now_ns = context.at_ms * 1_000_000
     else:
         now_ns = cluster.ring.now_ns if cluster.ring else 0
-    key = (*cluster_key, now_ns, p.heartbeat_timeout)
+    timeout_s = p.heartbeat_timeout
+    if timeout_s is None:
+        timeout_s = HEARTBEAT_TIMEOUT_S if cluster.settings.timeout_s is None else cluster.settings.timeout_s
+    key = (*cluster_key, now_ns, timeout_s, *ring_settings(p))
 
-    def make() -> LiveState:
+    def make() -> LiveState[Any]:
         context.check()
         listed = cluster.ring.members if cluster.ring else ()
-        members = tuple(in_byte_order(m.at(now_ns, p.heartbeat_timeout) for m in listed))
-        ring = Ring.of(members)
-        keys, texts = build_keys(cluster, ring)
+        members = tuple(in_byte_order(m.at(now_ns, timeout_s) for m in listed))
+        strategy: Strategy[Any]
+        is_known = cluster.ring is not None and cluster.ring.strategy != ""
+        if cluster.ring is not None and cluster.ring.strategy in ("token-ring", "partition-ring"):
+            kept: dict[Hashable, Rows] = memo.state("replica rows", dict)
+            replicated = ReplicatedRing.of(cluster, now_ns, p, kept)
+            members, strategy = replicated.with_owners(members), replicated
+        else:
+            # Without a ring, or one of an unknown kind, nothing is placed; what was observed is shown.
+            keys, texts = build_keys(cluster, Ring.of(members if is_known else ()))
+            strategy = SegmentWriters(keys, texts)
         context.check()
-        return LiveState(cluster, members, now_ns, keys, texts, place(ring, keys, TRIES), key)
+        as_is = msgspec.structs.replace(p, tenant_shards=None, dataset_shards=None, tokens=None)
+        placement = strategy.place(members if is_known else (), as_is, None, context.check)
+        return LiveState(cluster, members, now_ns, strategy, placement, key)
 
     return memo.value("live", key, make, keep=KEEP)
 
 
+def ring_settings(p: RingParameters) -> tuple[Hashable, ...]:
+    """Return the parameters that say how a ring with replicas is laid out."""
+    return (p.replication_factor, p.zone_awareness, p.operation, p.read_operation, p.lookback, p.exclude_le)
+
+
 @dataclass(frozen=True, eq=False)
-class Layout:
+class Plan(Generic[P]):
     """The ring that the parameters describe, before anything fails.
 
     ``base``: with the limits, tokens and IDs of the parameters; ``planned``: also with the scale step and the members that
@@ -86,8 +102,8 @@ class Layout:
     ``leaving``: IDs. ``changed``: whether ``base`` differs from the live state.
     """
 
-    base: Placement
-    planned: Placement
+    base: P
+    planned: P
     planned_key: Hashable
     members: list[Member]
     added: tuple[str, ...] = ()
@@ -96,7 +112,7 @@ class Layout:
 
 
 @dataclass(frozen=True, eq=False)
-class Scenario:
+class Scenario(Generic[P]):
     """A scenario and its effect.
 
     ``before``: what it is compared with; ``planned``: the ring as it lays it out, before anything fails (``planned_key``
@@ -106,11 +122,11 @@ class Scenario:
     cascade: the IDs that fail in each.
     """
 
-    live: LiveState
+    live: LiveState[P]
     regime: str
-    before: Placement
-    planned: Placement
-    after: Placement
+    before: P
+    planned: P
+    after: P
     outcome: Outcome
     members: tuple[Member, ...]
     down: tuple[str, ...]
@@ -159,7 +175,7 @@ class _Messages:
         return ids
 
 
-def apply_scenario(state: LiveState, p: RingParameters, context: Context) -> Scenario:
+def apply_scenario(state: LiveState[P], p: RingParameters, context: Context) -> Scenario[P]:
     """Apply the parameters' scenario to the live state."""
     messages = _Messages()
     layout = _lay_out(state, p, context, messages)
@@ -178,13 +194,13 @@ def apply_scenario(state: LiveState, p: RingParameters, context: Context) -> Sce
     rounds: tuple[tuple[str, ...], ...] = ()
     if p.cascade and p.regime == "transient" and capacity and comparable:
         limits = np.array([capacity.get(i, np.inf) for i in planned.ring.ids], dtype=np.float64)
-        failed, _, rounds = cascade(planned, failed, limits, p.cascade_factor)
+        failed, rounds = cascade(state.strategy, planned, failed, limits, p.cascade_factor)
     elif p.cascade:
         messages.notes.append("a cascade needs a capacity in the load's unit and the transient regime")
     removed = frozenset(before.ring.ids) - frozenset(planned.ring.ids)
     if before is state.placement and layout.changed:
         removed = frozenset()
-    outcome, after = _outcome(before, layout, p.regime, down, failed, removed, context)
+    outcome, after = _outcome(state.strategy, before, layout, p.regime, down, failed, removed, context)
     if layout.added and not down and not layout.leaving:
         # What a new node has to get is not needless.
         index = {name: i for i, name in enumerate(outcome.nodes)}
@@ -199,37 +215,36 @@ def apply_scenario(state: LiveState, p: RingParameters, context: Context) -> Sce
     )  # fmt: skip
 
 
-def _lay_out(state: LiveState, p: RingParameters, context: Context, messages: _Messages) -> Layout:
+def _lay_out(state: LiveState[P], p: RingParameters, context: Context, messages: _Messages) -> Plan[P]:
     """Lay out the ring that the parameters describe: limits, tokens and IDs, then the scale step, then who is LEAVING."""
     memo = context.memo
     settings = (p.home_zone, p.tokens, p.tenant_shards, p.dataset_shards, p.scale_ids)
     changed = settings != (None, None, None, None, "plain")
     key = (state.key, *settings)
-    members, keys = _configured(state, p, messages)
+    members = _configured(state, p, messages)
+    place, check = state.strategy.place, context.check
     base = state.placement
     if changed:
-        base = memo.value(
-            "configured", (*key, p.scale), lambda: place(Ring.of(members), keys, TRIES, state.placement), keep=KEEP
-        )
+        base = memo.value("configured", (*key, p.scale), lambda: place(members, p, state.placement, check), keep=KEEP)
     planned = base
     planned_key: tuple[Hashable, ...] = (*key, p.scale, ())
     added: tuple[str, ...] = ()
     if p.scale is not None:
         members, added = _scaled(state, members, p.scale, p.scale_ids == "padded")
-        planned = memo.value("scaled", planned_key, lambda: place(Ring.of(members), keys, TRIES, base), keep=KEEP)
+        planned = memo.value("scaled", planned_key, lambda: place(members, p, base, check), keep=KEEP)
     context.check()
     in_ring = set(planned.ring.ids)
     leaving = tuple(i for i in messages.named_members("leaving", p.leaving, members) if i in in_ring)
     if leaving:
         planned_key = (*key, p.scale, leaving)
-        scaled, ring = planned, planned.ring.with_state(leaving, "LEAVING")
-        planned = memo.value("leaving", planned_key, lambda: place(ring, keys, TRIES, scaled), keep=KEEP)
+        scaled = planned
         members = [replace(m, state="LEAVING") if m.id in leaving else m for m in members]
-    return Layout(base, planned, planned_key, members, added, leaving, changed)
+        planned = memo.value("leaving", planned_key, lambda: place(members, p, scaled, check), keep=KEEP)
+    return Plan(base, planned, planned_key, members, added, leaving, changed)
 
 
-def _configured(state: LiveState, p: RingParameters, messages: _Messages) -> tuple[list[Member], Keys]:
-    """Return members and keys with the tokens, limits, padded IDs and home zone of the parameters."""
+def _configured(state: LiveState[P], p: RingParameters, messages: _Messages) -> list[Member]:
+    """Return the members with the tokens, padded IDs and home zone of the parameters."""
     members = list(state.members)
     if p.home_zone is not None:
         if any(m.zone == p.home_zone for m in members):
@@ -237,15 +252,12 @@ def _configured(state: LiveState, p: RingParameters, messages: _Messages) -> tup
         else:
             messages.bad_option("home-zone", f"no member is in zone {p.home_zone!r}; all zones are used")
     if p.tokens is not None:
-        members = [replace(m, tokens=p.tokens) if m.placed else m for m in members]
+        members = [replace(m, tokens=p.tokens, values=None) if m.placed else m for m in members]
     if p.scale_ids == "padded":
         padded = pad_ids(members, _digits(members, p.scale))
         if len({m.id for m in padded}) == len(members):
             members = padded
-    keys = state.keys
-    if p.tenant_shards is not None or p.dataset_shards is not None:
-        keys = keys.with_limits(p.tenant_shards, p.dataset_shards)
-    return members, keys
+    return members
 
 
 def _digits(members: Sequence[Member], scale: int | None) -> int:
@@ -253,7 +265,9 @@ def _digits(members: Sequence[Member], scale: int | None) -> int:
     return len(str(max(len(members), scale or 0) * 10 - 1)) if members or scale else 1
 
 
-def _scaled(state: LiveState, members: list[Member], size: int, padded: bool) -> tuple[list[Member], tuple[str, ...]]:
+def _scaled(
+    state: LiveState[P], members: list[Member], size: int, padded: bool
+) -> tuple[list[Member], tuple[str, ...]]:
     """Grow or shrink the placed ``members`` to ``size``. Returns all members, and the IDs of new ones."""
     placed = [m for m in members if m.placed]
     ids = {m.id for m in placed}
@@ -278,44 +292,68 @@ def _capacities(members: Sequence[Member], p: RingParameters, load_source: str) 
     return {name: size for name, size in capacities.items() if size is not None}, comparable
 
 
+def cascade(
+    strategy: Strategy[P], placement: P, down: np.ndarray, capacity: np.ndarray, factor: float
+) -> tuple[np.ndarray, tuple[tuple[str, ...], ...]]:
+    """Let nodes above capacity × ``factor`` fail too, all at once, until nothing changes (regime A throughout; the systems
+    have no protection against this).
+
+    ``down``: bool per ring member; ``capacity``: load per ring member, inf where unknown. Returns who is down at the end, and
+    the IDs that fail in each round.
+    """
+    rounds: list[tuple[str, ...]] = []
+    while True:
+        outcome, _ = strategy.fail(placement, down, "transient")
+        over = ~down & (outcome.after > capacity * factor)
+        if not over.any():
+            return down, tuple(rounds)
+        down = down | over
+        rounds.append(tuple(placement.ring.ids[i] for i in np.flatnonzero(over)))
+
+
 def _outcome(
-    before: Placement,
-    layout: Layout,
+    strategy: Strategy[P],
+    before: P,
+    layout: Plan[P],
     regime: str,
     down: tuple[str, ...],
     failed: np.ndarray,
     removed: frozenset[str],
     context: Context,
-) -> tuple[Outcome, Placement]:
+) -> tuple[Outcome, P]:
     """Compute the effect in the chosen regime, and the placement that is left.
 
     ``down``: the members that fail; ``failed``: these and the ones a cascade takes down, as bool per ring member;
     ``removed``: the members that a scale step removes.
     """
     planned, leaving = layout.planned, frozenset(layout.leaving)
-    if planned is before and regime == "transient" and not leaving:
-        return fail_members(planned, failed)
-    if regime == "transient" or not down:
-        failure, after = fail_members(planned, failed)
-        outcome = relayout_outcome(before, after, removed | leaving)
-        return (_with_failure(outcome, failure, before, leaving | removed) if failed.any() else outcome), after
+    stays = regime in ("transient", "unhealthy")
+    if planned is before and stays and not leaving:
+        return strategy.fail(planned, failed, regime)
+    if stays or not down:
+        failure, after = strategy.fail(planned, failed, regime)
+        outcome = strategy.compare(before, after, removed | leaving)
+        if failed.any():
+            planned_loss = leaving | removed
+            more = strategy.touched(before, member_mask(before.ring, planned_loss)) if planned_loss else None
+            outcome = _with_failure(outcome, failure, more)
+        return outcome, after
     key = (layout.planned_key, down)
-    away = context.memo.value("left", key, lambda: place_without(planned, down), keep=KEEP)
+    away = context.memo.value("left", key, lambda: strategy.without(planned, frozenset(down), context.check), keep=KEEP)
     if regime == "left":
-        return relayout_outcome(before, away, frozenset(down) | leaving | removed), away
-    return _returned(before, away, planned, frozenset(down)), planned
+        return strategy.compare(before, away, frozenset(down) | leaving | removed), away
+    return _returned(strategy, before, away, planned, frozenset(down)), planned
 
 
-def _with_failure(outcome: Outcome, failure: Outcome, before: Placement, planned: frozenset[str]) -> Outcome:
-    """Add to the outcome of a new layout the totals of what fails in it (regime A) or is leaving (``planned``: IDs)."""
+def _with_failure(outcome: Outcome, failure: Outcome, more: tuple[int, int, int] | None) -> Outcome:
+    """Add to the outcome of a new layout the totals of what fails in it. ``more``: what a planned loss (LEAVING, scaled in)
+    touches on the ring it acts on, None without one."""
     datasets, fully, tenants = failure.datasets_touched, failure.datasets_fully_on_down, failure.tenants_touched
-    if planned:
-        # Both a planned and an unplanned loss: count what either touches on the ring it acts on.
-        more = count_touched(before, member_mask(before.ring, planned))
+    if more is not None:
         datasets, fully, tenants = max(datasets, more[0]), max(fully, more[1]), max(tenants, more[2])
     return replace(
         outcome,
-        rerouted_bytes=failure.rerouted_bytes + (outcome.rerouted_bytes if planned else 0),
+        rerouted_bytes=failure.rerouted_bytes + (outcome.rerouted_bytes if more is not None else 0),
         rejected_bytes=failure.rejected_bytes,
         needless_moved_bytes=max(0, outcome.needless_moved_bytes - failure.rerouted_bytes),
         datasets_touched=datasets,
@@ -325,10 +363,10 @@ def _with_failure(outcome: Outcome, failure: Outcome, before: Placement, planned
     )
 
 
-def _returned(before: Placement, away: Placement, back: Placement, down: frozenset[str]) -> Outcome:
+def _returned(strategy: Strategy[P], before: P, away: P, back: P, down: frozenset[str]) -> Outcome:
     """Compute regime C: the layout is as before the failure, and everything that moved away moves back."""
-    outcome = relayout_outcome(away, back)
-    first = relayout_outcome(before, away, down)
+    outcome = strategy.compare(away, back)
+    first = strategy.compare(before, away, down)
     on_returned = back.loads[member_mask(back.ring, down)].sum().item()
     loads = {name: i for i, name in enumerate(outcome.nodes)}
     earlier = np.zeros(len(outcome.nodes), dtype=before.loads.dtype)
@@ -345,3 +383,23 @@ def _returned(before: Placement, away: Placement, back: Placement, down: frozens
         datasets_fully_on_down=first.datasets_fully_on_down,
         tenants_touched=first.tenants_touched,
     )
+
+
+def segment_load(state: LiveState[Placement]) -> SegmentWriters:
+    """Return the strategy of a ring of segment writers, which has its keys."""
+    assert isinstance(state.strategy, SegmentWriters)
+    return state.strategy
+
+
+def replicated_ring(state: LiveState[ReplicatedPlacement]) -> ReplicatedRing:
+    """Return the strategy of a ring with replicas, which has its settings."""
+    assert isinstance(state.strategy, ReplicatedRing)
+    return state.strategy
+
+
+SegmentState = LiveState[Placement]
+SegmentScenario = Scenario[Placement]
+"""The state and the scenario of a ring of segment writers."""
+ReplicatedState = LiveState[ReplicatedPlacement]
+ReplicatedScenario = Scenario[ReplicatedPlacement]
+"""The state and the scenario of a token ring or a partition ring."""

@@ -8,19 +8,27 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.ring_placement.pyroscope.placement import Placement
-from engine.ring_placement.scenarios.failover import TOTALS, Outcome, imbalance
 
 Step = Callable[[float], None]
 """Called between pieces of long work with the fraction done (0-1); may raise to stop."""
+
+
+def imbalance(loads: np.ndarray) -> tuple[float, float]:
+    """Compute max over mean and coefficient of variation (population) of node loads; 1 and 0 where there is no load."""
+    if not len(loads):
+        return 1.0, 0.0
+    mean = float(loads.mean())
+    return (float(loads.max()) / mean, float(loads.std()) / mean) if mean > 0 else (1.0, 0.0)
 
 
 @dataclass
 class Sweep:
     """Scenarios and their totals: every list has one entry per scenario, in the same order.
 
-    ``down``: who fails, as indices into ``ids``. ``TOTALS`` as in ``failover.Outcome``, loads in bytes per second.
+    ``down``: who fails, as indices into ``ids``. ``TOTALS`` as in ``strategy.Outcome``, loads in bytes per second.
     ``worst``: the member with the largest load afterwards (-1: none is left) and its ``worst_load``;
-    ``nodes_over_capacity``: -1 where no capacity is given.
+    ``nodes_over_capacity``: -1 where no capacity is given. The last three lists are empty for segment writers: the share of
+    all keys that cannot be written, and how many tenants lose some writes, or queries.
     """
 
     ids: tuple[str, ...]
@@ -39,6 +47,9 @@ class Sweep:
     worst: list[int] = field(default_factory=list)
     worst_load: list[float] = field(default_factory=list)
     nodes_over_capacity: list[int] = field(default_factory=list)
+    write_lost_share: list[float] = field(default_factory=list)
+    tenants_write_lost: list[int] = field(default_factory=list)
+    tenants_read_lost: list[int] = field(default_factory=list)
 
     def add_loads(
         self, down: tuple[int, ...], after: np.ndarray, survivors: np.ndarray, capacity: np.ndarray | None
@@ -57,17 +68,13 @@ class Sweep:
         self.coefficient_of_variation.append(variation)
         self.nodes_over_capacity.append(int((alive > capacity[survivors]).sum()) if capacity is not None else -1)
 
-    def add_totals(self, outcome: Outcome) -> None:
-        """Append the totals of one outcome."""
-        for name in TOTALS:
-            getattr(self, name).append(getattr(outcome, name))
-
     def order(self) -> np.ndarray:
         """Return scenario numbers from worst to best: by rejected load, then the hottest node, then movement, then as listed."""
-        return np.lexsort(
-            (np.arange(len(self.down)), -np.array(self.moved_bytes, dtype=np.float64),
-             -np.array(self.worst_load, dtype=np.float64), -np.array(self.rejected_bytes, dtype=np.float64))
-        )  # fmt: skip
+        keys = [np.arange(len(self.down)), -np.array(self.moved_bytes, dtype=np.float64),
+                -np.array(self.worst_load, dtype=np.float64)]  # fmt: skip
+        if self.write_lost_share:
+            keys += [-np.array(self.write_lost_share), -np.array(self.tenants_write_lost) - self.tenants_read_lost]
+        return np.lexsort([*keys, -np.array(self.rejected_bytes, dtype=np.float64)])
 
 
 def receiving_members(placement: Placement) -> np.ndarray:

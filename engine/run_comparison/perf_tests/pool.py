@@ -47,6 +47,19 @@ def test_name(job: str, run: str, rest: str) -> str | None:
     return pieces[-2] if len(pieces) >= 3 else None
 
 
+def has_readable_report(run: Run) -> bool:
+    """Whether the tool reads any report of ``run``, be it one without values."""
+    reports = [rest for rest, chunk in run.chunks if not chunk.refused and chunk.run is None]
+    return any(_test_of(run, rest) is not None for rest in (*reports, *run.upstream.empty))
+
+
+def _test_of(run: Run, rest: str) -> str | None:
+    """Return the test's name of a file that the tool reads, None for another; ``rest``: path in the run."""
+    if file_rank(rest) is None:
+        return None
+    return test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
+
+
 class KeyTable:
     """Numbers of the benchmark tool's keys; a key keeps its number. ``keys[number]``: the key."""
 
@@ -99,12 +112,9 @@ def _values_of_run(run: Run, table: KeyTable, series: list[Series], min_count: i
     """Return the values of a run's files in the order in which the tool reads them."""
     ranked = []
     for rest, chunk in run.chunks:
-        rank = file_rank(rest)
-        if rank is None or chunk.refused or chunk.run is not None:
-            continue
-        test = test_name(run.job_path[-1] if run.job_path else "", run.name, rest)
-        if test is not None:
-            ranked.append((rank, rest.encode(), test, chunk))
+        test = _test_of(run, rest)
+        if test is not None and not chunk.refused and chunk.run is None:
+            ranked.append((file_rank(rest) or 0, rest.encode("utf-8", "surrogateescape"), test, chunk))
     ranked.sort(key=lambda entry: entry[:2])
     if not ranked:
         nothing = np.zeros(0, dtype=np.int64)

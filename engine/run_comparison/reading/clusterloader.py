@@ -15,6 +15,7 @@ from engine.run_comparison.reading.metric_kinds import (
     join_labels,
     kind_of_content,
     kind_of_name,
+    quoted,
 )
 from engine.run_comparison.reading.series import NOT_AN_INTEGER, Collected, Series, split_report_name
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
@@ -50,7 +51,7 @@ class ClusterLoaderReport:
     title = "ClusterLoader2 summaries and perfdash kinds (JSON)"
     append = False
     closes = True
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -72,11 +73,11 @@ class ClusterLoaderReport:
         if kind.read is not None and not kind.mixed and b'"dataItems"' not in data[:4096]:
             return _read_shape(out, kind.name, kind.read, report, data)
         common = go_json.decode_api(data)
-        if common is not None:
+        by_tool = source.name.startswith(BENCHMARK_TOOL_PREFIXES)
+        if common is not None and common.dataItems:
             _take_common(out, kind.name, report, common)
             return out.reading(len(data))
         document = go_json.decode(data)
-        by_tool = source.name.startswith(BENCHMARK_TOOL_PREFIXES)
         if document.bad:
             out.problem(
                 "cut-file" if document.cut else "refused-file", f"{document.refused}; the whole file is skipped"
@@ -86,9 +87,12 @@ class ClusterLoaderReport:
             out.refused = True
             skipped = "the comparison tool skips the whole file" if by_tool else "the good values are kept"
             out.problem("refused-file", f"{document.refused}; {skipped}")
-        if not document.items and not document.refused and kind.read is not None:
+        if not document.listed and not document.refused and kind.read is not None:
             return _read_shape(out, kind.name, kind.read, report, data)
         take_items(out, kind.name, report, document, exact=by_tool)
+        if not out.series and not document.refused:
+            out.no_values = by_tool
+            out.problem("no-values", "the report holds no values")
         return out.reading(len(data))
 
 
@@ -128,7 +132,7 @@ def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: s
         named[field] = value or ""
     metric = join_labels(rest)
     if by_name.get("Metric"):
-        metric = by_name["Metric"] + (f", {metric}" if metric else "")
+        metric = quoted(by_name["Metric"]) + (f", {metric}" if metric else "")
     return Series(
         kind, report, named["Verb"], named["Resource"], named["Subresource"], named["Scope"], metric, bucket, unit
     ).pack()

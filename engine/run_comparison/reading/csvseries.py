@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from engine.formats.delimited import rows
+from engine.problems import Problem
 from engine.reading import Reading, Source, whole_lines
-from engine.run_comparison.reading.series import Collected, Series, epoch_ms, time_ms
+from engine.run_comparison.reading.series import Collected, Series, epoch_ms, plain_number, time_ms
 from engine.run_comparison.tables import MEASUREMENTS
 from engine.tables import Table
 from engine.text import clean, decode
@@ -17,7 +20,6 @@ from engine.text import clean, decode
 _TIMES = frozenset({"time", "timestamp", "date", "datetime", "start_time", "started"})
 _RUNS = ("run", "build", "commit", "revision", "version", "sha")
 _FORMATS = ("%Y.%m.%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%Y.%m.%d %H:%M:%S", "%d.%m.%Y %H:%M:%S")
-_UNIT = re.compile(r"^(?P<name>.*?)\s*[\[(](?P<unit>[^\])]+)[\])]$")
 
 
 def parse_time(text: str) -> int | None:
@@ -25,11 +27,8 @@ def parse_time(text: str) -> int | None:
     iso_ms = time_ms(text)
     if iso_ms is not None:
         return iso_ms
-    try:
-        number = float(text)
-    except ValueError:
-        pass
-    else:
+    number = plain_number(text)
+    if number is not None:
         return epoch_ms(number, 1.0 if abs(number) > 1e11 else 1000.0)
     for form in _FORMATS:
         try:
@@ -65,53 +64,95 @@ class CsvSeries:
         return (
             len(row) == len(cells)
             and parse_time(row[at]) is not None
-            and any(_is_number(row, i) for i in range(len(row)) if i != at)
+            and any(plain_number(cell) is not None for i, cell in enumerate(row) if i != at)
         )
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read rows with a readable time; a last line without its end waits unless nothing will follow."""
         out = Collected(source)
         text = decode(whole_lines(data, final)).lstrip("\ufeff")
-        lines = io.StringIO(text, newline="")
-        header_line = lines.readline()
-        separator = max(",;\t", key=header_line.count)
-        header = [cell.strip() for cell in next(csv.reader([header_line], delimiter=separator), [])]
-        report = source.name.rpartition(".")[0]
-        named = [cell.lower() for cell in header]
-        run_at = next((named.index(name) for name in _RUNS if name in named), None)
-        rows: list[tuple[int, list[str]]] = []
-        reader = csv.reader(lines, delimiter=separator)
-        try:
-            rows.extend((reader.line_num + 1, row) for row in reader if any(cell.strip() for cell in row))
-        except csv.Error as error:
-            out.problem("bad-record", f"not CSV: {error}", line=reader.line_num + 1)
-        when = _time_column(named) or 0
-        others = [at for at in range(len(header)) if at not in (when, run_at)]
-        numeric = [at for at in others if any(_is_number(row, at) for _, row in rows)]
-        attributes = [at for at in others if at not in numeric]
-        columns = {at: _column(header[at]) for at in numeric}
-        for line, row in rows:
-            moment = row[when].strip() if when < len(row) else ""
-            stamp = parse_time(moment)
-            if stamp is None:
-                out.problem("bad-time", f"{moment!r:.60} is not a time", line=line)
-                continue
-            if len(row) < len(header):
-                out.problem("bad-record", "fewer fields than the header", line=line)
-            run = clean(row[run_at].strip() if run_at is not None and run_at < len(row) else moment, 200)
-            labels = ", ".join(
-                f"{header[at]}={row[at].strip()}" for at in attributes if at < len(row) and row[at].strip()
-            )
-            for at in numeric:
-                if at >= len(row) or not row[at].strip():
-                    continue
-                if not _is_number(row, at):
-                    out.problem("bad-value", f"{header[at]}: {row[at][:40]!r} is not a number", line=line)
-                    continue
-                name, unit = columns[at]
-                series = Series("csv", report, name, metric=labels, bucket="value", unit=unit)
-                out.add(series, float(row[at]), run=run or moment, time_ms=stamp)
+        separator = max(",;\t", key=text.partition("\n")[0].count)
+        header = [cell.strip() for cell in next((row for _, row in rows(source, text, separator, True, [])), [])]
+        if header:
+            _read_rows(out, _Columns.of(source, text, separator, header))
         return out.reading(len(data))
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """A table: how to get at its rows, and what its columns are (places in a row).
+
+    ``when``: the time; ``run``: what names the run, None without; ``numbers``: name and unit of each column that has a
+    number anywhere; ``attributes``: the others.
+    """
+
+    source: Source
+    text: str
+    separator: str
+    header: list[str]
+    when: int
+    run: int | None
+    numbers: dict[int, tuple[str, str]]
+    attributes: list[int]
+
+    @classmethod
+    def of(cls, source: Source, text: str, separator: str, header: list[str]) -> _Columns:
+        """Find out which columns hold numbers, from all rows."""
+        place = {name.lower(): at for at, name in reversed(list(enumerate(header)))}
+        when = _time_column(header) or 0
+        run = next((place[name] for name in _RUNS if name in place), None)
+        others = [at for at in range(len(header)) if at not in (when, run)]
+        made = cls(source, text, separator, header, when, run, {}, others)
+        for _, row in made.rows([]):
+            # Columns that are known to hold numbers are not looked at again, nor those behind the end of a short row.
+            fitting = others[: bisect_left(others, len(row))]
+            found = [at for at in fitting if at not in made.numbers and plain_number(row[at]) is not None]
+            made.numbers.update((at, _column(header[at])) for at in found)
+        made.attributes[:] = [at for at in others if at not in made.numbers]
+        return made
+
+    def rows(self, problems: list[Problem]) -> Iterator[tuple[int, list[str]]]:
+        """Yield line and cells of each row below the header that is not blank."""
+        lines = rows(self.source, self.text, self.separator, True, problems)
+        next(lines, None)
+        return ((line, row) for line, row in lines if any(cell.strip() for cell in row))
+
+
+_MOST_LABELS = 1000
+"""Characters of a row's attributes that are part of the identity of its values."""
+
+
+def _read_rows(out: Collected, columns: _Columns) -> None:
+    """Take the numbers of all rows."""
+    header, run_at = columns.header, columns.run
+    report = columns.source.name.rpartition(".")[0]
+    numeric = sorted(columns.numbers)
+    packed: dict[int, str] = {}
+    packed_labels = ""
+    for line, row in columns.rows(out.problems):
+        moment = row[columns.when].strip() if columns.when < len(row) else ""
+        stamp = parse_time(moment)
+        if stamp is None:
+            out.problem("bad-time", f"{moment!r:.60} is not a time", line=line)
+            continue
+        if len(row) < len(header):
+            out.problem("bad-record", "fewer fields than the header", line=line)
+        run = clean(row[run_at].strip() if run_at is not None and run_at < len(row) else moment, 200)
+        fitting = columns.attributes[: bisect_left(columns.attributes, len(row))]
+        labels = ", ".join(f"{header[at]}={row[at].strip()}" for at in fitting if row[at].strip())[:_MOST_LABELS]
+        if labels != packed_labels:
+            packed, packed_labels = {}, labels
+        for at in numeric[: bisect_left(numeric, len(row))]:
+            if not row[at].strip():
+                continue
+            number = plain_number(row[at])
+            if number is None or not math.isfinite(number):
+                out.problem("bad-value", f"{header[at]}: {row[at][:40]!r} is not a finite number", line=line)
+                continue
+            if at not in packed:
+                name, unit = columns.numbers[at]
+                packed[at] = Series("csv", report, name, metric=labels, bucket="value", unit=unit).pack()
+            out.add_number(packed[at], number, run or moment, stamp)
 
 
 def _cells(line: str) -> list[str]:
@@ -125,14 +166,10 @@ def _time_column(names: list[str]) -> int | None:
     return next((at for at, name in enumerate(names) if name.lower() in _TIMES), None)
 
 
-def _is_number(row: list[str], at: int) -> bool:
-    try:
-        float(row[at])
-    except (ValueError, IndexError):
-        return False
-    return True
-
-
 def _column(header: str) -> tuple[str, str]:
-    parts = _UNIT.match(header)
-    return (parts["name"], parts["unit"]) if parts else (header, "")
+    """Split a title such as ``latency [ms]`` into name and unit."""
+    for opening, closing in ("[]", "()"):
+        name, bracket, unit = header[:-1].rpartition(opening)
+        if header.endswith(closing) and bracket and unit and "]" not in unit and ")" not in unit:
+            return name.strip(), unit
+    return header, ""

@@ -1,18 +1,29 @@
-"""Decode JSON as Go's ``encoding/json`` does into perf-tests' ``PerfData``: what it refuses and what it accepts.
+"""Decode JSON as Go's ``encoding/json`` does: what it refuses and what it accepts.
 
-The fast path is a typed decoder that accepts a subset of what Go accepts. Everything else goes the slow way, which
-follows Go's rules (field names match in any case, null is a zero value, a type that does not fit or a number beyond
-double refuses the whole file) and salvages what is still plain data for the modes that do not imitate the benchmark tool.
+The fast path of perf-tests' ``PerfData`` is a typed decoder that accepts a subset of what Go accepts. Everything else goes
+the slow way, which follows Go's rules (field names match in any case; repeated ones are decoded one into the other; null is a
+zero value; a type that does not fit or a number beyond double refuses the whole file) and salvages what is still plain
+data for the modes that do not imitate the benchmark tool.
+
+Source: the documentation of ``encoding/json`` and its decoder, ``src/encoding/json/decode.go`` of golang/go.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+
+from engine.formats import deep_json
+
+DEEPEST = 10_000
+"""Levels of nesting that Go's decoder accepts."""
 
 
 @dataclass(slots=True)
@@ -28,11 +39,12 @@ class Item:
 class PerfData:
     """A decoded document.
 
-    ``refused``: why Go's decoder refuses it, empty if it does not. ``nulls``: number of null values. ``bad``: nothing
-    could be decoded. ``cut``: because the text ends too early.
+    ``listed``: whether it has the field ``dataItems``. ``refused``: why Go's decoder refuses it, empty if it does not.
+    ``nulls``: number of null values. ``bad``: nothing could be decoded. ``cut``: because the text ends too early.
     """
 
     items: list[Item] = field(default_factory=list)
+    listed: bool = True
     refused: str = ""
     nulls: int = 0
     cut: bool = False
@@ -41,8 +53,8 @@ class PerfData:
 
 class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     data: dict[str, float]
+    labels: dict[str, str]
     unit: str = ""
-    labels: dict[str, str] = {}
 
 
 class _PlainDoc(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -95,9 +107,10 @@ REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def decode_api(data: bytes) -> ApiDoc | None:
     """Decode a document of exactly the common shape; None for any other."""
     try:
-        return _api.decode(data)
+        document = _api.decode(data)
     except REFUSALS:
         return None
+    return document if _each_once(data, len(document.dataItems)) else None
 
 
 def decode(data: bytes) -> PerfData:
@@ -106,42 +119,111 @@ def decode(data: bytes) -> PerfData:
         plain = _plain.decode(data)
     except REFUSALS:
         return _decode_slowly(data)
+    if not _each_once(data, len(plain.dataItems)):
+        return _decode_slowly(data)
     return PerfData([Item(dict(i.data), i.labels, i.unit) for i in plain.dataItems])
 
 
-class _Pairs(list):  # type: ignore[type-arg]
-    """An object as its key and value pairs, duplicates included."""
+def _each_once(data: bytes, items: int) -> bool:
+    """Whether no field of a document of so many ``items`` is repeated; False also where escapes may hide that.
 
-
-class _NotANumber:
-    """A NaN or Infinity literal, which JSON does not have."""
-
-
-class _TooDeep(ValueError):
-    pass
-
-
-def _parse(text: str) -> Any:
-    return json.loads(
-        text, object_pairs_hook=_Pairs, parse_int=float, parse_float=float, parse_constant=lambda name: _NotANumber()
+    Go decodes a repeated field into what the first one gave, the typed decoder takes the last one alone.
+    """
+    return (
+        data.count(b'"dataItems"') == 1
+        and data.count(b'"data"') == items
+        and 0 <= data.count(b'"labels"') - items <= 1
+        and b"\\u" not in data
     )
 
 
+class Pairs(list[tuple[str, Any]]):
+    """An object as its key and value pairs, repeated keys included."""
+
+
+class Literal(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _one_for_each_byte(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error("one-for-each-byte", _one_for_each_byte)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def go_text(data: bytes) -> str:
+    """Decode UTF-8; each byte that is not UTF-8 becomes a U+FFFD of its own."""
+    return data.decode("utf-8", "one-for-each-byte")
+
+
+def parse(text: str, *, stream: bool = False, constants: list[str] | None = None) -> Any:
+    """Parse a JSON document: objects as ``Pairs``, numbers as ``Literal``.
+
+    ``stream``: what follows the first value is not looked at. ``constants``: takes the NaN and Infinity that JSON does not
+    have; they are False in the value. Raises ValueError, without ``constants`` also for these.
+    """
+
+    def constant(name: str) -> bool:
+        if constants is None:
+            raise ValueError(f"{name} is no JSON")
+        constants.append(name)
+        return False
+
+    decoder = json.JSONDecoder(object_pairs_hook=Pairs, parse_int=Literal, parse_float=Literal, parse_constant=constant)
+
+    def first(text: str) -> Any:
+        return decoder.raw_decode(text, len(text) - len(text.lstrip(" \t\r\n")))[0]
+
+    return deep_json.loads(text, first if stream else decoder.decode, deepest=DEEPEST, stream=stream)
+
+
+def fields(pairs: Pairs, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a struct that has ``names``, in the order of the document: names match in any case."""
+    folded = {name.lower(): name for name in names}
+    for key, value in pairs:
+        # The long s is the one other letter that Unicode folds to an ASCII one and lower() does not.
+        name = folded.get(key.lower().replace("\u017f", "s"))
+        if name is not None:
+            yield name, value
+
+
+def uint64(value: Any) -> int | None:
+    """Return the unsigned 64-bit number that Go reads from a parsed value; None where it refuses it."""
+    if not isinstance(value, Literal) or not value.isdigit() or len(value) > 20:
+        return None
+    number = int(value)
+    return number if number < 2**64 else None
+
+
+def is_text(value: Any) -> bool:
+    """Whether a parsed value is a JSON string."""
+    return isinstance(value, str) and not isinstance(value, Literal)
+
+
 def _decode_slowly(data: bytes) -> PerfData:
-    decoded = PerfData()
-    text = data.decode("utf-8", errors="replace")
+    decoded = PerfData(listed=False)
+    text = go_text(data)
     if text.startswith("\ufeff"):
         decoded.refused = "it begins with a byte order mark"
         text = text[1:]
+    constants: list[str] = []
     try:
-        document = _parse(text)
-    except RecursionError:
+        document = parse(text, constants=constants)
+    except deep_json.TooDeep:
         return PerfData(refused="it is nested too deeply", bad=True)
     except ValueError as error:
         cut = looks_cut(text, error)
         reason = "the file is empty" if not text.strip() else f"not JSON: {error}"
         return PerfData(refused=reason, cut=cut, bad=True)
+    if constants:
+        decoded.refused = decoded.refused or f"it holds {constants[0]}, which is no number in JSON"
     _Reader(decoded).document(document)
+    decoded.nulls = sum(value is None for item in decoded.items for value in item.data.values())
     return decoded
 
 
@@ -154,89 +236,103 @@ def looks_cut(text: str, error: ValueError) -> bool:
 
 
 class _Reader:
+    """Decodes a parsed document into a ``PerfData``, field by field as they come."""
+
     def __init__(self, decoded: PerfData) -> None:
         self.decoded = decoded
+        self._stored: list[Item] = []
 
     def refuse(self, reason: str) -> None:
         if not self.decoded.refused:
             self.decoded.refused = reason
 
-    @staticmethod
-    def fields(pairs: _Pairs, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return struct fields: names match in any case, the last one wins."""
-        folded = {name.lower(): name for name in names}
-        values: dict[str, Any] = {}
-        for key, value in pairs:
-            name = folded.get(key.lower())
-            if name is not None:
-                values[name] = value
-        return values
-
     def document(self, value: Any) -> None:
         if value is None:
             return
-        if not isinstance(value, _Pairs):
+        if not isinstance(value, Pairs):
             self.refuse("it is not a JSON object")
             return
-        fields = self.fields(value, ("version", "dataItems", "labels"))
-        self.text(fields.get("version"), "version")
-        self.labels(fields.get("labels"))
-        items = fields.get("dataItems")
-        if items is None:
-            return
-        if isinstance(items, _Pairs) or not isinstance(items, list):
+        for name, part in fields(value, ("version", "dataItems", "labels")):
+            if name == "version":
+                self.text(part, name)
+            elif name == "labels":
+                self.labels({}, part)
+            else:
+                self.decoded.listed = True
+                self.items(part)
+
+    def items(self, value: Any) -> None:
+        """Decode ``dataItems``: a repeated list is decoded into the items of the one before, and cut to its own length.
+
+        Items beyond that are found again by a third, longer list, as in a Go slice.
+        """
+        if value is not None and (isinstance(value, Pairs) or not isinstance(value, list)):
             self.refuse("dataItems is not a list")
             return
-        for item in items:
-            if item is None:
-                continue
-            if not isinstance(item, _Pairs):
-                self.refuse("a data item is not an object")
-                continue
-            parts = self.fields(item, ("data", "unit", "labels"))
-            self.decoded.items.append(
-                Item(
-                    self.data(parts.get("data")), self.labels(parts.get("labels")), self.text(parts.get("unit"), "unit")
-                )
-            )
+        if not value:
+            self._stored = []
+        for at, element in enumerate(value or ()):
+            if at == len(self._stored):
+                self._stored.append(Item({}, {}))
+            self.item(self._stored[at], element)
+        self.decoded.items = self._stored[: len(value or ())]
 
-    def text(self, value: Any, what: str) -> str:
+    def item(self, item: Item, value: Any) -> None:
         if value is None:
-            return ""
-        if not isinstance(value, str):
-            self.refuse(f"{what} is not a text")
-            return ""
-        return value
-
-    def labels(self, value: Any) -> dict[str, str]:
-        if value is None:
-            return {}
-        if not isinstance(value, _Pairs):
-            self.refuse("labels is not an object")
-            return {}
-        return {key: self.text(text, f"label {key}") for key, text in value}
-
-    def data(self, value: Any) -> dict[str, float | None]:
-        if value is None:
-            return {}
-        if not isinstance(value, _Pairs):
-            self.refuse("data is not an object")
-            return {}
-        numbers: dict[str, float | None] = {}
-        for key, number in value:
-            numbers.pop(key, None)
-            if number is None:
-                self.decoded.nulls += 1
-                numbers[key] = None
-            elif isinstance(number, _NotANumber):
-                self.refuse(f"{key} is not a number that JSON has")
-            elif not isinstance(number, float):
-                self.refuse(f"{key} is not a number")
-            elif not math.isfinite(number):
-                self.refuse(f"{key} is beyond the range of a double")
+            return
+        if not isinstance(value, Pairs):
+            self.refuse("a data item is not an object")
+            return
+        for name, part in fields(value, ("data", "unit", "labels")):
+            if name == "data":
+                self.data(item.data, part)
+            elif name == "labels":
+                self.labels(item.labels, part)
             else:
+                item.unit = self.text(part, "unit", item.unit)
+
+    def text(self, value: Any, what: str, before: str = "") -> str:
+        """Return a text, ``before`` for null and for what is none."""
+        if value is None:
+            return before
+        if not is_text(value):
+            self.refuse(f"{what} is not a text")
+            return before
+        return plain_text(value)
+
+    def labels(self, labels: dict[str, str], value: Any) -> None:
+        """Add to ``labels``; null empties them."""
+        if value is None:
+            labels.clear()
+        elif not isinstance(value, Pairs):
+            self.refuse("labels is not an object")
+        else:
+            labels.update((plain_text(key), self.text(text, f"label {key}")) for key, text in value)
+
+    def data(self, numbers: dict[str, float | None], value: Any) -> None:
+        """Add to ``numbers``; null empties them."""
+        if value is None:
+            numbers.clear()
+            return
+        if not isinstance(value, Pairs):
+            self.refuse("data is not an object")
+            return
+        for name, literal in value:
+            key = plain_text(name)
+            numbers.pop(key, None)
+            if literal is None:
+                numbers[key] = None
+            elif not isinstance(literal, Literal):
+                self.refuse(f"{key} is not a number")
+            elif math.isfinite(number := float(literal)):
                 numbers[key] = number
-        return numbers
+            else:
+                self.refuse(f"{key} is beyond the range of a double")
+
+
+def plain_text(text: str) -> str:
+    """Return ``text`` with U+FFFD for each half of a surrogate pair that stands alone."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def go_atoi(text: str) -> int | None:

@@ -220,7 +220,12 @@ def fold_pod_name(name: str) -> str:
 
 def join_labels(labels: Mapping[str, str]) -> str:
     """Join labels to one text in a fixed order."""
-    return ", ".join(f"{key}={labels[key]}" for key in sorted(labels))
+    return ", ".join(f"{quoted(key)}={quoted(labels[key])}" for key in sorted(labels))
+
+
+def quoted(text: str) -> str:
+    """Quote a label or its value where it holds what stands between two labels: else two sets could make one text."""
+    return f'"{text}"' if ", " in text else text
 
 
 def _latencies(document: Mapping[str, Any], unit: str) -> Iterator[Measured]:

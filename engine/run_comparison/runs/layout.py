@@ -42,8 +42,8 @@ def stem_of(name: str) -> str:
 
 
 def run_number(name: str) -> int | None:
-    """Return a run's number, or None if its folder is not named like a 64-bit integer."""
-    if len(name) > 20 or not _INTEGER.fullmatch(name):
+    """Return a run's number, or None if its folder is not named like a 64-bit integer (``007`` is: 7)."""
+    if len(name) > 255 or not _INTEGER.fullmatch(name):
         return None
     number = int(name)
     return number if -(2**63) <= number < 2**63 else None

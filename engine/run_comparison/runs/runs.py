@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine.incremental import Memo, Partials
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem, fold
+from engine.run_comparison.reading.series import Direction
 from engine.run_comparison.runs.layout import Place, path_parts, place_files, run_number, short_names, stem_of
 from engine.run_comparison.runs.measurements import Chunk, Measurements
 from engine.text import clean
@@ -29,13 +30,30 @@ class Fact(NamedTuple):
     result: str | None
 
 
+class UpstreamView(NamedTuple):
+    """What perf-tests' benchmark tool reads of a run, by Go's rules.
+
+    ``start_s``: start in epoch seconds, None without a ``started.json`` that it can read. ``success``: whether
+    ``finished.json`` has the result SUCCESS. ``refused``: the metadata files that it cannot read, each with the reason.
+    ``empty``: paths in the run of reports of its without any value.
+    """
+
+    start_s: int | None = None
+    success: bool = False
+    refused: tuple[tuple[str, str], ...] = ()
+    empty: tuple[str, ...] = ()
+
+
+_NOTHING = UpstreamView()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """One run of a job. A run whose files did not change stays the same object, so that it can be a key.
 
     ``started_ms``, ``finished_ms``: from the run's two metadata files, None if absent or unreadable. ``result``: as
     written in ``finished.json``, empty if it has none. ``ci``: laid out like a run of the Kubernetes CI. ``chunks``: its
-    values by file, each with the path of the file inside the run.
+    values by file, each with the path of the file inside the run. ``upstream``: what perf-tests' benchmark tool reads.
     """
 
     job_path: tuple[str, ...]
@@ -51,6 +69,7 @@ class Run:
     ci: bool = False
     files: frozenset[int] = frozenset()
     chunks: tuple[tuple[str, Chunk], ...] = ()
+    upstream: UpstreamView = _NOTHING
 
     @property
     def key(self) -> RunKey:
@@ -75,7 +94,7 @@ class Run:
 
     @property
     def success(self) -> bool:
-        """Whether the run finished with exactly ``SUCCESS``."""
+        """Whether the run finished with exactly ``SUCCESS``, however the rest of the file is written."""
         return self.finished and self.result == SUCCESS
 
     @property
@@ -86,10 +105,10 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """All runs, by job and the newest first. ``directions``: hints of readers, as ``NAME=lower`` or ``NAME=higher``."""
+    """All runs, by job and the newest first. ``directions``: what their files state about them."""
 
     runs: tuple[Run, ...]
-    directions: tuple[str, ...]
+    directions: tuple[Direction, ...]
     bad_names: tuple[Problem, ...]
     places: Mapping[int, Place]
     jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)
@@ -135,8 +154,9 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo) -> Runs:
     by_key: Partials[RunKey, Run] = memo.state("runs by key", Partials)
     by_key.update(stamps, make)
     runs = sorted(by_key.values(), key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
-    directions = {fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "direction"}
-    return Runs(tuple(runs), tuple(sorted(directions)), _bad_names(runs), places)
+    stated = {fact.result for of_file in facts.values() for fact in of_file if fact.name == "direction" and fact.result}
+    directions = tuple(Direction.unpack(text) for text in sorted(stated))
+    return Runs(tuple(runs), directions, _bad_names(runs), places)
 
 
 def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact, ...]]:
@@ -171,9 +191,10 @@ _RunFile = tuple[FileInfo, Place, tuple[Chunk, ...], tuple[Fact, ...]]
 
 def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
     """Put together what the files of a run say about it."""
-    started_ms = finished_ms = report_ms = mtime_ms = None
-    finished = ci = False
-    result = ""
+    mtime_ms = report_ms = None
+    ci = False
+    marks: dict[str, Fact] = {}
+    empty: list[str] = []
     files: set[int] = set()
     values: list[tuple[str, Chunk]] = []
     for info, place, chunks, facts in run_files:
@@ -191,16 +212,31 @@ def _make_run(key: RunKey, job: str, run_files: Iterable[_RunFile]) -> Run:
             ci = ci or place.rest.startswith("artifacts/") or info.kind in ("run-metadata", "build-log")
             mtime_ms = info.mtime_ms if mtime_ms is None else min(mtime_ms, info.mtime_ms)
         for fact in facts:
-            if fact.name == "started":
-                started_ms = fact.time_ms
-            elif fact.name == "finished":
-                finished, finished_ms, result = True, fact.time_ms, fact.result or ""
+            if fact.name == "no-values":
+                empty.append(place.rest)
             elif fact.name == "report" and fact.time_ms is not None:
                 report_ms = fact.time_ms if report_ms is None else min(report_ms, fact.time_ms)
+            else:
+                marks[fact.name] = fact
+    started, finished = marks.get("started"), marks.get("finished")
     return Run(
-        key[0], job, clean(key[1], 200), run_number(key[1]), started_ms, finished_ms, finished, result, report_ms,
-        mtime_ms, ci, frozenset(files), tuple(values),
+        key[0], job, clean(key[1], 200), run_number(key[1]), started.time_ms if started else None,
+        finished.time_ms if finished else None, finished is not None, (finished.result or "") if finished else "",
+        report_ms, mtime_ms, ci, frozenset(files), tuple(values), _upstream_view(marks, empty),
     )  # fmt: skip
+
+
+def _upstream_view(marks: Mapping[str, Fact], empty: Iterable[str]) -> UpstreamView:
+    """Put together what perf-tests' benchmark tool reads, from facts by name."""
+    start = marks.get("upstream-start")
+    refused = tuple(
+        (f"{name}.json", fact.result or "")
+        for name in ("started", "finished")
+        if (fact := marks.get(f"refused-{name}")) is not None
+    )
+    return UpstreamView(
+        int(start.result or 0) if start else None, "upstream-success" in marks, refused, tuple(sorted(empty))
+    )
 
 
 def _bad_names(runs: Iterable[Run]) -> tuple[Problem, ...]:
@@ -212,6 +248,20 @@ def _bad_names(runs: Iterable[Run]) -> tuple[Problem, ...]:
         for run in unnumbered
         if run.job_path in numbered_jobs
     )
+
+
+def unread_by_upstream(runs: Iterable[Run]) -> tuple[Problem, ...]:
+    """Return a problem for each of ``runs`` that perf-tests' benchmark tool does not see as its files mean it."""
+    problems = []
+    for run in runs:
+        place = f"{run.job}/{run.name}"
+        if run.number is not None and run.name != str(run.number):
+            reason = f"the benchmark tool looks for run {run.number} in a folder called {run.number}: it never reads this one"
+            problems.append(Problem.at(place, "bad-run-name", reason))
+        for name, reason in run.upstream.refused:
+            kept = "leaves the run out" if name == "finished.json" else "passes the run over in last-n-hours"
+            problems.append(Problem.at(f"{place}/{name}", "refused-file", f"{reason}; the benchmark tool {kept}"))
+    return tuple(problems)
 
 
 def name_problems(

@@ -5,6 +5,7 @@ See docs/models/run-comparison.md, Selection of runs and Sides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -86,9 +87,21 @@ def newest_first(runs: Iterable[Run]) -> list[Run]:
     return sorted(runs, key=attrgetter("age_order"), reverse=True)
 
 
+def listed_by_upstream(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs of one job as perf-tests' benchmark tool lists them, by falling number.
+
+    It takes the folders' names as numbers and looks for each in a folder named like the number: ``007`` stands for the run
+    ``7``, twice then, or for none.
+    """
+    named = {run.name: run for run in runs}
+    numbers = sorted((run.number for run in named.values() if run.number is not None), reverse=True)
+    return [named[str(number)] for number in numbers if str(number) in named]
+
+
 def last_n_runs(runs: Iterable[Run], n: int, *, strict: bool = True) -> list[Run]:
     """Return the newest ``n`` finished runs, or fewer if there are no more."""
-    return [run for run in newest_first(runs) if counts_as_finished(run, strict)][: max(n, 0)]
+    listed = listed_by_upstream(runs) if strict else newest_first(runs)
+    return [run for run in listed if counts_as_finished(run, strict)][: max(n, 0)]
 
 
 def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool = True) -> list[Run]:
@@ -98,11 +111,13 @@ def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool
     computes unsigned), ends the search, whatever its result.
     """
     recent = []
-    for run in newest_first(runs):
-        start = run.started_ms if strict or run.started_ms is not None else run.time_ms
+    for run in listed_by_upstream(runs) if strict else newest_first(runs):
+        start = run.upstream.start_s if strict else _whole_seconds(run.started_ms, run.time_ms)
         if start is None:
             continue
-        age = now_ms // 1000 - start // 1000
+        age = now_ms // 1000 - start
+        if strict:
+            age %= 2**64
         if age < 0 or age >= 3600 * hours:
             break
         if counts_as_finished(run, strict):
@@ -110,9 +125,15 @@ def last_n_hours(runs: Iterable[Run], hours: float, now_ms: int, *, strict: bool
     return recent
 
 
+def _whole_seconds(*moments: int | None) -> int | None:
+    """Return the first moment (epoch ms) that is known, in seconds."""
+    return next((moment // 1000 for moment in moments if moment is not None), None)
+
+
 def counts_as_finished(run: Run, strict: bool = True) -> bool:
-    """Whether the result is SUCCESS; unless ``strict`` also for runs of tools that write no result."""
-    return run.success or (not strict and not run.ci)
+    """Whether the result is SUCCESS; unless ``strict`` also for runs of tools that write no result, and for files that the
+    benchmark tool cannot read."""
+    return run.upstream.success if strict else run.success or not run.ci
 
 
 def apply(rule: RunRule, runs: Iterable[Run], now_ms: int, *, strict: bool, failed: bool = False) -> list[Run]:
@@ -130,7 +151,10 @@ def apply(rule: RunRule, runs: Iterable[Run], now_ms: int, *, strict: bool, fail
         return last_n_runs(listed, int(rule.n), strict=strict)
     if rule.name == "last-n-hours":
         return last_n_hours(listed, rule.n, now_ms, strict=strict)
-    return [run for run in newest_first(listed) if counts_as_finished(run, strict)]
+    return [
+        run for run in (listed_by_upstream(listed) if strict else newest_first(listed))
+        if counts_as_finished(run, strict)
+    ]  # fmt: skip
 
 
 def _ends_with(parts: Sequence[str], pattern: Sequence[str]) -> bool:
@@ -149,13 +173,14 @@ def _in_range(run: Run, low: str, high: str) -> bool:
 def pick(
     patterns: Sequence[str], runs: Runs, rule: RunRule, now_ms: int, *, strict: bool, failed: bool = False
 ) -> list[Run]:
-    """Return the runs of one side, in the order of ``patterns``, newest first within each, none twice.
+    """Return the runs of one side, in the order of ``patterns``, newest first within each, none twice (but for what the
+    benchmark tool itself lists twice).
 
     A pattern is a job (the selection rule applies), ``JOB/RUN`` (that run, whatever its result), ``JOB/A..B`` (finished
     runs between two numbers or names) or one of them with ``!`` in front (leave out). ``*`` and ``?`` stand for any
     text; a job may be given by the end of its path. What matches no job or run is taken for a folder: all jobs below it.
     """
-    taken: dict[RunKey, Run] = {}
+    taken: dict[RunKey, list[Run]] = {}
     dropped: set[RunKey] = set()
     for text in patterns:
         drop = text.startswith("!")
@@ -178,12 +203,12 @@ def pick(
             for job, listed in runs.jobs.items():
                 if any(_ends_with(job[:end], parts) for end in range(1, len(job))):
                     chosen += listed if drop else apply(rule, listed, now_ms, strict=strict, failed=failed)
-        for run in chosen:
-            if drop:
-                dropped.add(run.key)
-            else:
-                taken.setdefault(run.key, run)
-    return [run for key, run in taken.items() if key not in dropped]
+        if drop:
+            dropped.update(run.key for run in chosen)
+            continue
+        for run, times in Counter(chosen).items():
+            taken[run.key] = max(taken.get(run.key, []), [run] * times, key=len)
+    return [run for key, same in taken.items() if key not in dropped for run in same]
 
 
 def shorten(patterns: Sequence[str], runs: Runs, *, strict: bool, failed: bool) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ class Cluster:
         self.rows: list[tuple[int, str, int, str, object, float]] = []
         self.dead: set[int] = set()
         self.hosts: dict[int, str] = {}
+        self.racks: dict[int, str] = {}
         self.capacity: dict[str, dict[str, object]] = {
             "-1": {"DISK": "1000000", "CPU": {"num.cores": "8"}, "NW_IN": "100000", "NW_OUT": "100000"}
         }
@@ -53,7 +54,10 @@ class Cluster:
 
     def write(self) -> Path:
         """Write all files; returns the folder."""
-        brokers = [f"{i},{self.hosts.get(i, f'host-{i}')},rack-{i},{str(i not in self.dead).lower()}" for i in self.ids]
+        brokers = [
+            f"{i},{self.hosts.get(i, f'host-{i}')},{self.racks.get(i, f'rack-{i}')},{str(i not in self.dead).lower()}"
+            for i in self.ids
+        ]
         (self.folder / "brokers.csv").write_text("\n".join(["broker,host,rack,alive", *brokers]) + "\n")
         lines = [",".join(str(v) for v in row) for row in self.topology]
         (self.folder / "topology.csv").write_text(

@@ -8,10 +8,16 @@ from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control import replica_loads
 from engine.broker_load.cruise_control.cluster_model import Cluster, sums
-from engine.broker_load.cruise_control.replica_loads import LeaderValues
+from engine.broker_load.cruise_control.replica_loads import LeaderValues, WindowLoad
 from engine.broker_load.model import broker_capacity, topology
 from engine.broker_load.model.topology import Broker
 from engine.broker_load.parameters import CpuWeights
+
+
+def one_window(values: LeaderValues) -> list[WindowLoad]:
+    """The window that has just these values."""
+    rates = (values.bytes_in, values.bytes_out, values.replication_in, values.replication_out)
+    return [WindowLoad(*(part.astype(np.float32) for part in (values.cpu / 100.0, *rates)))]
 
 
 @st.composite
@@ -42,5 +48,5 @@ def clusters(draw: st.DrawFn) -> Cluster:
              "log_dirs": [None], "doc": [""]}  # fmt: skip
     capacities = broker_capacity.resolve(pl.DataFrame(entry), made, True)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
-    loads = replica_loads.as_cruise_control(made, values, CpuWeights())
+    loads = replica_loads.as_cruise_control(made, values, one_window(values), CpuWeights())
     return Cluster(made, capacities, loads, sums(made, loads))

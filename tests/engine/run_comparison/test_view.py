@@ -113,7 +113,7 @@ def test_nothing_to_compare_is_no_input(tmp_path: Path) -> None:
     write_run(tmp_path, "right-job", 1, {})
     with pytest.raises(NoInput):
         compute(tmp_path, **SIDES)
-    with pytest.raises(NoInput, match="no metrics"):
+    with pytest.raises(NoInput, match="no report that the benchmark tool can read"):
         compute(tmp_path, mode="upstream", **SIDES)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import time
 from pathlib import Path
 
 import pytest
 
+from engine import units
 from tui.process import clipboard, lifecycle
 from tui.themes import theme_for
 
@@ -56,6 +58,18 @@ FULL = {"COLORTERM": "truecolor", "TERM": "xterm-256color"}
 def test_theme(wanted: str, env: dict[str, str], name: str, complains: bool) -> None:
     found, complaint = theme_for(wanted, env, KNOWN)
     assert found == name and bool(complaint) == complains
+
+
+@pytest.mark.parametrize(("name", "shown"), [("local", "1970-01-01 05:30:00"), ("UTC", "1970-01-01 00:00:00")])
+def test_times_are_shown_in_the_zone_of_the_settings(monkeypatch: pytest.MonkeyPatch, name: str, shown: str) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        lifecycle.use_time_zone(name, os.environ)
+        assert units.moment(0) == shown
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_lost_terminal_is_noticed() -> None:

@@ -14,7 +14,9 @@ def _act(name: str, keys: str, title: str, help: str, *, bar: int = 0) -> Action
 ACTIONS: tuple[Action, ...] = (
     _act("toggle-node", "space", "Fail", "Let the node under the cursor fail, or bring it back.", bar=1),
     _act("toggle-zone", "z", "Zone", "Let the whole zone of the node under the cursor fail, or bring it back.", bar=2),
-    _act("regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, B gone, C back.", bar=3),
+    _act(
+        "regime", "t", "A/B/C", "Next moment of the failure: A not noticed yet, (U unhealthy,) B gone, C back.", bar=3
+    ),
     _act("clear", "0", "Clear", "Clear the scenario: nothing fails, nothing is changed (u brings it back).", bar=4),
     _act("what-if", "w", "What if", "Panel of what-if choices: nodes, tokens, limits, capacity, zone.", bar=5),
     _act(
@@ -25,6 +27,7 @@ ACTIONS: tuple[Action, ...] = (
         bar=6,
     ),
     _act("explain", "v", "Explain", "Type a key (tenant/dataset or labels) and follow it to its node.", bar=7),
+    _act("ring", "b", "Ring", "Show the next ring, where the files hold several; the scenario is cleared."),
     _act(
         "toggle-leaving", "m", "Leaving", "Mark the node under the cursor as LEAVING (a rolling restart), or unmark it."
     ),

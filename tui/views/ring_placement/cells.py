@@ -13,7 +13,7 @@ from tui.widgets.drawing.fragments import Fragment, cells, cut, cut_left, harmle
 from tui.widgets.table.window import Cell, Renderer
 
 if TYPE_CHECKING:
-    from engine.tables import Table
+    from engine.tables import Column, Table
 
 FATES: Mapping[str, str] = {
     "down": "severe",
@@ -35,6 +35,81 @@ def nodes_spec(table: Table, limited: bool) -> Table:
         "headroom": 4, "over_capacity": 4, "capacity": 4, "added": 2, "down": 4,
     }  # fmt: skip
     return replace(table, columns=tuple(replace(c, priority=first.get(c.name, c.priority)) for c in table.columns))
+
+
+_OF_SEGMENTS = frozenset({
+    "rerouted_bytes", "needless_moved_bytes", "moved_bytes", "shards_with_changed_owner", "datasets_with_changed_shard_set",
+    "datasets_touched", "datasets_fully_on_down", "dataset", "fingerprint", "tenant_shards", "dataset_shards", "offset",
+    "shard", "instance", "candidates", "stored_by", "limits_from", "shard_before", "instance_before",
+})  # fmt: skip
+"""Columns of placements and sweeps that rings with replicas do not have."""
+_OF_REPLICAS = frozenset({
+    "ownership", "token_ranges", "replica_share", "tenants", "largest_tenants",
+    "worst_partner", "pair_lost_share", "token", "replicas", "max_errors", "error",
+    "partition", "lost", "write_lost_share", "tenants_write_lost", "tenants_read_lost",
+})  # fmt: skip
+"""Columns of nodes, placements and sweeps that segment writers do not have."""
+_SHARED = ("nodes", "placements", "sweep")
+_UNPLACED = ("instance", "state", "zone", "tokens", "ownership", "address", "heartbeat_ms")
+"""Columns of the nodes of a ring that cannot be placed."""
+_REPLICA_SWEEP = ("rank", "down", "zone", "write_lost_share", "tenants_write_lost", "tenants_read_lost")
+"""First columns of a sweep of a ring with replicas."""
+
+
+@cache
+def kind_spec(table: Table, kind: str, counts: bool) -> Table:
+    """Choose the columns of ``table`` that a kind of ring has, and show loads that count things as plain numbers."""
+    if table.name == "tenants" and kind == "token-ring":
+        return replace(table, columns=tuple(c for c in table.columns if "partitions" not in c.name))
+    if table.name not in _SHARED:
+        return table
+    if table.name == "nodes" and kind == "":
+        by_name = {c.name: c for c in table.columns}
+        return replace(
+            table, columns=tuple(replace(by_name[n], hidden=False, priority=k) for k, n in enumerate(_UNPLACED))
+        )
+    absent = (
+        _OF_REPLICAS
+        if kind in ("segment-writer", "")
+        else _OF_SEGMENTS - ({"instance"} if table.name == "nodes" else set())
+    )
+    columns = [c for c in table.columns if c.name not in absent]
+    if table.name == "sweep" and absent is not _OF_REPLICAS:
+        columns = _losses_first(columns)
+    if counts:
+        columns = [replace(c, kind="number", unit="") if c.kind == "bytes_per_s" else c for c in columns]
+    return replace(table, columns=tuple(columns))
+
+
+def _losses_first(columns: Sequence[Column]) -> list[Column]:
+    """Order the columns of a sweep by what decides on a ring with replicas."""
+    first = [replace(c, priority=0) for name in _REPLICA_SWEEP for c in columns if c.name == name]
+    titles = {"rejected_bytes": "lost load"}
+    rest = [
+        replace(c, priority=max(c.priority, 1), title=titles.get(c.name, c.title))
+        for c in columns
+        if c.name not in _REPLICA_SWEEP
+    ]
+    return [*first, *rest]
+
+
+def share_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a share of keys as percent."""
+    text = (
+        ""
+        if cell.value is None
+        else f"{cell.value:.1%}"
+        if cell.value >= 0.001 or cell.value <= 0
+        else f"{cell.value:.0e}"
+    )
+    return [(f"{text:>{cell.width}}", "")]
+
+
+def lost_cell(cell: Cell) -> Sequence[Fragment]:
+    """Draw a share of keys that is lost."""
+    share = float(cell.value or 0)
+    text = "0%" if share <= 0 else f"{share:.1%}" if share >= 0.001 else f"{share:.0e}"
+    return [(f"{text:>{cell.width}}", "severe" if share > 0 else "")]
 
 
 @cache
@@ -65,14 +140,19 @@ def change_cell(cell: Cell) -> Sequence[Fragment]:
     return [(f"{label:>6} ", ""), *_CHANGE(inner)]
 
 
+def _shared(names: Sequence[str]) -> str:
+    """Return what all names begin with; of a single one all of it."""
+    low, high = min(names), max(names)
+    return low[: next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))]
+
+
 def names_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw several IDs: in full if they fit, else without their common prefix, else with their number."""
     names = [harmless(str(name)) for name in cell.value or ()]
     text = ", ".join(names)
     if cells(text) > cell.width and names:
-        start = names[0].rfind("-") + 1
-        short = all(name.startswith(names[0][:start]) for name in names)
-        text = cell.glyphs.ellipsis + ", ".join(name[start:] for name in names) if short and start else text
+        start = _shared(names).rfind("-") + 1
+        text = cell.glyphs.ellipsis + ", ".join(name[start:] for name in names) if start else text
         if cells(text) > cell.width and len(names) > 1:
             count = f" ({len(names)})"
             text = cut(text, cell.width - len(count), cell.glyphs.ellipsis) + count
@@ -86,9 +166,13 @@ def drift_cell(cell: Cell) -> Sequence[Fragment]:
     return [(str(cell.value or ""), "severe" if cell.value else "")]
 
 
-def rejected_cell(cell: Cell) -> Sequence[Fragment]:
-    """Draw bytes per second that are rejected."""
-    from engine import units
+def rejected_cell(counts: Callable[[], bool]) -> Renderer:
+    """Make a renderer of load that is rejected; ``counts``: whether the load counts things, not bytes per second."""
 
-    text = units.text("bytes_per_s", cell.value or 0, cell.width)
-    return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]
+    def render(cell: Cell) -> Sequence[Fragment]:
+        from engine import units
+
+        text = units.text("number" if counts() else "bytes_per_s", cell.value or 0, cell.width)
+        return [(f"{text:>{cell.width}}", "severe" if cell.value else "")]
+
+    return render

@@ -1,17 +1,16 @@
-"""The shard map and the time axis: drawings of a ``ShardMapView``."""
+"""The shard map: a drawing of a ``ShardMapView``; for a ring with replicas the zones and their nodes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from tui.views.ring_placement.replica_drawing import SIGNS, zone_lines
 from tui.widgets.drawing.canvas import Canvas
-from tui.widgets.drawing.fragments import Line, cells, cut, harmless, join
+from tui.widgets.drawing.fragments import Line, cut, harmless, join
 
 if TYPE_CHECKING:
     from engine.ring_placement.result.detail import ShardMapView
 
-SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-"""One sign per node, in ring order; colour only helps."""
 COLOURS = 7
 REJECTED, NOWHERE = "!", "-"
 LOST_NAMES, LOST_SIGNS = 2, 12
@@ -139,8 +138,11 @@ class ShardMap(Canvas):
         if self._map_view is None or not self.is_attached or self.screen.has_class("-tiny"):
             return
         width = self.size.width or self.app.size.width - 2
-        total = max(len(self._map_view.stored_by), len(self._map_view.owner_before))
-        height = len(arranged(total, width, self._spare())) + 1
+        if self._map_view.kind == "segment-writer":
+            total = max(len(self._map_view.stored_by), len(self._map_view.owner_before))
+            height = len(arranged(total, width, self._spare())) + 1
+        else:
+            height = max(min(len({node.zone for node in self._map_view.nodes}), self._spare() + 1), 1)
         if self.styles.height is None or self.styles.height.value != height:
             self.styles.height = height
 
@@ -155,6 +157,8 @@ class ShardMap(Canvas):
         map_view = self._map_view
         if map_view is None:
             return []
+        if map_view.kind != "segment-writer":
+            return zone_lines(map_view, width, height, self.glyphs.ellipsis)
         parts = cells_of(map_view)
         if not parts:
             return [[("no shards: no healthy member has tokens", "critical")]]
@@ -207,64 +211,3 @@ class ShardMap(Canvas):
         if len(line) == 1:
             line.append((f"{'a sign' if self.glyphs.ascii else 'sign and colour'} per owner, as in the table", "dim"))
         return line
-
-
-class TimeAxis(Canvas):
-    """The moments A, B and C of the failure with what each costs, and the steps of the scenario."""
-
-    DEFAULT_CSS = "TimeAxis { height: 2; padding: 0 1; }"
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._map_view: ShardMapView | None = None
-        self._steps: tuple[str, ...] = ()
-        self._undo = 0
-        self._clears = False
-
-    def show(self, map_view: ShardMapView, steps: tuple[str, ...], undo: int, clears: bool) -> None:
-        """Draw another result: ``steps`` of the scenario as text, ``undo`` how many can be taken back, ``clears``
-        whether there is anything that clearing takes away."""
-        self._map_view, self._steps, self._undo, self._clears = map_view, steps, undo, clears
-        self.repaint()
-
-    def paint(self, width: int, height: int) -> list[Line]:
-        """Two lines."""
-        from engine import units
-
-        map_view = self._map_view
-        if map_view is None:
-            return []
-        totals = {m.regime: m for m in map_view.timeline}
-        line: Line = []
-        names = (
-            ("transient", "A", "not noticed yet, <60 s"),
-            ("left", "B", "gone, shards reassigned"),
-            ("returned", "C", "back"),
-        )
-        for regime, letter, when in names:
-            chosen = regime == map_view.regime
-            moment = totals.get(regime)
-            text = f" {letter} "
-            if moment is None:
-                text += f"{when} "
-            else:
-                text += f"{units.text('ratio', moment.max_over_mean, 6)} max/mean"
-                if moment.rejected_bytes:
-                    text += f", {units.text('bytes_per_s', moment.rejected_bytes, 10)} rejected"
-                elif moment.moved_bytes and width >= 100:
-                    text += f", {units.text('bytes_per_s', moment.moved_bytes, 10)} moved"
-                text += " "
-            style = "cursor" if chosen else "dim" if not map_view.down else ""
-            line += [(text, style), ("  " if self.glyphs.ascii else f"{self.glyphs.line}{self.glyphs.line}", "dim")]
-        second: Line = []
-        if self._steps:
-            clears = "; 0 clears" if self._clears else ""
-            undo = f" (u undoes, {self._undo} step{'s' if self._undo != 1 else ''}{clears})" if self._undo else ""
-            room = width - cells(undo)
-            second = [
-                (cut(f" {self.glyphs.separator} ".join(self._steps), room, self.glyphs.ellipsis), "moderate"),
-                (undo, "dim"),
-            ]
-        else:
-            second = [("nothing fails: Space lets the node under the cursor fail, z its zone", "dim")]
-        return [line[:-1], second]

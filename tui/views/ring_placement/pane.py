@@ -12,17 +12,23 @@ from textual.containers import Container, Horizontal
 
 from tui.actions import bindings
 from tui.views.base import DetailPanel, ViewPane
-from tui.views.ring_placement import facts, scenario
+from tui.views.ring_placement import facts, replica_facts, scenario
 from tui.views.ring_placement.cells import (
     change_cell,
     drift_cell,
+    kind_spec,
+    lost_cell,
     names_cell,
     node_cell,
     nodes_spec,
     rejected_cell,
+    share_cell,
     sweep_spec,
 )
-from tui.views.ring_placement.drawing import ShardMap, TimeAxis
+from tui.views.ring_placement.drawing import ShardMap
+from tui.views.ring_placement.replica_drawing import PairMatrix
+from tui.views.ring_placement.tables import HINTS, KEY_HINTS, NUMBER, OTHER_KINDS, TABLES
+from tui.views.ring_placement.time_axis import TimeAxis
 from tui.widgets.drawing.canvas import glyphs_of
 from tui.widgets.facts import Fact, Facts
 from tui.widgets.prompt import ask
@@ -35,25 +41,6 @@ if TYPE_CHECKING:
     from engine.ring_placement.result.detail import ShardMapView
     from engine.view import View
 
-TABLES: tuple[tuple[str, str], ...] = (
-    ("Shards", "shards"),
-    ("Sweep", "sweep"),
-    ("Keys", "placements"),
-    ("Explain", "explain"),
-    ("Drift", "observed"),
-    ("Strategy", "strategy"),
-    ("Compare", "comparison"),
-)
-"""Sections beside the map, and the result table each shows."""
-
-HINTS = {
-    "sweep": "x runs a sweep; again: the next kind",
-    "explain": "v asks for a key",
-    "comparison": "y compares algorithms",
-    "strategy": "needs placement_stats.binpb",
-}
-"""How to get a table that is only made on demand."""
-
 LISTED = 5_000
 """Most rows of the section Keys."""
 
@@ -62,9 +49,21 @@ FLOWS = 5
 
 RENDERERS: Mapping[str, Renderer] = {
     "drift": drift_cell,
-    "rejected_bytes": rejected_cell,
     "down": names_cell,
     "candidates": names_cell,
+    "instances": names_cell,
+    "read_instances": names_cell,
+    "partitions": names_cell,
+    "read_partitions": names_cell,
+    "owners": names_cell,
+    "readers": names_cell,
+    "replicas": names_cell,
+    "worst_pair": names_cell,
+    "write_lost_share": lost_cell,
+    "pair_lost_share": share_cell,
+    "ownership": share_cell,
+    "replica_share": share_cell,
+    "share": share_cell,
 }
 """How cells of the sections' tables are drawn."""
 
@@ -100,16 +99,19 @@ class Pane(ViewPane):
         nodes = LiveTable(
             name="ring-placement/nodes",
             id="ring-nodes",
-            renderers={"instance": node_cell(self._place), "over_mean": change_cell},
+            renderers={**RENDERERS, "instance": node_cell(self._place), "over_mean": change_cell},
             row_style=self._row_style,
         )
         sections = Sections(id="ring-sections")
         sections.add("Map", _Map(nodes, id="ring-map"))
         for title, table in TABLES:
+            if table == "pairs":
+                sections.add(title, PairMatrix(id="ring-pairs"))
+                continue
             content = LiveTable(
                 name=f"ring-placement/{table}",
                 id=f"ring-{table}",
-                renderers=RENDERERS,
+                renderers={**RENDERERS, "rejected_bytes": rejected_cell(lambda: self._counts)},
             )
             sections.add(title, _Explained(content, id="ring-explained") if table == "explain" else content)
         yield sections
@@ -125,9 +127,13 @@ class Pane(ViewPane):
         self.query_one(TimeAxis).show(map_view, steps, self.undo_depth if steps else 0, clears)
         self.query_one(ShardMap).show(map_view)
         limited = any(node.capacity is not None for node in map_view.nodes)
-        self.query_one("#ring-nodes", LiveTable).show(result.tables["nodes"], nodes_spec(self.spec("nodes"), limited))
+        nodes = nodes_spec(kind_spec(self.spec("nodes"), map_view.kind, self._counts), limited)
+        self.query_one("#ring-nodes", LiveTable).show(result.tables["nodes"], nodes)
+        hidden = frozenset(NUMBER[name] for name in OTHER_KINDS[map_view.kind])
+        self.query_one("#ring-sections", Sections).hide(hidden)
         self._show_section(result)
-        self.query_one("#ring-sections > TitleBar", TitleBar).mark(2, self.parameters.sweep if self.parameters else "")
+        bar = self.query_one("#ring-sections > TitleBar", TitleBar)
+        bar.mark(NUMBER["sweep"], self.parameters.sweep if self.parameters else "")
         self.refresh_detail()
         if self._goto:
             wanted, self._goto = self._goto, ""
@@ -138,14 +144,19 @@ class Pane(ViewPane):
         if sections.chosen == 0:
             return
         name = TABLES[sections.chosen - 1][1]
+        if name == "pairs":
+            self.query_one(PairMatrix).show(result.detail)
+            return
         frame = result.tables.get(name)
         if self._drawn.get(name) is not frame or frame is None:
             self._drawn[name] = frame
             if name == "sweep" and frame is not None:
                 zones = bool(self.parameters) and self.parameters.sweep == "zones"
-                self.query_one("#ring-sweep", LiveTable).show(frame, sweep_spec(self.spec("sweep"), zones))
+                spec = kind_spec(self.spec("sweep"), result.detail.kind, self._counts)
+                self.query_one("#ring-sweep", LiveTable).show(frame, sweep_spec(spec, zones))
             else:
-                self.show_table(f"#ring-{name}", result, name)
+                spec = kind_spec(self.spec(name), result.detail.kind, self._counts)
+                self.query_one(f"#ring-{name}", LiveTable).show(spec.empty() if frame is None else frame, spec)
             if name == "explain":
                 self.explain_step()
 
@@ -179,8 +190,12 @@ class Pane(ViewPane):
         if self.result is None:
             return
         row = self.query_one("#ring-nodes", LiveTable).row
-        shown = [*facts.node_facts(row), *self._flows(str(row["instance"])), ("", " ", "")] if row else []
-        self.query_one("#ring-facts", Facts).show([*shown, *facts.totals(self.result.summary)])
+        if self._kind == "segment-writer":
+            shown = [*facts.node_facts(row), *self._flows(str(row["instance"])), ("", " ", "")] if row else []
+            self.query_one("#ring-facts", Facts).show([*shown, *facts.totals(self.result.summary)])
+        else:
+            shown = replica_facts.node_facts(row, self._counts) if row else []
+            self.query_one("#ring-facts", Facts).show([*shown, *replica_facts.totals(self.result.summary)])
 
     def _flows(self, name: str) -> list[Fact]:
         """Who takes over from the node ``name``, as far as there is room."""
@@ -206,6 +221,16 @@ class Pane(ViewPane):
         name = str(row["instance"])
         zone = row["zone"] if "zone" in row else self._zone_of(name)
         return name, str(zone)
+
+    @property
+    def _counts(self) -> bool:
+        """Whether the load counts series or the like, not bytes per second."""
+        return bool(self.result and self.result.summary.get("load_is_count"))
+
+    @property
+    def _kind(self) -> str:
+        """Kind of the ring on screen."""
+        return self._map_view.kind if self._map_view is not None else "segment-writer"
 
     @property
     def _map_view(self) -> ShardMapView | None:
@@ -249,7 +274,18 @@ class Pane(ViewPane):
     def action_regime(self) -> None:
         """The next moment on the time axis."""
         if self.parameters is not None:
-            self.change(regime=scenario.following(scenario.REGIMES, self.parameters.regime))
+            moments = scenario.REGIMES if self._kind == "segment-writer" else scenario.RING_REGIMES
+            self.change(regime=scenario.following(moments, self.parameters.regime))
+
+    def action_ring(self) -> None:
+        """The next ring of the files."""
+        if self.parameters is None or self.result is None:
+            return
+        rings, now = self.result.summary.get("rings", []), self.result.summary.get("ring", "")
+        if len(rings) < 2:
+            self.notify("the files hold one ring only", timeout=2)
+            return
+        self.change(ring=scenario.following(rings, now), sweep="", explain=None, **scenario.EMPTY)
 
     def action_clear(self) -> None:
         """Nothing fails, nothing is changed."""
@@ -325,21 +361,17 @@ class Pane(ViewPane):
                 self._open("explain")
 
         origin = self.app.focused or self
-        hint = 'tenant/dataset, tenant/dataset@fingerprint or tenant{service_name="x", ...}'
+        hint = KEY_HINTS["segments" if self._kind == "segment-writer" else "replicas"]
         ask(origin, "explain ", self.parameters.explain or self._key_under_cursor(), hint, done=done)
 
     def _key_under_cursor(self) -> str:
-        sections = self.query_one("#ring-sections", Sections)
-        current = sections.current
+        current = self.query_one("#ring-sections", Sections).current
         row = current.row if isinstance(current, LiveTable) else None
-        if row and row.get("tenant") is not None and row.get("dataset") is not None:
-            mark = f"@{row['fingerprint']}" if row.get("fingerprint") else ""
-            return f"{row['tenant']}/{row['dataset']}{mark}"
-        return ""
+        return scenario.key_of(row, self._kind) if row else ""
 
     def _open(self, table: str) -> None:
         sections = self.query_one("#ring-sections", Sections)
-        number = next((n for n, (_, name) in enumerate(TABLES, 1) if name == table), 0)
+        number = NUMBER.get(table, 0)
         sections.choose(number)
         if self.result is not None:
             self._show_section(self.result)
@@ -366,6 +398,7 @@ class Pane(ViewPane):
         self._open("")
 
     @on(LiveTable.Selected, "#ring-placements")
+    @on(LiveTable.Selected, "#ring-tenants")
     def explain_row(self, event: LiveTable.Selected) -> None:
         """Enter on a key: follow it."""
         text = self._key_under_cursor()

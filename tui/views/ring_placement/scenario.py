@@ -18,6 +18,9 @@ EMPTY: Mapping[str, Any] = {
 REGIMES = ("transient", "left", "returned")
 """The moments of the time axis, in order."""
 
+RING_REGIMES = ("transient", "unhealthy", "left", "returned")
+"""The moments for rings with replicas, whose members stay registered while they are unhealthy."""
+
 SWEEPS = ("nodes", "zones", "pairs", "random", "leaving")
 """The kinds of a sweep, in the order in which a key steps through them."""
 
@@ -87,3 +90,15 @@ def zone_toggled(fail: Sequence[str], zone: str, map_view: ShardMapView | None) 
 def following(order: Sequence[str], now: str) -> str:
     """Return what comes after ``now`` in ``order``, or its first entry where it is not in it."""
     return order[(order.index(now) + 1) % len(order)] if now in order else order[0]
+
+
+def key_of(row: Mapping[str, Any], kind: str) -> str:
+    """Return the key or tenant that ``row`` of a table names, in the form in which it can be explained; "" for others."""
+    if row.get("tenant") is None:
+        return ""
+    if kind != "segment-writer":
+        return str(row["tenant"]) + (f"@{row['token']}" if row.get("token") is not None else "")
+    if row.get("dataset") is None:
+        return ""
+    mark = f"@{row['fingerprint']}" if row.get("fingerprint") else ""
+    return f"{row['tenant']}/{row['dataset']}{mark}"

@@ -7,6 +7,7 @@ from tui.screens.parameters import ParametersScreen
 FIELDS = (
     "scale", "scale_ids", "tokens", "tenant_shards", "dataset_shards", "home_zone", "capacity", "cores", "cascade",
     "cascade_factor", "regime", "fail", "leaving", "random_size", "draws", "load", "now",
+    "strategy", "ring", "replication_factor", "zone_awareness", "operation", "read_operation", "lookback", "safe_loss",
 )  # fmt: skip
 """Parameters of the panel, in its order."""
 

@@ -91,11 +91,19 @@ def _find_column(spec: Table, frame: pl.DataFrame, name: str) -> Column:
     raise FilterError(f"no column {name!r}{hint}")
 
 
+def _is_list_of_texts(dtype: pl.DataType) -> bool:
+    import polars as pl
+
+    return dtype == pl.List(pl.String)
+
+
 def _text(column: Column, dtype: pl.DataType) -> pl.Expr:
-    """Return a column as text."""
+    """Return a column as text, a list of texts as it is drawn."""
     import polars as pl
 
     values = pl.col(column.name)
+    if _is_list_of_texts(dtype):
+        return values.list.join(", ")
     return values if dtype == pl.String else values.cast(pl.String, strict=False)
 
 
@@ -118,7 +126,8 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
         parts = [
             _text(column, frame.schema[column.name]).str.to_lowercase().str.contains(wanted, literal=True)
             for column in visible
-            if column.kind in WORD_KINDS and not frame.schema[column.name].is_nested()
+            if column.kind in WORD_KINDS
+            and (not frame.schema[column.name].is_nested() or _is_list_of_texts(frame.schema[column.name]))
         ]
         matches = pl.any_horizontal([part.fill_null(False) for part in parts]) if parts else pl.lit(False)
     else:
@@ -129,7 +138,7 @@ def _condition(spec: Table, frame: pl.DataFrame, term: Term, visible: Sequence[C
 
 def _comparison(column: Column, dtype: pl.DataType, term: Term) -> pl.Expr:
     """Return the condition ``column op value``. Raises FilterError."""
-    if dtype.is_nested():
+    if dtype.is_nested() and not _is_list_of_texts(dtype):
         raise FilterError(f"{column.name} cannot be compared")
     if term.value == "":
         return _emptiness(column, dtype, term.op)

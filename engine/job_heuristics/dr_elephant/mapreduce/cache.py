@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.gates import MB
@@ -13,33 +15,39 @@ _LIMIT = "distributed.cache.file.size.limit"
 
 
 def _judge(jobs: Jobs, rule: Rule) -> Verdict:
-    limit = rule.numbers[_LIMIT]
-    severity = np.zeros(jobs.count, dtype=np.int64)
-    given = np.zeros(jobs.count, dtype=bool)
-    too_large: list[dict[str, str]] = []
-    for j, properties in enumerate(jobs.properties):
-        too_large.append({})
-        for key in (job_conf.CACHE_FILES, job_conf.CACHE_ARCHIVES):
-            files, sizes = properties.get(key), properties.get(key + ".filesizes")
-            if files is None or sizes is None:
-                continue
-            given[j] = True
-            names, numbers = _split(files), _split(sizes)
-            if len(names) != len(numbers):
-                severity[j] = max(severity[j], 2)
-                break
-            for name, number in zip(names, numbers, strict=True):
-                value = job_conf.integer(number)
-                if value is not None and value > limit:
-                    severity[j] = 4
-                    too_large[j][name] = str(value)
-    return unscored(given & jobs.judged, severity, PerJob(too_large.__getitem__))
+    results = [_job(properties, rule.numbers[_LIMIT]) for properties in jobs.properties]
+    given = np.array([result is not None for result in results], dtype=bool)
+    severity = np.array([0 if result is None else result[0] for result in results], dtype=np.int64)
+    details = [{} if result is None else result[1] for result in results]
+    return unscored(given & jobs.judged, severity, PerJob(details.__getitem__))
+
+
+def _job(properties: Mapping[str, str], limit: int) -> tuple[int, dict[str, str]] | None:
+    """Return the severity of one job and its details; None without a pair of lists."""
+    severity: int | None = None
+    details: dict[str, str] = {}
+    for key in (job_conf.CACHE_FILES, job_conf.CACHE_ARCHIVES):
+        files, sizes = properties.get(key), properties.get(key + ".filesizes")
+        if files is None or sizes is None:
+            continue
+        names, numbers = _split(files), _split(sizes)
+        if len(names) != len(numbers):
+            # Also where a file was too large before: its details stay.
+            return 2, {**details, key: str(len(names)), f"{key}.filesizes": str(len(numbers))}
+        # A name listed twice counts once, with its last size.
+        known = {name: job_conf.integer(number) or 0 for name, number in zip(names, numbers, strict=True)}
+        large = {name: str(number) for name, number in known.items() if number > limit}
+        details.update(large)
+        severity = 4 if large else severity or 0
+    return None if severity is None else (severity, details)
 
 
 def _split(text: str) -> list[str]:
-    """Split at commas as Java does: empty parts at the end fall away."""
+    """Split at commas as Java does: empty parts at the end fall away, and only an empty text has one."""
+    if not text:
+        return [""]
     parts = text.split(",")
-    while len(parts) > 1 and not parts[-1]:
+    while parts and not parts[-1]:
         parts.pop()
     return parts
 

@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
-from engine.job_heuristics.dr_elephant.jobs import Jobs, PerJob, Verdict, unscored
+from engine.job_heuristics.dr_elephant.jobs import MOST_DETAILS, Jobs, PerJob, Verdict, cut, unscored
 from engine.job_heuristics.model.job_arrays import FAILED, Job
+
+_NO_STACK = (
+    "Unable to find stacktrace info. Please find the real problem in the Jobhistory link above."
+    "Exception can happen either in task log or Application Master log."
+)
+"""What Dr. Elephant shows of a failed job without diagnostics."""
 
 
 def _judge(jobs: Jobs, rule: Rule) -> Verdict:
-    texts: list[str] = jobs.frame["diagnostics"].to_list()
+    texts: list[str | None] = jobs.frame["diagnostics"].to_list()
 
     def details(j: int) -> Mapping[str, Any]:
-        return {"Error": ["Stacktrace", texts[j]]}
+        text = texts[j]
+        return {"Error": _NO_STACK if text is None else ["Stacktrace", cut(text, MOST_DETAILS)]}
 
     return unscored(jobs.failed, np.where(jobs.failed, 2, 0), PerJob(details))
 

@@ -23,7 +23,7 @@ RUNTIME = Gate(
 def _details(subject: Subject) -> Mapping[str, list[str]]:
     gc, cpu = subject["avg_gc_ms"], subject["avg_cpu_ms"]
     # Without CPU time the ratio is shown as 0, though it counts as infinite.
-    ratios = [x / y if y > 0 else 0.0 for x, y in zip(gc.tolist(), cpu.tolist(), strict=True)]
+    ratios = [x / y if y else 0.0 for x, y in zip(gc.tolist(), cpu.tolist(), strict=True)]
     return {
         "Number of tasks": plain(subject["n"]),
         "Avg task runtime (ms)": plain(subject["avg_total_ms"]),

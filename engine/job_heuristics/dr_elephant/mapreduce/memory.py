@@ -10,29 +10,23 @@ from engine.job_heuristics.dr_elephant.display import each, plain, size, span
 from engine.job_heuristics.dr_elephant.gates import MB, Branch, Final, Gate, Subject, ratio
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.jobs import Jobs
-from engine.job_heuristics.dr_elephant.side_stats import average, largest, smallest
+from engine.job_heuristics.dr_elephant.side_stats import average, divided, largest, smallest
 from engine.job_heuristics.model import job_conf
 from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import Job, mean
 
-KEYS = {"map": job_conf.MAP_MEMORY, "reduce": job_conf.REDUCE_MEMORY}
-"""Property with the container's MB, by side."""
 _DEFAULT = "container_memory_default_mb"
 
 
-def stated_mb(properties: Mapping[str, str], side: str) -> int:
-    """Return the container's MB as the heuristic sees them: the number, or that of the one variable named; -1 where it is
-    unset, negative or unusable."""
-    value = properties.get(KEYS[side])
-    name = job_conf.variable(value)
-    stated = job_conf.integer(properties.get(name) if name is not None else value)
-    return -1 if stated is None or stated < 0 else stated
+def _default_bytes(subject: Subject) -> Array:
+    """Return the bytes of a container where none is stated; wrapped around beyond 64 bit."""
+    return np.array([subject.numbers[_DEFAULT]]) * MB
 
 
 def _container(subject: Subject) -> Array:
     """Return the bytes of the container; Dr. Elephant's default where none is stated."""
-    stated = np.asarray(subject["container_mb"], dtype=np.float64)
-    return np.where(stated < 0, float(subject.numbers[_DEFAULT]), stated) * MB
+    stated = np.asarray(subject["container_mb"])
+    return np.where(stated < 0, _default_bytes(subject), stated * MB)
 
 
 def _used(subject: Subject) -> Array:
@@ -45,23 +39,19 @@ USED = Gate(
 )
 CONTAINER = Gate(
     key="container", label="container size", unit="bytes", value=_container, limits="container_memory_severity",
-    scale=lambda s: float(s.numbers[_DEFAULT]) * MB, final=Final.FIXED,
+    scale=lambda s: float(_default_bytes(s)[0]), final=Final.FIXED,
 )  # fmt: skip
 
 
 def _error(side: str, jobs: Jobs) -> Mapping[int, str]:
-    """Return the error of each job whose container is no number and is parsed as one."""
+    """Return the error of each job whose container looks like a variable and names none. What is no number otherwise is
+    only logged."""
     errors = {}
     for j in np.flatnonzero(jobs.judged & (jobs.state == "SUCCEEDED")).tolist():
-        properties = jobs.properties[j]
-        value = properties.get(KEYS[side])
-        if value is None or job_conf.integer(value) is not None:
-            continue
-        name = job_conf.variable(value)
-        if name is None:
-            errors[j] = f'java.lang.NumberFormatException: For input string: "{value}"'
-        elif job_conf.integer(properties.get(name)) is None:
-            errors[j] = f"java.lang.NumberFormatException: {name} is no number: {properties.get(name)}"
+        try:
+            job_conf.variable(jobs.properties[j].get(job_conf.MEMORY[side]))
+        except ValueError as error:
+            errors[j] = f"java.lang.StringIndexOutOfBoundsException: {error}"
     return errors
 
 
@@ -69,11 +59,11 @@ def _details(subject: Subject) -> Mapping[str, list[str]]:
     return {
         "Number of tasks": plain(subject["n"]),
         "Avg task runtime": each(span, subject["avg_total_ms"]),
-        "Avg Physical Memory (MB)": plain(subject["avg_physical_bytes"] // MB),
-        "Max Physical Memory (MB)": plain(subject["max_physical_bytes"] // MB),
-        "Min Physical Memory (MB)": plain(subject["min_physical_bytes"] // MB),
-        "Avg Virtual Memory (MB)": plain(subject["avg_virtual_bytes"] // MB),
-        "Requested Container Memory": each(lambda value: size(int(value)), _container(subject)),
+        "Avg Physical Memory (MB)": plain(divided(subject["avg_physical_bytes"], MB)),
+        "Max Physical Memory (MB)": plain(divided(subject["max_physical_bytes"], MB)),
+        "Min Physical Memory (MB)": plain(divided(subject["min_physical_bytes"], MB)),
+        "Avg Virtual Memory (MB)": plain(divided(subject["avg_virtual_bytes"], MB)),
+        "Requested Container Memory": each(size, _container(subject)),
     }
 
 
@@ -106,7 +96,7 @@ def _declare(word: str, side: str, order: int) -> Heuristic:
             average("virtual_bytes"),
             average("total_ms"),
         ),
-        settings={"container_mb": lambda properties: stated_mb(properties, side)},
+        settings={"container_mb": lambda properties: job_conf.stated_mb(properties, side)},
         branches=(Branch((USED, CONTAINER)),),
         averages=True,
         details=_details,

@@ -12,6 +12,7 @@ from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.side_stats import Measure, average, divided
 from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import Job, mean, resolve
+from engine.text import clean
 
 CODE = Measure(
     ("avg_code_ms",), lambda tasks: (tasks.average(tasks["total_ms"] - tasks["shuffle_ms"] - tasks["sort_ms"]),)
@@ -66,7 +67,7 @@ def _advice(level: int, job: Job) -> str:
     head = f"Reducers shuffle {amount(shuffle, 'ms')}, sort {amount(sort, 'ms')} and compute {amount(code, 'ms')} on average"
     if not level:
         return f"{head}."
-    start = resolve(job.conf, "mapreduce.job.reduce.slowstart.completedmaps") or "0.05"
+    start = clean(resolve(job.conf, "mapreduce.job.reduce.slowstart.completedmaps") or "0.05", 100)
     both = len(job.maps.finish) and len(reduces.start)
     if both and float(np.mean(reduces.start < int(job.maps.finish.max()))) > 0.5:
         return (

@@ -10,7 +10,7 @@ from engine.job_heuristics.dr_elephant.display import each, java_double, plain
 from engine.job_heuristics.dr_elephant.gates import Branch, Gate, Subject, ratio
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.mapreduce.time import TASKS
-from engine.job_heuristics.dr_elephant.side_stats import total
+from engine.job_heuristics.dr_elephant.side_stats import divided, total
 from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import Job, number
 
@@ -38,8 +38,8 @@ def _details(subject: Subject) -> Mapping[str, list[str]]:
     spilled, written = subject["sum_spilled_records"], subject["sum_map_output_records"]
     return {
         "Number of tasks": plain(tasks),
-        "Avg spilled records per task": plain(np.where(tasks > 0, spilled // some, 0)),
-        "Avg output records per task": plain(np.where(tasks > 0, written // some, 0)),
+        "Avg spilled records per task": plain(np.where(tasks > 0, divided(spilled, some), 0)),
+        "Avg output records per task": plain(np.where(tasks > 0, divided(written, some), 0)),
         "Ratio of spilled records to output records": each(java_double, _ratio(subject)),
     }
 
@@ -64,7 +64,7 @@ HEURISTICS = (
         order=4,
         side="map",
         limits={"spill_severity": (2.01, 2.2, 2.5, 3.0), "num_tasks_severity": (50, 100, 500, 1000)},
-        measures=(total("spilled_records"), total("map_output_records")),
+        measures=(total("spilled_records", of_all=True), total("map_output_records", of_all=True)),
         branches=(Branch((CUT, TASKS)),),
         published=(Branch((EXACT, TASKS)),),
         difference="the published description compares the ratio itself, Dr. Elephant the ratio cut after four decimals",

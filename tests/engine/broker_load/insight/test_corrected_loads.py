@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,9 @@ from engine.broker_load.cruise_control.cluster_model import Cluster, sums
 from engine.broker_load.cruise_control.replica_loads import LeaderValues
 from engine.broker_load.insight import corrected_loads
 from engine.broker_load.model.measured import Measured
-from engine.broker_load.parameters import CpuWeights
+from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
+from engine.broker_load.tables.raw_metrics import SAMPLE
+from tests.contract.samples import opened
 from tests.engine.broker_load.random_clusters import clusters
 
 
@@ -24,7 +28,7 @@ def test_corrected_replicas_sum_to_the_measured_cpu(cluster: Cluster, seed: int)
     values = LeaderValues(*(rng.gamma(2.0, 50.0, count) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = corrected_loads.corrected(made, values, CpuWeights(), measured)
+    loads = corrected_loads.corrected(made, values, CpuWeights(), measured, cluster.loads)
     total = sums(made, loads)
     working = np.zeros(made.brokers, np.bool_)
     active = loads.held & (loads.leads | ~made.offline_replicas)
@@ -41,7 +45,9 @@ def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cl
     values = LeaderValues(*(rng.gamma(2.0, 50.0, made.size) for _ in range(7)))
     nan = np.full(made.brokers, np.nan)
     measured = Measured(rng.uniform(1, 700, made.brokers), nan, nan, None)
-    loads = corrected_loads.fitted(made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured)
+    loads = corrected_loads.fitted(
+        made, values, (0.003, 0.0005, 0.001), np.full(made.brokers, 8.0), measured, cluster.loads
+    )
     got = corrected_loads.removed(made, loads, measured.cpu)
     for row, column in np.argwhere(loads.held)[:20].tolist():
         broker = made.replicas[row, column]
@@ -51,3 +57,15 @@ def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cl
         assert got[row, column] == pytest.approx(
             measured.cpu[broker] * (1 - without / whole) if whole else 0.0, abs=1e-9
         )
+
+
+@pytest.mark.parametrize("mode", ["upstream", "corrected", "regression"])
+def test_samples_without_any_broker_are_shown(mode: str, tmp_path: Path) -> None:
+    names = ("topic", "partition", "time_ms", *SAMPLE)
+    rows = [("orders", 0, 3_600_000_000 + minute * 60_000, *(1.0 for _ in SAMPLE)) for minute in range(60)]
+    lines = [",".join(map(str, row)) for row in (names, *rows)]
+    (tmp_path / "samples.csv").write_text("\n".join(lines) + "\n")
+    session = opened("broker-load", tmp_path)
+    result = session.compute("broker-load", BrokerLoadParameters(mode=mode))
+    session.close()
+    assert result.tables["partitions"].height == 1 and not result.tables["replicas"].height

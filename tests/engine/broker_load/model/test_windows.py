@@ -67,17 +67,17 @@ def test_means_over_windows_survive_other_weights_only(tmp_path: Path) -> None:
     st.integers(0, 5),
 )
 def test_extrapolation_states(minimum: int, counts: list[list[int]], allowed: int) -> None:
-    """Each state by its definition, cell by cell."""
+    """Each state by its definition, cell by cell, by the neighbours in time."""
     made = []
     for number, row in enumerate(counts):
-        made.append(windows.Window(number, 3, (), None, {"count": np.array(row, np.int32)}))
-    found = windows.aggregate(made, 1000, minimum, allowed, np.array([0, 1, 2], np.int32))
+        made.append(windows.Window(-number, 3, (), None, {"count": np.array(row, np.int32)}))
+    found = windows.aggregate(made, None, 1000, minimum, allowed, np.array([0, 1, 2], np.int32))
     half = max(1, minimum // 2)
-    for place in range(len(found.windows)):
-        states = found.states[place]
+    for window, states in zip(found.windows, found.states, strict=True):
+        place = -window.index
         for p in range(3):
             k = counts[place][p]
-            inner = 0 < place < len(found.windows) - 1
+            inner = 0 < place < len(counts) - 1
             around = inner and counts[place - 1][p] >= minimum and counts[place + 1][p] >= minimum
             expected = (
                 "NONE" if k >= minimum else "AVG_AVAILABLE" if k >= half else "AVG_ADJACENT" if around

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight import certainty
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.model import job_arrays
@@ -51,7 +51,7 @@ def test_few_planned_tasks_can_never_be_short_and_many():
 def test_fixed_container_makes_memory_certain():
     job = running([300] * 5, [], planned=50)
     assert outlook(job, "Mapper Memory").status == "certain"
-    big = running([300] * 5, [], planned=50, map_memory_mb=8192)
+    big = running([300] * 5, [], planned=50, conf={"mapreduce.map.memory.mb": "8192"})
     assert outlook(big, "Mapper Memory").status == "provisional"
 
 

@@ -89,7 +89,7 @@ class Watched:
         for mine, other in zip(kept.arrays, fresh.arrays, strict=True):
             for field in mine.__dataclass_fields__:
                 a, b = getattr(mine, field), getattr(other, field)
-                pairs = [(a[k], b[k]) for k in b] if field == "numbers" else [(a, b)]
+                pairs = [(a[k], b[k]) for k in b] if field in ("numbers", "counters") else [(a, b)]
                 assert all((x == y).all() and x.dtype == y.dtype for x, y in pairs), field
 
 

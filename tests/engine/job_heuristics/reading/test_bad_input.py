@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.job_heuristics.model.job_conf import named_task
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.reading.kinds import HISTORY, KINDS
 from engine.job_heuristics.view import VIEW
@@ -221,8 +222,16 @@ def test_counters_beyond_64_bit() -> None:
     assert "bad-record" in kinds(compute(huge).problems)
 
 
+def test_fractions_are_cut_as_hadoop_cuts_them() -> None:
+    for value, whole in ((b"1.5", 1), (b"-1.9", -1), (b"1e3", 1000), (b"1.9e18", 19 * 10**17)):
+        data = re.sub(rb'("name":"SPILLED_RECORDS","displayName":"[^"]*","value":)\d+', rb"\g<1>" + value, text())
+        result = compute(data, job=job().id)
+        assert not result.problems and result.tables["jobs"]["upstream_says"].item() == ""
+        assert result.tables["tasks"]["spilled_records"].drop_nulls().to_list() == [whole] * 3
+
+
 def test_numbers_that_are_none() -> None:
-    for value in (b"NaN", b"1e400", b'"5"', b"null", b"1.5", b"true"):
+    for value in (b"NaN", b"1e400", b'"5"', b"null", b"1e30", b"true"):
         data = re.sub(rb'("name":"SPILLED_RECORDS","displayName":"[^"]*","value":)\d+', rb"\g<1>" + value, text())
         result = compute(data, job=job().id)
         assert result.problems, value
@@ -253,11 +262,15 @@ def test_variables_that_never_end() -> None:
     for value in ("${mapreduce.map.memory.mb}", "${a}", "${", "$}{", "${b}" * 50_000):
         conf = (
             "<configuration><property><name>mapreduce.map.memory.mb</name><value>" + value + "</value></property>"
-            "<property><name>b</name><value>${b}${b}</value></property></configuration>"
+            "<property><name>b</name><value>${b}${b}</value></property><property>"
+            "<name>mapreduce.job.reduce.slowstart.completedmaps</name><value>0.05</value></property></configuration>"
         )
         result = compute(text(), conf=conf.encode())
         row = result.tables["jobs"].to_dicts()[0]
-        assert row["upstream_says"].startswith("java.lang.NumberFormatException")
+        # What is no number is only logged; a variable without its braces is cut out of the text beyond its ends.
+        thrown = value in ("${", "$}{")
+        assert row["upstream_says"].startswith("java.lang.StringIndexOutOfBoundsException") == thrown
+        assert thrown or not row["upstream_says"]
         assert "is no number" in row["notes"]
 
 
@@ -373,3 +386,122 @@ def test_no_times_at_all() -> None:
     assert row["upstream_says"] == "java.lang.ArithmeticException: / by zero"
     assert "of 0 ms" in row["notes"]
     assert result.tables["heuristics"].filter(pl.col("heuristic") == "Mapper Skew").height == 1
+
+
+def rest_of(data: bytes) -> Reading:
+    rest = next(k for k in KINDS if k.id == "mapreduce-rest")
+    return rest.read(Source("/d/jobs.json", "jobs.json", 0, len(data)), data, None, True)
+
+
+@pytest.mark.parametrize(
+    "odd", [b"[" * 5000 + b"]" * 5000, b'{"a":' * 5000 + b"1" + b"}" * 5000, b"9" * 5000, b"1e999", b'"\xff"']
+)
+def test_one_odd_value_leaves_the_rest_of_an_answer(odd: bytes) -> None:
+    data = b'{"jobs":{"job":[{"id":"job_1_1","x":' + odd + b'},{"id":"job_1_2","name":"good","submitTime":5}]}}'
+    reading = rest_of(data)
+    assert reading.complete and kinds(reading.problems) == {"bad-json"}
+    assert reading.rows["job_events"]["job_id"] == ["job_1_1", "job_1_2"]
+    assert reading.rows["job_events"]["submit_ms"] == [None, 5]
+    assert not rest_of(data[:-1]).complete
+
+
+def test_one_bad_job_leaves_the_rest_of_a_trace() -> None:
+    rumen = next(k for k in KINDS if k.id == "rumen")
+    good = b'{"jobID":"job_1_%d","submitTime":%d}\n'
+    bad = (
+        b'{"jobID":"job_1_9",x}',
+        b'{"jobID":"job_1_9","mapTasks":' + b"[" * 999 + b"]" * 999 + b"}",
+        b'{"jobID":[1e999]}',
+    )
+    for odd in bad:
+        data = good % (1, 5) + odd + good % (2, 6)
+        reading = rumen.read(Source("/d/t.json", "t.json", 0, len(data)), data, None, True)
+        assert kinds(reading.problems) & {"bad-json", "bad-record"}
+        assert set(reading.rows["job_events"]["job_id"]) >= {"job_1_1", "job_1_2"}
+    data = good % (1, 5) + b'{"jobID":"job_1_2"'
+    reading = rumen.read(Source("/d/t.json", "t.json", 0, len(data)), data, None, True)
+    assert reading.rows["job_events"]["job_id"] == ["job_1_1"] and kinds(reading.problems) == {"bad-json"}
+
+
+def test_equal_problems_take_no_memory() -> None:
+    head = b"\n".join(text().split(b"\n")[:2]) + b"\n"
+    (problem,) = read(head + b"x\n" * 50_000).problems
+    assert (problem.kind, problem.line, problem.count) == ("bad-record", 3, 50_000)
+    names = b"".join(b'{"type":"A%s"}\n' % bytes(65 + n // 26**k % 26 for k in range(3)) for n in range(3000))
+    problems = read(head + names).problems
+    assert len(problems) <= 1001 and sum(each.count for each in problems) == 3000
+
+
+def schema_with(extra: Any) -> bytes:
+    """A binary history whose schema has one more record of events, ``extra``, and one such event."""
+    schema = json.loads(binary().split(b"\n", 2)[1])
+    kinds_, events = schema["fields"][0]["type"], schema["fields"][1]["type"]
+    kinds_["symbols"].append("EXTRA")
+    events.append({"type": "record", "name": "Extra", "fields": [{"name": "x", "type": extra}]})
+    lead = writer._long(len(kinds_["symbols"]) - 1) + writer._long(len(events) - 1)
+    rest = binary().split(b"\n", 2)[2]
+    return b"Avro-Binary\n" + json.dumps(schema).encode() + b"\n" + rest + lead
+
+
+def test_schemas_that_would_never_end() -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    nulls = {"type": "array", "items": "null"}
+    many = writer._long(60_000_000)
+    assert kinds(read(schema_with(node) + b"\2" * 5000).problems) == {"bad-record"}
+    assert kinds(read(schema_with(nulls) + many + b"\0").problems) == {"unknown-event"}
+    assert kinds(read(schema_with(nulls) + many * 50_000).problems) == {"cut-file"}
+    for bad in (
+        {"type": "fixed", "name": "F", "size": -5}, {"type": "fixed", "name": "F", "size": "x"},
+        {"type": "enum", "name": "E", "symbols": 5}, {"type": "fixed", "name": "F"}, {"type": 5},
+    ):  # fmt: skip
+        assert kinds(read(schema_with(bad)).problems) == {"bad-schema"}
+
+
+@pytest.mark.parametrize("form", ["text", "binary"])
+def test_the_last_of_two_groups_with_one_name_counts(form: str) -> None:
+    tasks = (writer.Task("MAP", job().submit_ms, (writer.Attempt(job().submit_ms, job().submit_ms + 9),)),)
+    plain = writer.Job(
+        **{**{f: getattr(job(), f) for f in job().__dataclass_fields__}, "maps": tasks * 3, "reduces": ()}
+    )
+    group = "org.apache.hadoop.mapreduce.TaskCounter"
+
+    def counters(*values: int) -> dict[str, Any]:
+        rows = [[{"name": "CPU_MILLISECONDS", "displayName": "", "value": value}] for value in values]
+        return {"name": "COUNTERS", "groups": [{"name": group, "displayName": "", "counts": row} for row in rows]}
+
+    events = []
+    for event in writer.events(plain):
+        if event[1] == "TASK_FINISHED":
+            event = (*event[:3], {**event[3], "counters": counters(1, 2)})
+        events.append(event)
+    line = writer.text_line if form == "text" else writer.binary_record
+    data = writer.head(binary=form == "binary") + b"".join(map(line, events))
+    assert compute(data, job=plain.id).tables["tasks"]["cpu_ms"].to_list() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(("names", "text_"), [(121, "counters: 121"), (120, "")])
+def test_more_counters_than_hadoop_takes(names: int, text_: str) -> None:
+    group = {
+        "name": "mine",
+        "displayName": "",
+        "counts": [{"name": f"c{n}", "displayName": "", "value": n} for n in range(names)],
+    }
+    events = [
+        (*event[:3], {**event[3], "counters": {"name": "COUNTERS", "groups": [group]}})
+        if "MAP_ATTEMPT_FINISHED" in event
+        else event
+        for event in writer.events(job())
+    ]
+    data = writer.head(binary=False) + b"".join(map(writer.text_line, events))
+    says = compute(data).tables["jobs"]["upstream_says"].item()
+    assert (text_ in says) if text_ else says == ""
+
+
+def test_the_task_that_diagnostics_name() -> None:
+    task = "task_1_2_m_3"
+    for words, named in (
+        (f"Task failed {task} here", task), (f"a\n {task} \nb", task), (f"a\nb {task} c", None), (f"{task} x", None),
+        (f"a {task}", None), (f"a {task} b task_1_2_r_4 c", "task_1_2_r_4"), (f"a {task} b\nc", None), ("", None),
+    ):  # fmt: skip
+        assert named_task(words) == named, words
+    assert named_task((" " * 500 + task) * 200) == task

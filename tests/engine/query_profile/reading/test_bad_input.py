@@ -34,7 +34,9 @@ GOOD = ["q.a,q.b,user_us", "10,5,30", "20,9,50", "30,7,80"]
         ("1e999,5,30", "bad-number", 5),
         ("10,NaN,30", "not-finite", 5),
         ("10,5,-Inf", "not-finite", 5),
-        ('10,"5,30', "ragged-row", 5),
+        ('10,"5,30', "bad-number", 5),
+        ('10,"5"0,30', "bad-number", 5),
+        ("10\r,5,30", "bad-number", 5),
         ("10,-5,30", "negative-value", 5),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from engine.parameters import parse
+import pytest
+
+from engine.parameters import Attachment, parse
 from engine.query_profile.view import VIEW
 from tests.engine.query_profile.builders import compute, folder
 from tests.reference import reference
@@ -18,8 +20,47 @@ def test_the_printed_tables() -> None:
         assert VIEW.upstream(result, parameters) == wanted
 
 
-def test_empty_tables_are_printed_for_a_missing_target() -> None:
-    result = compute({"a.csv": b"q.1,q.2\n1,2\n"}, method="wlr", rules="upstream")
+NOTHING = "Slope: 0 T-stat: NaN Intercept: 0 T-stat: NaN R^2 0 MAPE: NaN"
+ZEROS = "Slope: 0 T-stat: NaN Intercept: 0 T-stat: NaN R^2 NaN MAPE: 1"
+OTHER = Attachment("other.csv", b"q.1,user_us\n1,5\n2,0\n2,8\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "predict", "lines"),
+    [
+        (b"q.1,q.2\n1,2\n", None, [NOTHING]),
+        (b"q.1,q.2\n1,2\n", OTHER, ["PREDICT 5 0", "PREDICT 8 0", ZEROS]),
+        (b"q.1,user_us\n1,0\n2,0\n", None, [NOTHING]),
+        (b"q.1,user_us\n1,0\n2,0\n", OTHER, ["PREDICT 5 0", "PREDICT 8 0", ZEROS]),
+        (b"q.1,user_us\n0,5\n0,8\n", None, ["PREDICT 5 0", "PREDICT 8 0", ZEROS]),
+        (b"q.1,user_us\n", None, [NOTHING]),
+        (b"q.1,user_us\n1,5\n2,9\n", Attachment("other.csv", b"q.1\n4\n"), ["Q", NOTHING]),
+    ],
+)
+@pytest.mark.parametrize("choices", [{}, {"method": "wlr"}, {"method": "wlr", "rules": "upstream"}], ids=str)
+def test_zeros_are_printed_where_nothing_was_learned_or_predicted(
+    table: bytes, predict: Attachment | None, lines: list[str], choices: dict[str, str]
+) -> None:
+    """The program takes a table without its target for one of zeros, and skips rows of 0."""
+    chosen = {**choices, **({} if predict is None else {"predict": predict})}
+    result = compute({"a.csv": table}, **chosen)
+    text = VIEW.upstream(result, parse(VIEW.parameters, list(chosen.items()))) or ""
+    printed = [line for line in text.splitlines()[1:] if line.startswith(("PREDICT", "Slope", "q."))]
+    assert ["Q" if line.startswith("q.") else line for line in printed] == lines
+    if choices.get("rules") == "upstream":
+        summary = result.summary
+        assert summary["rows_predicted"] == result.tables["predictions"].height == len(printed) - 1 - lines.count("Q")
+        assert (summary["slope"], summary["intercept"]) == (0, 0)
+
+
+def test_the_slopes_ratio_has_its_sign_and_the_intercepts_has_none() -> None:
+    rows = b"q.1,q.2,user_us\n1,9,60\n2,8,40\n3,9,30\n4,8,10\n9,9,11\n"
+    result = compute({"a.csv": rows}, method="wlr", rules="upstream")
+    found = {row["class"]: row for row in result.tables["classes"].iter_rows(named=True)}["q.1"]
+    assert found["slope"] < 0 < found["intercept"]
     text = VIEW.upstream(result, parse(VIEW.parameters, [])) or ""
-    assert text.startswith("PREDICT actual predicted\n\n=")
-    assert text.endswith("Slope: 0 T-stat: NaN Intercept: 0 T-stat: NaN R^2 0 MAPE: NaN\n")
+    ratios = next(line for line in text.splitlines() if line.startswith("q.1 ")).split()[4::2]
+    assert ratios == [
+        f"{found['slope_stderr'] / found['slope']:.3g}",
+        f"{found['intercept_stderr'] / found['intercept']:.3g}",
+    ]

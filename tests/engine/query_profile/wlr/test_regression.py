@@ -108,6 +108,25 @@ def test_sums_are_those_of_a_line_by_line_program_and_add(table: tuple[np.ndarra
         assert np.array_equal(getattr(appended, name), getattr(whole_sums, name))
 
 
+@pytest.mark.parametrize("classes", [1, 2, 3, 600])
+def test_long_tables_are_added_row_by_row_too(classes: int) -> None:
+    """Batches of any height: NumPy must not add a long column pairwise, which rounds otherwise."""
+    rng = np.random.default_rng(classes)
+    rows = 70_000 // classes
+    x = rng.random((rows, classes)) * 10.0 ** rng.integers(0, 8, (rows, classes))
+    if classes < 3:  # two terms have one sum, whatever the order
+        sums = Sums.zero(classes).add(x, rng.random(rows))
+        plain = np.zeros(classes)
+        for row in x:
+            plain += row
+        assert np.array_equal(sums.sx, plain)
+    whole = np.round(x)
+    y = np.round(rng.random(rows) * 1e6)
+    sums = Sums.zero(classes).add(whole, y)
+    found = np.stack([sums.n, sums.sx, sums.sz, sums.sxx, sums.sxz, sums.szz])
+    assert np.array_equal(found, row_by_row(whole, y))
+
+
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.integers(0, 12))
 def test_moments_agree_with_a_direct_fit_and_merge(table: tuple[np.ndarray, np.ndarray], cut: int) -> None:

@@ -123,7 +123,7 @@ def test_after_a_known_reset_the_new_values_are_the_work() -> None:
     assert compute(files, method="ratio", draws="0").tables["intervals"]["x"].to_list() == [700_000, 1_000]
 
 
-def test_a_class_that_is_counted_from_a_later_moment_began_anew() -> None:
+def test_a_class_that_is_counted_from_a_later_moment_started_again() -> None:
     """Evicted and back with more calls than before: no counter fell, only ``stats_since`` (or FIRST_SEEN) tells."""
 
     def one(calls: int, since: str) -> bytes:
@@ -133,7 +133,7 @@ def test_a_class_that_is_counted_from_a_later_moment_began_anew() -> None:
     old, new = "2025-12-01 00:00:00+00", "2026-01-01 00:01:30+00"
     found, used, reasons = totals(capture(one(2, old), one(3, old), one(50, new), one(51, new)))
     assert used == [True, False, True]
-    assert "began anew (reset)" in reasons[1]
+    assert "fell or restarted from zero (reset)" in reasons[1]
     assert found["1"] == 2
 
 

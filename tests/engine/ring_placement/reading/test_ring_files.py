@@ -93,20 +93,20 @@ def edited(change: Any) -> bytes:
         ("left-member", lambda b: b["shards"][1].update(state="LEFT"), 2),
         ("bad-time", lambda b: b["shards"][1].update(timestamp="noon"), 3),
         ("bad-time", lambda b: b.update(now="soon"), 3),
-        ("many-shards", lambda b: b["shards"][1].update(tokens=list(range(5000))), 3),
     ],
 )
 def test_one_thing_wrong_in_a_page(kind: str, change: Any, healthy: int) -> None:
     result = result_of({"ring.json": edited(change)}, now="2026-11-20T23:32:00Z")
     assert kind in kinds(result)
     assert result.summary["healthy"] == healthy
-    assert all(p.line for p in result.problems if p.kind not in ("bad-time", "many-shards"))
+    assert all(p.line for p in result.problems if p.kind != "bad-time")
 
 
 def test_more_than_4096_shards_are_placed() -> None:
     many = [Member(f"w-{i}", tokens=2000) for i in range(3)]
     result = result_of({"ring.json": page(many), "l.csv": table([("t", "d", 60)])})
     assert result.summary["total_shards"] == 6000
+    assert "many-shards" in kinds(result)
     assert result.tables["nodes"]["load_before"].sum() == 60
 
 

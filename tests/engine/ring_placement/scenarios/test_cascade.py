@@ -7,10 +7,9 @@ import polars as pl
 
 from engine.ring_placement.pyroscope.placement import place
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.scenarios.failover import (
-    cascade,
-    member_mask,
-)
+from engine.ring_placement.scenarios.failover import member_mask
+from engine.ring_placement.scenarios.scenario_state import cascade
+from engine.ring_placement.scenarios.segment_writers import SegmentWriters
 from tests.engine.ring_placement.cases import (
     computed,
     equal_keys,
@@ -32,6 +31,8 @@ def test_cascade_ends_and_grows() -> None:
 
 def test_cascade_directly() -> None:
     cluster, _ = even(4)
-    placement = place(Ring.of(cluster), equal_keys(40), 6)
-    down, outcome, rounds = cascade(placement, member_mask(placement.ring, ()), np.full(4, np.inf), 1.0)
-    assert not down.any() and not rounds and outcome.rejected_bytes == 0
+    keys = equal_keys(40)
+    placement = place(Ring.of(cluster), keys, 6)
+    strategy = SegmentWriters(keys, pl.DataFrame())
+    down, rounds = cascade(strategy, placement, member_mask(placement.ring, ()), np.full(4, np.inf), 1.0)
+    assert not down.any() and not rounds

@@ -16,7 +16,7 @@ from engine.inputs import Inputs
 from engine.run_comparison.parameters import ComparisonParameters, parse_run_rule
 from engine.run_comparison.perf_tests import comparison, pool, printed
 from engine.run_comparison.runs import selection
-from engine.run_comparison.runs.runs import Run
+from engine.run_comparison.runs.runs import Run, UpstreamView
 from engine.run_comparison.view import VIEW
 from engine.view import NoInput
 from tests.engine.run_comparison.folder import compute, read_folder
@@ -139,13 +139,9 @@ def test_selection_cases(folder: Path) -> None:
         runs = []
         for entry in case["runs"]:
             age = entry["age_hours"]
-            started_ms = None if age is None else now - round(age * 3_600_000)
-            finished = entry["finished"] != "missing"
-            run = Run(
-                ("job",), "job", str(entry["build"]), entry["build"], started_ms, finished=finished,
-                result=entry["finished"] if finished else "", ci=True,
-            )  # fmt: skip
-            runs.append(run)
+            start_s = None if age is None else (now - round(age * 3_600_000)) // 1000
+            read = UpstreamView(start_s, entry["finished"] == "SUCCESS")
+            runs.append(Run(("job",), "job", str(entry["build"]), entry["build"], ci=True, upstream=read))
         text = f"{case['scheme']}:{case['n']}"
         if case["error"]:
             with pytest.raises(ValueError, match="unknown run selection"):

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.reading import Source
+from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.reading import go_json
 from engine.run_comparison.reading.kinds import READERS
+from engine.run_comparison.view import VIEW
 from engine.view import NoInput
 from tests.engine.run_comparison.folder import TABLES, compute
 from tests.engine.run_comparison.jobs import api_file, item, perf_data, two_jobs, write_run
@@ -91,12 +93,43 @@ def test_many_nulls_are_one_problem_per_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{}", "null", '{"dataItems": null}', '{"dataItems": []}', '{"dataItems": [null, {}]}']
+    "text",
+    ["{}", "null", '{"dataItems": null}', '{"dataItems": []}', '{"dataItems": [null, {}]}', '{"dataItems": [{}, {}]}'],
 )
-def test_readable_files_without_items_are_no_problem(text: str, tmp_path: Path) -> None:
-    result = compute(_with(text, tmp_path), mode="upstream")
-    assert _sample(result) == [60.0, 60.0, 60.0]
-    assert result.problems == ()
+def test_a_report_without_values_is_a_visible_problem(text: str, tmp_path: Path) -> None:
+    root = _with(text, tmp_path)
+    for mode in ("upstream", "statistical"):
+        result = compute(root, mode=mode, draws=20)
+        assert _sample(result) == [60.0, 60.0, 60.0]
+        assert [(p.path, p.kind) for p in result.problems] == [(f"left-job/999/artifacts/{NAME}", "no-values")]
+
+
+def test_a_side_with_readable_reports_but_no_value_is_no_error_upstream(tmp_path: Path) -> None:
+    write_run(tmp_path, "left-job", 1, {NAME: "{}"})
+    write_run(tmp_path, "right-job", 1, {NAME: GOOD})
+    result = compute(tmp_path, left=("left-job",), right=("right-job",), mode="upstream")
+    rows = result.tables["metrics"].select("n_left", "n_right", "matched", "ratio").rows()
+    assert rows == [(0, 1, True, None)] * 3
+    printed = VIEW.upstream(result, ComparisonParameters(mode="upstream"))
+    assert printed is not None
+    assert printed.count("AvgL/R=NaN  AvgL(ms)=NaN") == 3
+    write_run(tmp_path, "right-job", 1, {NAME: '{"dataItems": []}'})
+    assert compute(tmp_path, left=("left-job",), right=("right-job",), mode="upstream").tables["metrics"].is_empty()
+    for bad in ("", "[]", '{"dataItems": 1}'):  # not one readable report
+        write_run(tmp_path, "left-job", 1, {NAME: bad})
+        with pytest.raises(NoInput, match="can read on the left side"):
+            compute(tmp_path, left=("left-job",), right=("right-job",), mode="upstream")
+
+
+def test_only_the_exact_metric_is_pod_startup(tmp_path: Path) -> None:
+    names = ("pod_startup", "pod_startup ", "Pod_Startup", "pod_startup, a=b", "xpod_startup")
+    items = [item({"Perc50": 100.0 + i}, Metric=name) for i, name in enumerate(names)]
+    items.append(item({"Perc50": 200.0}, Metric="pod_startup", zone="a"))
+    items.append(item({"Perc50": 300.0}, **{"pod_startup, x": "y"}))
+    for job in ("left-job", "right-job"):
+        write_run(tmp_path, job, 1, {"PodStartupLatency_Pod_load_T.json": perf_data(items)})
+    metrics = compute(tmp_path, left=("left-job",), right=("right-job",), mode="upstream").tables["metrics"]
+    assert dict(zip(metrics["verb"], metrics["n_left"], strict=True)) == {"": 5, "Pod-Startup": 2}
 
 
 def test_field_names_match_in_any_case_and_map_keys_exactly(tmp_path: Path) -> None:

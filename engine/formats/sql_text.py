@@ -1,0 +1,88 @@
+"""Text of SQL statements: the fingerprint that makes a class of them (literals become ``?``), labels, first words."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+MAX_QUERY = 1 << 16
+"""Characters of a statement that count: a class is identified by its beginning."""
+
+# Possessive, and a text without its end reaches to the end of the statement: nothing is looked at twice.
+_TOKEN = re.compile(
+    r"(?P<comment>/\*(?!!).*?(?:\*/|\Z)|--[ \t][^\n]*|\#[^\n]*)"
+    r"|(?P<text>'(?:[^'\\]++|\\.|'')*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.|\"\")*+(?:\"|\\?\Z))"
+    r"|(?P<name>`[^`]*`|[^\W\d][\w$]*(?:\.[^\W\d][\w$]*)*)"
+    r"|(?P<number>[-+]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?))"
+    r"|(?P<blank>\s+)"
+    r"|(?P<other>.)",
+    re.DOTALL,
+)
+_LISTS = re.compile(r"\(\?\+\)(?:\s*,\s*\(\?\+\))+")
+_SIGNED = re.compile(r"[\w`)?]\s*$")
+_VERB = re.compile(r"[a-z]+", re.IGNORECASE)
+
+
+def fingerprint(query: str) -> str:
+    """Remove from ``query`` what differs between two runs of the same statement. Idempotent on its own output."""
+    out: list[str] = []
+    for token in _TOKEN.finditer(query[:MAX_QUERY]):
+        kind, text = token.lastgroup, token.group()
+        if kind in ("comment", "blank"):
+            out.append(" ")
+        elif kind == "text":
+            out.append("?")
+        elif kind == "number":
+            # a sign after a value is an operator, elsewhere it belongs to the number
+            if text[0] in "+-" and _SIGNED.search("".join(out[-3:])):
+                out.append(text[0])
+            out.append("?")
+        elif kind == "name":
+            lowered = text.lower()
+            out.append("?" if lowered in ("null", "true", "false") else lowered)
+        else:
+            out.append(text)
+    flat = re.sub(r" +", " ", "".join(out)).strip().rstrip(";").rstrip()
+    flat = re.sub(r"\bis (not )?\?", lambda m: f"is {m.group(1) or ''}null", flat)
+    flat = re.sub(r"\b(in|values|value)\s*(?=\()", r"\1 ", flat)
+    flat = re.sub(r"(?<=[ ,])\(\s*\?(?:\s*,\s*\?)*\s*\)", "(?+)", flat)
+    flat = _LISTS.sub("(?+)", flat)
+    return re.sub(r"\blimit \?(?:\s*,\s*\?| offset \?)?", "limit ?", flat)
+
+
+def query_hash(text: str) -> str:
+    """Return 16 hex digits that identify a fingerprint."""
+    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
+
+
+_OPENS = re.compile(r"([(.]) +")
+_CLOSES = re.compile(r" +([),.;])")
+LABEL = 120
+"""Most characters of a label."""
+
+
+def readable(query: str) -> str:
+    """Write a statement on one line with single blanks, also for what ``engine.text.clean`` made of line ends and tabs."""
+    return " ".join(query.replace("·", " ").split())
+
+
+def label(query: str) -> str:
+    """Label a statement: one line without leading comments, the backticks and blanks of digests; at most ``LABEL``
+    characters. Empty where there is no text."""
+    text = _after_comments(readable(query[: 8 * LABEL].replace("`", "")))
+    text = _CLOSES.sub(r"\1", _OPENS.sub(r"\1", text)).rstrip(";")
+    return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
+
+
+def verb(query: str) -> str:
+    """Return the statement's first word in capitals (``SELECT``), ``?`` where there is none."""
+    word = _VERB.match(_after_comments(query))
+    return word.group().upper()[:16] if word else "?"
+
+
+def _after_comments(query: str) -> str:
+    """Return a statement from its first word on: without leading comments, blanks and brackets."""
+    text = query.lstrip(" (\t\r\n")
+    while text.startswith("/*") and "*/" in text:
+        text = text.split("*/", 1)[1].lstrip(" (\t\r\n")
+    return text

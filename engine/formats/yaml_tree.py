@@ -1,0 +1,144 @@
+"""YAML as a tree of texts with line numbers: aliases share a node and are never expanded, and no tag makes an object.
+
+Sources: the YAML 1.1 and 1.2 specifications; parsing is libyaml's or PyYAML's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import yaml
+
+DEEPEST = 60
+"""Levels of nesting that are read; what lies deeper is an empty text."""
+_TOO_DEEP = 300
+"""Levels from which a text is refused: parsing costs time in proportion to the depth."""
+_LONGEST = 200
+"""Characters of a number, flag or time: YAML's numbers in base 60 take quadratic time."""
+
+_TAGS = "tag:yaml.org,2002:"
+
+
+class BadYaml(ValueError):
+    """Raised for text that is no YAML; ``line`` is 1-based, None where it is not known."""
+
+    def __init__(self, reason: str, line: int | None) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A node. ``text``: of a scalar; ``pairs``: keys and values of a mapping, ``items`` of a list. ``line`` is 1-based,
+    ``tag`` the one written or implied, of a scalar."""
+
+    kind: Literal["scalar", "mapping", "list"]
+    line: int
+    text: str = ""
+    tag: str = ""
+    pairs: list[tuple[Node, Node]] = field(default_factory=list)
+    items: list[Node] = field(default_factory=list)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is a null, such as an empty value."""
+        return self.kind == "scalar" and self.tag == _TAGS + "null"
+
+    def value(self) -> Any:
+        """Convert a scalar by YAML's own types. Returns None where it has no such value (also for mappings and lists)."""
+        if self.kind != "scalar" or not self.tag.startswith(_TAGS):
+            return None
+        if self.tag != _TAGS + "str" and (len(self.text) > _LONGEST or (":" in self.text and "-" not in self.text)):
+            return self.text  # numbers in base 60 are texts for everyone but YAML 1.1
+        try:
+            return _SCALARS.construct_document(yaml.ScalarNode(self.tag, self.text))
+        except (yaml.YAMLError, ValueError, KeyError, AttributeError, OverflowError):
+            return None
+
+
+class _Scalars(yaml.constructor.SafeConstructor, yaml.resolver.Resolver):
+    """What tags scalars get, and the values these make."""
+
+    def __init__(self) -> None:
+        yaml.constructor.SafeConstructor.__init__(self)
+        yaml.resolver.Resolver.__init__(self)
+
+
+_SCALARS = _Scalars()
+_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's parser is some twenty times faster."""
+
+
+def documents(text: str, complain: Callable[[str, int], None]) -> list[Node]:
+    """Parse the documents of ``text``. ``complain`` takes what is left out (the reason and a 1-based line). Raises BadYaml."""
+    try:
+        return list(_Composer(yaml.parse(text, Loader=_PARSER), complain).documents())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+        raise BadYaml(str(reason), mark.line + 1 if mark is not None else None) from None
+
+
+class _Composer:
+    """Makes nodes of events."""
+
+    def __init__(self, events: Iterator[Any], complain: Callable[[str, int], None]) -> None:
+        self._events = events
+        self._complain = complain
+        self._anchors: dict[str, Node] = {}
+
+    def documents(self) -> Iterator[Node]:
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors = {}
+                yield self._node(next(self._events), 1)
+
+    def _node(self, event: Any, depth: int) -> Node:
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            # Of an anchor around it, it would be a tree without an end: only what is complete can be named.
+            node = self._anchors.get(event.anchor or "")
+            if node is None:
+                self._complain(f"alias *{event.anchor} names nothing that stands before it", line)
+                return Node("scalar", line, tag=_TAGS + "null")
+            return node
+        if isinstance(event, yaml.ScalarEvent):
+            tag = event.tag
+            if tag in (None, "!"):
+                tag = _SCALARS.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
+            node = Node("scalar", line, event.value, tag)
+        elif depth > DEEPEST:
+            self._skip(line)
+            return Node("scalar", line)
+        elif isinstance(event, yaml.MappingStartEvent):
+            node = Node("mapping", line)
+            for key in self._until(yaml.MappingEndEvent):
+                node.pairs.append((self._node(key, depth + 1), self._node(next(self._events), depth + 1)))
+        else:
+            node = Node("list", line)
+            node.items += (self._node(item, depth + 1) for item in self._until(yaml.SequenceEndEvent))
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _until(self, end: type) -> Iterator[Any]:
+        for event in self._events:
+            if isinstance(event, end):
+                return
+            yield event
+
+    def _skip(self, line: int) -> None:
+        """Pass over the mapping or list that has just begun."""
+        self._complain(f"more than {DEEPEST} levels deep: not read", line)
+        depth = 1
+        for event in self._events:
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _TOO_DEEP:
+                    raise yaml.YAMLError("nested too deeply")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+                if depth == 0:
+                    return

@@ -1,0 +1,248 @@
+"""The heuristics in force with their limits: Dr. Elephant's defaults, or those of a HeuristicConf.xml.
+
+See docs/models/job-heuristics.md, "HeuristicConf.xml".
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from engine.formats.hadoop_xml import BadXml, root_of
+from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant.gates import Limits
+from engine.job_heuristics.dr_elephant.heuristic import Heuristic, Rule
+from engine.job_heuristics.model.job_conf import integer
+from engine.problems import Problem
+from engine.text import clean
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+BLOCK_SIZE = 64 * 2**20
+"""Bytes of an HDFS block that Dr. Elephant assumes."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All heuristics in force in their order, and the HDFS ``block_size`` in bytes. ``configured``: they come from
+    a HeuristicConf.xml."""
+
+    rules: tuple[Rule, ...]
+    problems: tuple[Problem, ...] = ()
+    configured: bool = False
+    block_size: int = BLOCK_SIZE
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the heuristics are called, in order: what each letter of a job's strip stands for."""
+        return tuple(rule.name for rule in self.rules)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """A value that is equal for equal rules."""
+        return self.block_size, tuple(
+            (rule.name, rule.heuristic.class_name, tuple(sorted(rule.limits.items())), tuple(sorted(rule.numbers.items())),
+             tuple(sorted(rule.excluded)))
+            for rule in self.rules
+        )  # fmt: skip
+
+    @cached_property
+    def with_gates(self) -> tuple[Rule, ...]:
+        """Every heuristic that has gates: as it is in force, those that are switched off with their defaults."""
+        rules = []
+        for heuristic in registry.heuristics():
+            in_force = [rule for rule in self.rules if rule.heuristic is heuristic]
+            rules += in_force or [Rule.of(heuristic)]
+        return tuple(rule for rule in rules if rule.heuristic.branches)
+
+    @cached_property
+    def by_heuristic(self) -> dict[str, Rule]:
+        """The rules with gates by the name that Dr. Elephant ships the heuristic with."""
+        return {rule.heuristic.name: rule for rule in reversed(self.with_gates)}
+
+    def with_queue_limit(self) -> Rules:
+        """Return these rules, and Job Queue Limit if it is not among them."""
+        heuristic = registry.by_class("JobQueueLimitHeuristic")
+        if heuristic is None or any(rule.heuristic is heuristic for rule in self.rules):
+            return self
+        return replace(self, rules=(*self.rules, Rule.of(heuristic)))
+
+    def changed(self, wishes: Collection[str]) -> tuple[Rules, tuple[str, ...]]:
+        """Return these rules with other limits, and a sentence for each wish that cannot be.
+
+        A wish is ``Mapper Time/num_tasks_severity=50:101:500:1000`` (units as in HeuristicConf.xml) or ``...=x1.5`` (all
+        four times that).
+        """
+        rules = {rule.name: rule for rule in self.with_gates}
+        complaints = []
+        for wish in wishes:
+            where, _, text = wish.partition("=")
+            name, _, parameter = (part.strip() for part in where.partition("/"))
+            limits = rules[name].limits.get(parameter) if name in rules else None
+            wanted = _wanted(text, limits) if limits is not None else None
+            if wanted is None:
+                complaints.append(
+                    f"Limits {clean(wish, 100)!r} are not used: wanted "
+                    "HEURISTIC/PARAMETER=low:moderate:severe:critical or =x1.5."
+                )
+            else:
+                rules[name] = replace(rules[name], limits={**rules[name].limits, parameter: wanted})
+        if tuple(rules.values()) == self.with_gates:
+            return self, tuple(complaints)
+        return replace(self, rules=tuple(rules.values())), tuple(complaints)
+
+
+def _wanted(text: str, limits: Limits) -> Limits | None:
+    """Read the limits of a wish: four numbers, or a factor on ``limits``. None for anything else."""
+    try:
+        if text.startswith("x"):
+            factor = float(text[1:])
+            a, b, c, d = limits
+            return (a * factor, b * factor, c * factor, d * factor) if 0 < factor < 1e6 else None
+        a, b, c, d = (float(part) for part in text.split(":"))
+    except ValueError:
+        return None
+    return (a, b, c, d) if all(abs(value) < 1e15 for value in (a, b, c, d)) else None
+
+
+def default_rules() -> Rules:
+    """Return what Dr. Elephant ships switched on, with its default parameters."""
+    return Rules(tuple(Rule.of(heuristic) for heuristic in registry.heuristics() if heuristic.default))
+
+
+# --- HeuristicConf.xml -----------------------------------------------------------------------------------------------
+
+
+def evaluate(text: str) -> float:
+    """Return the value of an arithmetic expression (``1/8``, ``2*3``, ``-(1+2)%2``): numbers, + - * / % and parentheses.
+
+    Raises ValueError for anything else, and for what is no finite number.
+    """
+    if len(text) > 200:
+        raise ValueError("an expression of more than 200 characters")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        value = _value(tree.body, 0)
+    except (SyntaxError, MemoryError, RecursionError, OverflowError, ZeroDivisionError, ValueError) as error:
+        raise ValueError(f"{text.strip()!r} is no arithmetic expression") from error
+    if value != value or value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text.strip()!r} is no finite number")
+    return value
+
+
+_OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def _value(node: ast.AST, depth: int) -> float:
+    if depth > 50:
+        raise ValueError("nested too deeply")
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+        return float(node.value)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        value = _value(node.operand, depth + 1)
+        return -value if isinstance(node.op, ast.USub) else value
+    if isinstance(node, ast.BinOp):
+        left, right = _value(node.left, depth + 1), _value(node.right, depth + 1)
+        if isinstance(node.op, ast.Mod):
+            return math.fmod(left, right)
+        for kind, apply in _OPERATORS.items():
+            if isinstance(node.op, kind):
+                return apply(left, right)
+    raise ValueError("not arithmetic")
+
+
+def limits(text: str) -> Limits:
+    """Return the four limits that a parameter's text holds. Raises ValueError with the reason."""
+    parts = text.split(",")
+    while parts and not parts[-1]:
+        parts.pop()
+    if len(parts) != 4:
+        raise ValueError(f"{len(parts)} values instead of four")
+    a, b, c, d = (evaluate(part) for part in parts)
+    return a, b, c, d
+
+
+@lru_cache(maxsize=8)
+def read(name: str, data: bytes) -> Rules:
+    """Return the rules of a HeuristicConf.xml. What cannot be used is a problem and keeps its default.
+
+    An unreadable file gives the defaults and one problem.
+    """
+    problems: list[Problem] = []
+
+    def problem(kind: str, reason: str) -> None:
+        problems.append(Problem.at(name, kind, reason))
+
+    try:
+        root = root_of(data, "heuristics")
+    except BadXml as error:
+        problem("bad-heuristic-conf", f"{error}; the default thresholds are used")
+        return Rules(default_rules().rules, tuple(problems))
+    rules: list[Rule] = []
+    for element in root.findall("heuristic"):
+        application = (element.findtext("applicationtype") or "").strip().lower()
+        shown = clean((element.findtext("heuristicname") or "").strip(), 200)
+        if application not in _applications():
+            continue
+        class_name = (element.findtext("classname") or "").strip().rpartition(".")[2]
+        heuristic = registry.by_class(class_name)
+        if heuristic is None:
+            problem("unknown-heuristic", f"heuristic {shown!r}: no class {class_name!r} is known here")
+        else:
+            rules.append(_configured(heuristic, shown, _params(element), problem))
+    if not rules:
+        problem("bad-heuristic-conf", "no MapReduce heuristic in it: no job is judged")
+    return Rules(tuple(rules), tuple(problems), configured=True)
+
+
+def _applications() -> set[str]:
+    return {heuristic.application for heuristic in registry.heuristics()}
+
+
+def _params(element: Element) -> dict[str, str]:
+    """Return texts of the heuristic's parameters; of two with one name the first counts."""
+    texts: dict[str, str] = {}
+    params = element.find("params")
+    for child in params if params is not None else ():
+        if isinstance(child.tag, str):
+            texts.setdefault(child.tag, "".join(child.itertext()))
+    return texts
+
+
+def _configured(heuristic: Heuristic, shown: str, params: dict[str, str], problem: Callable[[str, str], None]) -> Rule:
+    """Return ``heuristic`` with the parameters of a file."""
+    chosen, numbers = dict(heuristic.limits), dict(heuristic.numbers)
+    excluded: frozenset[str] = frozenset()
+    for key, text in params.items():
+        if key == "exclude_jobtypes_filter":
+            excluded = frozenset(text.split(","))
+        elif key in chosen:
+            if text == "":
+                continue
+            try:
+                chosen[key] = limits(text)
+            except ValueError as error:
+                problem("bad-threshold", f"{shown}: {key}: {error}; the default is kept")
+        elif key in numbers:
+            number = integer(text)  # blanks around it make it none, as for Dr. Elephant
+            if number is None:
+                problem("bad-threshold", f"{shown}: {key}: {text!r} is no whole number; the default is kept")
+            else:
+                numbers[key] = number
+        elif heuristic.unread and key.startswith(heuristic.unread):
+            used = ", ".join(heuristic.numbers)
+            problem("ignored-parameter", f"{shown}: Dr. Elephant ignores {key}: it reads {used}")
+        else:
+            problem("unknown-parameter", f"{shown}: no parameter {key}")
+    return Rule(heuristic, shown or heuristic.name, chosen, numbers, excluded)

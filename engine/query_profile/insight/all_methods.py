@@ -1,0 +1,248 @@
+"""All methods of attribution on one workload, each computed when it is first needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from engine.incremental import Memo
+from engine.query_profile.estimators import attribution, design, least_squares, time_lag
+from engine.query_profile.estimators.attribution import Attribution
+from engine.query_profile.estimators.design import Costs, FitOptions
+from engine.query_profile.insight.trust import NO_TRUST, Trust, assess, blocked_error
+from engine.query_profile.wlr.regression import NO_SPREAD, Lines, Moments, Sums, plausible, without_tiny
+from engine.query_profile.workloads.workload import Workload
+from engine.view import Context
+
+LARGE_CELLS = 2_000_000
+"""Intervals times classes above which only the chosen method is fitted, not all side by side."""
+
+MOST_SEPARATE = 400
+"""Number of classes that the multivariate methods fit separately by time; the rest is fitted as one."""
+
+MOST_WITH_CALLS, FEWEST_WITH_CALLS = 80, 30
+"""The same where calls are known too, so that each class has two costs: half as many as there are intervals within these
+bounds; those with the largest shares of time and calls."""
+
+
+@dataclass
+class Fits:
+    """The methods of attribution on the intervals ``used`` (T,) of ``work``. ``rules``: of WLR, ``upstream`` or ``safe``."""
+
+    work: Workload
+    used: np.ndarray
+    rules: str
+    options: FitOptions
+    level: float
+    context: Context
+    results: Memo = field(default_factory=Memo)
+
+    def __post_init__(self) -> None:
+        def pick(table: np.ndarray) -> np.ndarray:
+            return without_tiny(table if self.used.all() else table[self.used])
+
+        self.x, self.y = pick(self.work.x), pick(self.work.y)
+        self.seconds = self.work.seconds[self.used]
+        self.calls = None if self.work.calls is None else pick(self.work.calls)
+
+    @property
+    def large(self) -> bool:
+        """Whether this is too much to fit every method unasked."""
+        return self.x.size > LARGE_CELLS
+
+    def lines(self, rules: str) -> tuple[Lines, int]:
+        """Return WLR's lines under ``rules`` and the number of rows they were fitted on."""
+        return self.results.state(f"lines {rules}", lambda: self._fit_lines(rules))
+
+    def _fit_lines(self, rules: str) -> tuple[Lines, int]:
+        # VividCortex' program takes every row of a table as it is, also what is not finite
+        source = self.work if rules == "upstream" and self.work.is_table else self
+        empty = (Moments if rules == "safe" else Sums).zero(self.x.shape[1])
+        batch = empty.add(source.x, source.y)
+        return batch.lines(), batch.rows
+
+    def no_spread(self) -> np.ndarray:
+        """Mark the classes (J,) whose times are all equal."""
+        if not self.large or self.rules == "safe":
+            return self.lines("safe")[0].no_spread
+        low = np.where(self.x > 0, self.x, np.inf).min(axis=0, initial=np.inf)
+        high = self.x.max(axis=0, initial=0.0)
+        return np.asarray((low < high * 2) & (high - low <= NO_SPREAD * high) & ((self.x > 0).sum(axis=0) > 1))
+
+    @property
+    def _separate(self) -> int:
+        """How many classes are fitted separately."""
+        if self.calls is None:
+            return MOST_SEPARATE
+        return int(np.clip(len(self.y) // 2, FEWEST_WITH_CALLS, MOST_WITH_CALLS))
+
+    @cached_property
+    def _lumped(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+        """Times and calls (T, columns) with the smallest classes joined into the last column, and the column of each class
+        (J,)."""
+        separate = self._separate
+        if self.x.shape[1] <= separate:
+            return self.x, self.calls, np.arange(self.x.shape[1])
+        weight = self.x.sum(axis=0)
+        if self.calls is not None:
+            called = self.calls.sum(axis=0)
+            weight = weight / max(float(weight.sum()), 1e-300) + called / max(float(called.sum()), 1e-300)
+        top = np.argsort(-weight, kind="stable")[:separate]
+        column = np.full(len(weight), separate)
+        column[top] = np.arange(separate)
+
+        def join(table: np.ndarray) -> np.ndarray:
+            return np.column_stack([table[:, top], np.delete(table, top, axis=1).sum(axis=1)])
+
+        return join(self.x), None if self.calls is None else join(self.calls), column
+
+    def _costs_of_classes(self, costs: Costs) -> Costs:
+        """Return the costs of columns as costs of classes."""
+        column = self._lumped[2]
+        if len(column) <= self._separate:
+            return costs
+        predictive = None if costs.predictive is None else costs.predictive[column]
+        return Costs(
+            costs.time[column], costs.call[column], costs.background, predictive=predictive,
+            predictive_background=costs.predictive_background,
+        )  # fmt: skip
+
+    def costs(self, method: str) -> Costs:
+        """Return the costs by ``ratio``, ``ols`` or ``nnls``."""
+        return self.results.state(f"costs {method}", lambda: self._fit_costs(method))
+
+    def _fit_costs(self, method: str) -> Costs:
+        self.context.check()
+        if method == "ratio":
+            return least_squares.global_ratio(self.x, self.y)
+        x, calls, _ = self._lumped
+        if method == "ols":
+            return self._costs_of_classes(least_squares.ordinary(x, self.y))
+        return self._costs_of_classes(least_squares.nonnegative(x, calls, self.y, self.seconds))
+
+    @cached_property
+    def attribution(self) -> Attribution:
+        """The default attribution."""
+        self.context.check()
+        x, calls, column = self._lumped
+        lumped = attribution.attribute(x, calls, self.y, self.seconds, self.options, self.level)
+        return lumped if len(column) <= self._separate else _unlump(lumped, column, self.x, self.calls)
+
+    def total(self, method: str) -> np.ndarray:
+        """Return the CPU per class (J,) over the used intervals."""
+        if method == "default":
+            return self.attribution.total
+        if method == "wlr":
+            return self.lines(self.rules)[0].contributions()
+        costs = self.costs(method)
+        total = np.maximum(self.x, 0).sum(axis=0) * costs.time
+        if self.calls is not None:
+            total = total + np.maximum(self.calls, 0).sum(axis=0) * costs.call
+        return np.asarray(total)
+
+    def by_class(self, method: str) -> np.ndarray:
+        """Return the CPU of each class in each interval (T, J), doubtful ones included; sums over the used ones are those of
+        ``total``."""
+        work = self.work
+        x = plausible(work.x)
+        if method == "wlr":
+            lines, _ = self.lines(self.rules)
+            use = lines.usable() & np.isfinite(lines.slope)
+            slope = np.where(use, lines.slope, 0.0)
+            return np.asarray(x * slope + (x > 0) * np.where(use, lines.clamped_intercept(), 0.0))
+        calls = None if work.calls is None else plausible(work.calls)
+
+        def worth(rows: slice, costs: Costs | Attribution) -> np.ndarray:
+            time = np.asarray(x[rows] * costs.time)
+            return time if calls is None else time + calls[rows] * costs.call
+
+        if method != "default":
+            table = worth(slice(None), self.costs(method))
+        else:
+            fitted = self.attribution
+            table = worth(slice(None), fitted)
+            if fitted.changed and len(fitted.parts) == 2:
+                # each side of a change of costs has its own
+                turn = int(np.flatnonzero(self.used)[fitted.change_point.row])
+                sides = zip((slice(turn), slice(turn, None)), fitted.parts, strict=True)
+                table = np.vstack([worth(side, self._costs_of_classes(costs)) for side, costs in sides])
+        # what was scaled to the measured use keeps its totals
+        sums = table[self.used].sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(sums > 0, self.total(method) / sums, 1.0)
+        return np.asarray(table * factor)
+
+    def background(self, method: str) -> float:
+        """Return the CPU over all used intervals that the method gives to no class."""
+        if method == "default":
+            return self.attribution.background
+        if method in ("wlr", "ratio"):
+            return 0.0
+        length = design.lengths(self.seconds) if method == "nnls" else np.ones(len(self.y))
+        return self.costs(method).background * float(length.sum())
+
+    def predict(self, method: str, x: np.ndarray, calls: np.ndarray | None, seconds: np.ndarray) -> np.ndarray:
+        """Predict the CPU (rows,) of other intervals: ``x`` and ``calls`` (rows, J), ``seconds`` (rows,)."""
+        if method == "wlr":
+            return self.lines(self.rules)[0].predict(x)
+        length = design.lengths(seconds) if method != "ols" else np.ones(len(x))
+        if method != "default":
+            return self.costs(method).explained(x, calls, length)
+        fitted = self.attribution
+        if not fitted.parts:
+            return np.zeros(len(x))
+        # after a change of costs the newer ones hold
+        last = self._costs_of_classes(fitted.parts[-1])
+        if fitted.elbow is not None and fitted.elbow.curve is not None:
+            return fitted.elbow.curve.cpu(np.maximum(x, 0) @ last.time)
+        lag = fitted.lag.share
+        return last.predict(time_lag.shifted(x, lag), None if calls is None else time_lag.shifted(calls, lag), length)
+
+    def fitted(self, method: str) -> np.ndarray:
+        """Return the CPU of each used interval as the method explains it."""
+        if method == "default":
+            return self.attribution.predicted
+        return self.results.state(f"fitted {method}", lambda: self.predict(method, self.x, self.calls, self.seconds))
+
+    @cached_property
+    def trust(self) -> Trust:
+        """The measures of trust in the default attribution."""
+        if not len(self.y):
+            return NO_TRUST
+        self.context.check()
+        fitted = self.attribution
+        x, calls, _ = self._lumped
+        x = time_lag.shifted(x, fitted.lag.share)
+        calls = None if calls is None else time_lag.shifted(calls, fitted.lag.share)
+        blocked = blocked_error(x, calls, self.y, self.seconds) if x.size <= LARGE_CELLS else float("nan")
+        return assess(
+            np.maximum(self.x, 0).sum(axis=1),
+            self.y,
+            self.total("wlr"),
+            fitted.total,
+            blocked,
+            elbow=bool(fitted.elbow and fitted.elbow.found),
+            changed=fitted.changed,
+            doubtful=int((~self.used).sum()),
+        )
+
+
+def _unlump(lumped: Attribution, column: np.ndarray, x: np.ndarray, calls: np.ndarray | None) -> Attribution:
+    """Share the CPU of the last column among the classes that were fitted as one, by what their time and calls cost in it."""
+    last = len(lumped.total) - 1
+    small = column == last
+    time = np.maximum(x, 0).sum(axis=0)
+    part = time * lumped.time[last]
+    if calls is not None:
+        part = part + np.maximum(calls, 0).sum(axis=0) * lumped.call[last]
+    if not part[small].sum() > 0:
+        part = time
+    rest = float(part[small].sum())
+    share = np.where(small, part / rest if rest > 0 else 0.0, 1.0)
+    low, high = lumped.low[column] * share, lumped.high[column] * share
+    # nothing is known of a single small class but what all of them take together
+    low, high = np.where(small, 0.0, low), np.where(small, lumped.high[last], high)
+    total, time, call = lumped.total[column] * share, lumped.time[column], lumped.call[column]
+    return replace(lumped, total=total, low=low, high=high, time=time, call=call)

@@ -1,0 +1,204 @@
+"""Partition rings: the partition page and the memberlist key as JSON, and the key's protobuf.
+
+Source: ``grafana/dskit/ring`` (``partition_ring_http.go``, ``partition_ring_desc.proto``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from engine.formats import snappy
+from engine.formats.protobuf import BYTES, WireError, expect, fields, scalars, signed, varint
+from engine.formats.timestamps import epoch_ns
+from engine.problems import Problem, ProblemList
+from engine.reading import Reading, Source
+from engine.ring_placement import tables
+from engine.ring_placement.reading.document import Document, columns_of, decode_json, unreadable
+from engine.ring_placement.reading.ring_files import key_of_name, repeated_keys, token_values, tokens_of
+from engine.tables import Rows
+from engine.text import clean
+
+STATES = ("Unknown", "Pending", "Active", "Inactive", "Deleted")
+"""States of a partition by number; a Deleted one is a tombstone."""
+
+MAX_PARTITION = 1 << 31
+"""Largest ID of a partition that is believed."""
+
+
+class PartitionRows:
+    """Collects the partitions of one ring (``key``: its name in its store) and the problems found on the way."""
+
+    def __init__(self, path: str, key: str = "") -> None:
+        self.path, self.key = path, key
+        self.problems = ProblemList()
+        self._rows: dict[int, tuple[int, int, bool, list[int] | None]] = {}
+        self._owners: dict[int, list[str]] = {}
+
+    def problem(self, kind: str, reason: str) -> None:
+        """Record a problem of this file."""
+        self.problems.append(Problem.at(self.path, kind, reason))
+
+    def add(self, number: Any, state: Any, changed_s: int, locked: Any, tokens: Any) -> None:
+        """Add one partition as read; ``tokens`` None where the file gives their number only."""
+        if type(number) is not int or not 0 <= number < MAX_PARTITION:
+            self.problem("bad-partition", f"partition {clean(str(number), 40)!r} has no ID and is left out")
+        elif type(state) is not int or not 0 <= state < len(STATES):
+            self.problem("unknown-state", f"partition {number} has the unknown state {clean(str(state), 40)!r}")
+        elif number in self._rows:
+            self.problem("duplicate-id", f"partition {number} is listed more than once; the first one is used")
+        elif STATES[state] == "Deleted":
+            self.problem("left-member", f"partition {number} is a Deleted tombstone and is left out")
+        else:
+            values = token_values(tokens) if isinstance(tokens, list) else None
+            if tokens is not None and values is None:
+                self.problem("bad-tokens", f"partition {number}: a token is no 32-bit number")
+            self._rows[number] = state, changed_s, bool(locked), None if values is None else values.tolist()
+
+    def own(self, owner: Any, number: Any) -> None:
+        """Note that the instance ``owner`` owns partition ``number``. An ID may carry its partition behind a slash."""
+        if isinstance(owner, str) and owner and type(number) is int:
+            name = clean(owner, 512)
+            self._owners.setdefault(number, []).append(name.removesuffix(f"/{number}"))
+        else:
+            self.problem("bad-member", "an owner without an ID or partition is left out")
+
+    def rows(self, kind: str, now_ns: int | None) -> dict[str, Rows]:
+        """Return the rows of the input tables; ``now_ns`` is the file's own time (epoch ns), None without one."""
+        listed = [
+            (number, state, changed, locked, sorted(set(self._owners.get(number, ()))), self.key, tokens)
+            for number, (state, changed, locked, tokens) in sorted(self._rows.items())
+        ]
+        ring: dict[str, list[Any]] = {"kind": [kind], "now_ns": [now_ns], "members": [len(listed)], "key": [self.key],
+                                      "partitions": [True]}  # fmt: skip
+        return {"rings": ring, "partition_rings": columns_of(tables.PARTITION_RINGS, listed)}
+
+    def reading(self, kind: str, now_ns: int | None) -> Reading:
+        """Return all rows and problems of the file."""
+        if not self._rows:
+            self.problem("empty-ring", "the ring lists no usable partition")
+        return Reading(self.rows(kind, now_ns), self.problems)
+
+
+class PartitionPage(Document):
+    """A partition ring as JSON: the page's own form (a list) or that of the memberlist key (an object, and owners)."""
+
+    id = "partition-ring"
+    title = "partition ring JSON (…/ingester/partition-ring, …/memberlist?viewKey=ingester-partitions&format=json)"
+    tables = (tables.RINGS, tables.PARTITION_RINGS)
+
+    _HEAD = re.compile(rb'"partitions"\s*:\s*(?:\[\s*(?:\]|\{)|\{|null)')
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is JSON with partitions of a ring."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if not start.startswith(b"{") or not self._HEAD.search(start):
+            return False
+        return any(word in start for word in (b'"owner_ids"', b'"owners"', b'"tokens"', b'"stateTimestamp"'))
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read partitions and owners."""
+        body, failed = decode_json(source, data)
+        if failed:
+            return failed
+        ring = PartitionRows(source.path)
+        entries = body.get("partitions") if isinstance(body, dict) else None
+        if isinstance(entries, list):
+            for entry in entries:
+                self._read_listed(ring, entry)
+            return ring.reading("page", None)
+        for name in repeated_keys(data):
+            ring.problem("duplicate-id", f"{clean(name, 80)} is listed more than once; the last one is used")
+        for name, entry in (entries if isinstance(entries, dict) else {}).items():
+            fields_ = entry if isinstance(entry, dict) else {}
+            number = int(name) if name.isascii() and name.isdigit() and len(name) < 12 else name
+            changed = fields_.get("stateTimestamp", 0)
+            ring.add(number, fields_.get("state", 0), _seconds(changed), fields_.get("stateChangeLocked"),
+                     fields_.get("tokens", []))  # fmt: skip
+        owners = body.get("owners") if isinstance(body, dict) else None
+        for name, entry in (owners if isinstance(owners, dict) else {}).items():
+            if not isinstance(entry, dict) or entry.get("state", 0) == 1:
+                ring.own(name, entry.get("ownedPartition", 0) if isinstance(entry, dict) else None)
+        return ring.reading("memberlist", None)
+
+    @staticmethod
+    def _read_listed(ring: PartitionRows, entry: Any) -> None:
+        if not isinstance(entry, dict):
+            ring.problem("bad-partition", "an entry of partitions is not an object")
+            return
+        try:
+            changed = epoch_ns(str(entry.get("state_timestamp", "0001-01-01T00:00:00Z"))) // 10**9
+        except ValueError as error:
+            ring.problem("bad-time", f"partition {clean(str(entry.get('id')), 40)}: state_timestamp: {error}")
+            changed = 0
+        number = entry.get("id")
+        ring.add(number, entry.get("state", 0), max(changed, 0), entry.get("state_change_locked"), entry.get("tokens"))
+        owners = entry.get("owner_ids")
+        for owner in owners if isinstance(owners, list) else ():
+            ring.own(owner, number)
+
+
+def _seconds(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < 1 << 40 else 0
+
+
+class PartitionBinary(Document):
+    """The partition ring as stored or downloaded: a Snappy block of protobuf."""
+
+    id = "partition-ring-binary"
+    title = "partition ring as stored (…/memberlist?downloadKey=ingester-partitions, etcd)"
+    tables = (tables.RINGS, tables.PARTITION_RINGS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is a Snappy block that unpacks to a partition ring."""
+        try:
+            return looks_like_partitions(snappy.unpack(head[:2048], part=True))
+        except snappy.SnappyError:
+            return False
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read partitions and owners."""
+        ring = PartitionRows(source.path, key_of_name(source.name))
+        try:
+            add_partition_desc(ring, snappy.unpack(data))
+        except (snappy.SnappyError, WireError) as error:
+            return unreadable(source, "bad-protobuf", str(error), error.byte)
+        return ring.reading("memberlist-binary", None)
+
+
+def add_partition_desc(ring: PartitionRows, data: bytes) -> None:
+    """Add the partitions and owners of a descriptor to ``ring``. Raises WireError."""
+    for number, kind, start, end in fields(data):
+        if number not in (1, 2):
+            continue
+        expect(kind, BYTES, number, start)
+        key = scalars(data, start, end, numbers=(1,) if number == 1 else (), texts=(1,) if number == 2 else ())[1]
+        first = last = start
+        for inner, inner_kind, at, stop in fields(data, start, end):
+            if inner == 2:
+                expect(inner_kind, BYTES, inner, at)
+                first, last = at, stop
+        if number == 1:
+            stored = scalars(data, first, last, numbers=(2, 3, 5))
+            ring.add(key, stored[2], _seconds(stored[3]), stored[5], tokens_of(data, first, last, 1))
+        else:
+            stored = scalars(data, first, last, numbers=(1, 2))
+            if stored[2] == 1:
+                ring.own(key, signed(stored[1]))
+
+
+def looks_like_partitions(data: bytes) -> bool:
+    """Whether ``data`` (perhaps cut) begins like a partition ring: a map entry of a small number and a message with packed
+    tokens or a state."""
+    try:
+        if not data.startswith(b"\x0a"):
+            return False
+        _, at = varint(data, 1, len(data))
+        if data[at : at + 1] == b"\x08":
+            _, at = varint(data, at + 1, len(data))
+        if data[at : at + 1] != b"\x12":
+            return False
+        _, at = varint(data, at + 1, len(data))
+        return data[at : at + 1] in (b"\x0a", b"\x10")
+    except WireError:
+        return False

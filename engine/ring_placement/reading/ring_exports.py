@@ -1,0 +1,231 @@
+"""Rings as other tools save them: the HTML pages, and exports of Consul and etcd.
+
+Sources: the templates of ``grafana/dskit/ring`` (``ring_status.gohtml``, ``partition_ring_status.gohtml``), Consul's API of its
+key-value store, ``etcdctl -w json``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from html import unescape
+from typing import Any
+
+import polars as pl
+
+from engine.formats import snappy
+from engine.formats.protobuf import WireError
+from engine.formats.timestamps import epoch_ns
+from engine.problems import Problem
+from engine.reading import Reading, Source
+from engine.ring_placement import tables
+from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.reading.document import Document, decode_json, unreadable
+from engine.ring_placement.reading.partition_files import (
+    STATES,
+    PartitionRows,
+    add_partition_desc,
+    looks_like_partitions,
+)
+from engine.ring_placement.reading.ring_files import RingRows, add_ring_desc, looks_like_ring_desc
+from engine.text import clean, decode
+
+_DAY_NS = 86_400 * 10**9
+_CLOCK = re.compile(r"\((\d\d):(\d\d):(\d\d)\)")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)%")
+_NOW = re.compile(r"Current time: ([^<\n]{10,60})")
+
+
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)[^<>]*>")
+_CELLS = ("td", "th", "h1", "h2", "p")
+"""Elements whose text is read."""
+
+
+class _Cells:
+    """The tables' headers and rows of a page, and its headings and paragraphs as (tag, text). Words are separated by
+    blanks; markup inside of cells is left out."""
+
+    def __init__(self, page: str) -> None:
+        self.headers: list[str] = []
+        self.rows: list[list[str]] = []
+        self.texts: list[tuple[str, str]] = []
+        opened, parts, last = "", [""], 0
+        for match in _TAG.finditer(page):
+            if opened:
+                parts.append(page[last : match.start()])
+            last = match.end()
+            closing, tag = match[1], match[2].lower()
+            if tag == "tr" and not closing:
+                self.rows.append([])
+            elif tag in _CELLS and not closing:
+                opened, parts = tag, []
+            elif tag == opened and closing:
+                self._add(opened, " ".join(unescape(" ".join(parts)).split()))
+                opened = ""
+
+    def _add(self, tag: str, text: str) -> None:
+        if tag == "th":
+            self.headers.append(text)
+        elif tag == "td":
+            if self.rows:
+                self.rows[-1].append(text)
+        else:
+            self.texts.append((tag, text))
+
+
+class RingHtml(Document):
+    """The HTML page of a ring, with or without tokens."""
+
+    id = "ring-html"
+    title = "ring page as saved from a browser (HTML; tokens with ?tokens=true)"
+    version = 2
+    tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is a page with the table of a ring."""
+        return b"<th>Instance ID</th>" in head or b"<th>Partition ID</th>" in head
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read members or partitions; a page without its end is not used."""
+        if b"</table>" not in data:
+            return unreadable(source, "cut-file", "the page ends inside its table")
+        page = _Cells(decode(data))
+        rows = [dict(zip(page.headers, row, strict=False)) for row in page.rows if row]
+        now = _NOW.search(decode(data[:4096]))
+        now_ns = _instant(now[1].replace("&#43;", "+")) if now else None
+        if "Partition ID" in page.headers:
+            return _partitions(source, rows, page).reading("html", now_ns)
+        ring = RingRows(source.path)
+        tokens = _listed_tokens(page, "Instance: ")
+        for row in rows:
+            ring.add(_member(ring, row, now_ns, tokens))
+        return ring.reading("html", now_ns)
+
+
+def _instant(text: str) -> int | None:
+    """Parse Go's text of a time to epoch ns; None where it is none."""
+    try:
+        return epoch_ns(text.strip())
+    except ValueError:
+        return None
+
+
+def _member(ring: RingRows, row: dict[str, str], now_ns: int | None, tokens: dict[str, list[Any]]) -> Member:
+    name = row.get("Instance ID", "")
+    registered = _instant(row.get("Registered At", ""))
+    count = row.get("Tokens", "")
+    member = Member(
+        name, row.get("State", ""), row.get("Availability Zone", ""),
+        int(count) if count.isascii() and count.isdigit() and len(count) < 8 else 0, row.get("Address", ""),
+        _clock_s(row.get("Last Heartbeat", ""), now_ns), None if registered is None else registered // 10**9,
+        row.get("Read-Only", "") == "true", _clock_s(row.get("Read-Only Updated", ""), now_ns) or 0,
+        owned=_share(row.get("Ownership", "")),
+    )  # fmt: skip
+    return ring.with_tokens(member, tokens[name]) if name in tokens else member
+
+
+def _share(text: str) -> float | None:
+    """Return the share that a page prints as ``37.4%``; None where it prints none."""
+    match = _PERCENT.fullmatch(text)
+    return min(float(match[1]) / 100, 1.0) if match else None
+
+
+def _clock_s(text: str, now_ns: int | None) -> int | None:
+    """Return the epoch seconds of ``1h56m40s ago (21:35:15)``: the clock tells the second, what is before it the day."""
+    match = _CLOCK.search(text)
+    if match is None or now_ns is None:
+        return None
+    ago = re.findall(r"(\d+(?:\.\d+)?)(h|ms|m|s)", text.partition("(")[0])
+    size = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+    guess_ns = now_ns - round(sum(float(n[:12]) * size[unit] for n, unit in ago) * 10**9)
+    clock = (int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3])) * 10**9
+    days = round((guess_ns - clock) / _DAY_NS)
+    return (days * _DAY_NS + clock) // 10**9
+
+
+def _listed_tokens(page: _Cells, heading: str) -> dict[str, list[Any]]:
+    """Return the tokens below each heading, by what follows ``heading`` in it; empty where the page has none."""
+    found: dict[str, list[Any]] = {}
+    name = ""
+    for tag, text in page.texts:
+        if tag in ("h1", "h2"):
+            name = text.removeprefix(heading) if text.startswith(heading) else ""
+        elif name and text.startswith("Tokens:"):
+            words = text.removeprefix("Tokens:").split()
+            found[name] = [int(w) if w.isascii() and w.isdigit() and len(w) < 12 else w for w in words]
+    return found
+
+
+def _partitions(source: Source, rows: list[dict[str, str]], page: _Cells) -> PartitionRows:
+    ring = PartitionRows(source.path)
+    tokens = _listed_tokens(page, "Partition: ")
+    for row in rows:
+        name, state = row.get("Partition ID", ""), (row.get("State", "").split() or [""])[0]
+        number = int(name) if name.isascii() and name.isdigit() and len(name) < 12 else name
+        changed = _instant(row.get("State updated at", ""))
+        ring.add(number, STATES.index(state) if state in STATES else state, max(changed or 0, 0) // 10**9, False,
+                 tokens.get(name))  # fmt: skip
+        for owner in row.get("Owners", "").split():
+            ring.own(owner, number)
+    return ring
+
+
+class StoreExport(Document):
+    """Rings in an export of Consul's key-value store, or in the JSON of etcdctl."""
+
+    id = "ring-store"
+    title = "export of Consul (/v1/kv/…?recurse, consul kv export) or etcd (etcdctl get -w json) with rings"
+    tables = (tables.RINGS, tables.MEMBERS, tables.PARTITION_RINGS)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is JSON with keys and values of a store."""
+        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if not start.startswith((b"[", b"{")):
+            return False
+        return (
+            re.search(rb'"[Kk]ey"\s*:\s*"', start) is not None and re.search(rb'"(?:[Vv]alue"|kvs")', start) is not None
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read every ring among the entries; entries that are none are passed over."""
+        body, failed = decode_json(source, data)
+        if failed:
+            return failed
+        encoded = isinstance(body, dict)
+        entries = body.get("kvs") if isinstance(body, dict) else body
+        frames: dict[str, list[pl.DataFrame]] = {}
+        problems: list[Problem] = []
+        declared = {table.name: table for table in self.tables}
+        for entry in entries if isinstance(entries, list) else ():
+            fields_ = {str(k).lower(): v for k, v in entry.items()} if isinstance(entry, dict) else {}
+            key, value = fields_.get("key"), fields_.get("value")
+            if not isinstance(key, str) or not isinstance(value, str):
+                continue
+            try:
+                name = clean(decode(base64.b64decode(key)) if encoded else key, 256)
+                ring = _stored_ring(source, name, snappy.unpack(base64.b64decode(value)))
+            except (binascii.Error, ValueError, snappy.SnappyError, WireError) as error:
+                if "ring" in key or "partition" in key:
+                    problems.append(Problem.at(source.path, "bad-value", f"{clean(key, 80)}: {error}"))
+                continue
+            if ring is not None:
+                problems += ring.problems
+                for table, rows in ring.rows("store", None).items():
+                    frames.setdefault(table, []).append(declared[table].frame(rows))
+        if not frames and not problems:
+            problems.append(Problem.at(source.path, "no-ring", "the export holds no ring"))
+        return Reading({table: pl.concat(parts) for table, parts in frames.items()}, problems)
+
+
+def _stored_ring(source: Source, key: str, data: bytes) -> RingRows | PartitionRows | None:
+    """Read the ring in a value of a store; None where it is none. Raises WireError."""
+    if looks_like_ring_desc(data):
+        ring = RingRows(source.path, key)
+        add_ring_desc(ring, data)
+        return ring
+    if looks_like_partitions(data):
+        partitions = PartitionRows(source.path, key)
+        add_partition_desc(partitions, data)
+        return partitions
+    return None

@@ -1,0 +1,413 @@
+"""Several files, one cluster: which ring, which limits, which rules and which load source are in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from engine.inputs import Inputs
+from engine.ring_placement.dskit.partition_ring import Partition
+from engine.ring_placement.dskit.tokens import MAX_INSTANCE, spread_minimizing_tokens
+from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
+from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.reading.metric_files import DSKIT, SHARD_LIMIT
+from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
+
+Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
+"""Kinds of rings: Pyroscope's segment writers; the token ring of Mimir, Loki and Tempo; a ring of partitions that ingesters
+own; "" where nothing tells."""
+
+_KIND_RANK = {"page": 0, "memberlist": 1, "memberlist-binary": 2, "store": 3, "html": 4}
+"""Kinds of ring files, the preferred one first."""
+_SAME_TIME_S = 600
+"""Seconds within which the heartbeats of rings of different kinds count as equally new."""
+_WORDS: tuple[tuple[str, Strategy], ...] = (
+    ("segment-writer", "segment-writer"), ("ingester", "token-ring"), ("mimir", "token-ring"), ("loki", "token-ring"),
+    ("tempo", "token-ring"), ("cortex", "token-ring"),
+)  # fmt: skip
+"""Words of paths and member IDs that tell a kind, the surest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class RingFile:
+    """The ring in use: the label of its file, the kind of file, its own time (ns), its members as written, and how many
+    ``others`` there are. ``key``: its name in its store; ``strategy``: its kind, and ``why``; ``partitions`` and
+    ``partition_label``: the ring of partitions beside it; ``labels``: of all files with rings."""
+
+    label: str
+    kind: str
+    now_ns: int
+    members: tuple[Member, ...]
+    others: int = 0
+    key: str = ""
+    strategy: Strategy = ""
+    why: str = ""
+    partitions: tuple[Partition, ...] = ()
+    partition_label: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the newest configuration among the files says of a ring of ingesters; None, or "", where it says nothing.
+    ``label``: of its file; the others as in the input table ``settings``."""
+
+    label: str = ""
+    replication: int | None = None
+    zone_aware: bool | None = None
+    timeout_s: float | None = None
+    tenant_shards: int | None = None
+    partition_shards: int | None = None
+    tokens: str | None = None
+    zones: tuple[str, ...] = ()
+    exclude_le: bool | None = None
+
+    @classmethod
+    def read(cls, inputs: Inputs) -> Settings:
+        """Take the settings of the newest file that has any."""
+        rows = with_file_times(inputs.table("settings"), inputs)
+        if not rows.height:
+            return cls()
+        row = rows.row(-1, named=True)
+        info = inputs.files.get(row["file"])
+        given = {name: row[name] for name in cls.__slots__ if name not in ("label", "zones")}
+        return cls(label=info.label if info else "", zones=tuple(row["zones"] or ()), **given)
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """What the files say that does not depend on a scenario.
+
+    ``limits`` per tenant from overrides, ``rule_rows`` the stored rules; ``load``: rows of ``LOAD_SCHEMA`` from
+    ``load_source`` (one of ``SOURCES``, or ""), ``unit`` its byte; ``observed``: rows of ``OBSERVED_SCHEMA``; ``stats``:
+    rows of the input table; ``tenants``: loads and keys of token rings; ``partition_shards``: partitions per tenant;
+    ``settings``: of the ring of ingesters.
+    """
+
+    ring: RingFile | None
+    limits: Mapping[str, Limits]
+    rule_rows: pl.DataFrame
+    load: pl.DataFrame
+    load_source: str
+    unit: str
+    observed: pl.DataFrame
+    stats: pl.DataFrame
+    notes: tuple[str, ...] = ()
+    tenants: TenantLoads = field(default_factory=TenantLoads)
+    partition_shards: Mapping[str, int] = field(default_factory=dict)
+    settings: Settings = Settings()
+
+    @cached_property
+    def rules(self) -> Mapping[tuple[str, str], Rule]:
+        """Stored rules by (tenant, dataset)."""
+        columns = ("tenant", "dataset", "tenant_limit", "dataset_limit", "load_balancing")
+        return {(r[0], r[1]): Rule(*r) for r in self.rule_rows.select(columns).iter_rows()}
+
+    @cached_property
+    def written(self) -> Mapping[str, int]:
+        """Bytes by instance in the best source that names who wrote them."""
+        named = self.observed.filter(pl.col("instance").is_not_null())
+        source = next((x for x in ("stats", "usage", "ingest", "sent", "blocks") if (named["source"] == x).any()), "")
+        rows = named.filter(pl.col("source") == source)
+        return dict(rows.group_by("instance", maintain_order=True).agg(pl.col("bytes").sum()).iter_rows())
+
+
+def read_cluster(
+    inputs: Inputs, wanted_ring: str, wanted_load: str, at_ms: int | None, wanted_strategy: str = "auto"
+) -> Cluster:
+    """Combine all input tables.
+
+    ``wanted_ring``: part of a ring's label or key, or "" for the newest; ``wanted_load``: one of ``SOURCES``, or ``auto``
+    for the best there is; ``at_ms``: use only what was there then (epoch ms); ``wanted_strategy``: the kind of ring, or
+    ``auto`` for what the files tell.
+    """
+    ring, several = choose_ring(inputs, wanted_ring, at_ms, wanted_strategy)
+    if several and ring is not None:
+        inputs = _beside(inputs, ring)
+    stats = _newest_file(inputs.table("stats"), inputs, at_ms)
+    settings = Settings.read(inputs) if ring is None or ring.strategy != "segment-writer" else Settings()
+    limits = _tenant_limits(inputs, settings.tenant_shards or 0)
+    rules = _newest_file(inputs.table("rules"), inputs, at_ms)
+    rules = _with_limit_gauges(rules, inputs, limits)
+    sources = LoadSources.read(inputs, stats, ring.members if ring else ())
+    notes: list[str] = []
+    if ring is not None and ring.strategy in ("token-ring", "partition-ring"):
+        tenants = TenantLoads.read(inputs, wanted_load)
+        none = pl.DataFrame(schema=LOAD_SCHEMA)
+        return Cluster(
+            ring, limits, rules.clear(), none, tenants.source, tenants.unit, sources.observed.clear(), stats.clear(),
+            tuple(tenants.notes), tenants, _partition_shards(inputs), settings,
+        )  # fmt: skip
+    names = sources.names
+    source = wanted_load if wanted_load != "auto" else next(iter(names), "")
+    if source and source not in names:
+        notes.append(f"no load of source {source} in the files; {', '.join(names) or 'none'} there")
+    others = [name for name in names if name != source]
+    if others and source in names:
+        notes.append(f"load from {source}; also there, not mixed in: {', '.join(others)}")
+    load = conform(sources.loads[source], LOAD_SCHEMA) if source in names else pl.DataFrame(schema=LOAD_SCHEMA)
+    return Cluster(
+        ring, limits, rules, load, source if source in names else "", sources.units.get(source, ""), sources.observed,
+        stats, tuple(notes),
+    )  # fmt: skip
+
+
+def _tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
+    """Return the limits of each tenant that override files name; the newest file of a tenant wins. ``tenant_shards``:
+    instances of a tenant of a token ring whose override says nothing."""
+    defaults = replace(DEFAULTS, ingestion_shards=tenant_shards)
+    ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
+    newest: dict[str, tuple[Any, Limits]] = {}
+    for row in inputs.table("overrides").iter_rows(named=True):
+        rank = ranks.get(row["file"], (0, ""))
+        tenant = row["tenant"]
+        if tenant in newest and newest[tenant][0] > rank:
+            continue
+        values = {k: v for k, v in row.items() if k not in ("tenant", "file", "partition_shards") and v is not None}
+        newest[tenant] = (rank, replace(defaults, **values))
+    return {tenant: limits for tenant, (_, limits) in newest.items()}
+
+
+def _newest_file(frame: pl.DataFrame, inputs: Inputs, at_ms: int | None) -> pl.DataFrame:
+    """Return the rows of the one file with the latest ``created_at`` (ties: latest modified, then label) up to ``at_ms``."""
+    if not frame.height:
+        return frame
+    files = frame.group_by("file", maintain_order=True).agg(pl.col("created_at").max())
+    ranked = []
+    for number, created in files.iter_rows():
+        if at_ms is None or created <= at_ms * 1_000_000:
+            info = inputs.files.get(number)
+            ranked.append((created, info.mtime_ms if info else 0, info.label if info else "", number))
+    return frame.filter(pl.col("file") == (max(ranked)[3] if ranked else -1))
+
+
+def _partition_shards(inputs: Inputs) -> dict[str, int]:
+    """Return the number of partitions of each tenant that override files name; the newest file of a tenant wins."""
+    rows = with_file_times(inputs.table("overrides"), inputs).filter(pl.col("partition_shards").is_not_null())
+    return dict(rows.select("tenant", "partition_shards").iter_rows())
+
+
+def _beside(inputs: Inputs, ring: RingFile) -> Inputs:
+    """Return the files that belong to ``ring``, where rings of several kinds lie side by side: those in its folder and below,
+    but not what lies in a deeper folder with a ring of its own."""
+    own, folders = _folder(ring.label), {_folder(label) for label in ring.labels}
+
+    def home(label: str) -> str:
+        """Return the deepest folder with a ring around a file."""
+        folder = _folder(label)
+        while folder not in folders and folder:
+            folder = _folder(folder)
+        return folder
+
+    ids = {number for number, info in inputs.files.items() if home(info.label) == own}
+    files = {number: info for number, info in inputs.files.items() if number in ids}
+    return Inputs(inputs.version, files, inputs.problems, lambda name: inputs.of(name, ids))
+
+
+def _folder(label: str) -> str:
+    return label.rpartition("/")[0]
+
+
+def choose_ring(
+    inputs: Inputs, wanted: str, at_ms: int | None, wanted_strategy: str = "auto"
+) -> tuple[RingFile | None, bool]:
+    """Choose the ring in use, of those whose label or key contains ``wanted`` and whose time is not after ``at_ms``: the
+    one with the newest heartbeat; a page before a memberlist dump, since it has its own clock; then the later one.
+
+    Returns it, or None where there is none, and whether there are rings of several kinds.
+    """
+    listed = _listed_rings(inputs, wanted, at_ms)
+    exact = [row for row in listed if wanted in (row["label"], row["key"])]
+    listed = exact if wanted and exact else listed
+    everything = _listed_rings(inputs, "", at_ms) if wanted else listed
+    evidence = _Evidence(inputs)
+    rings = []
+    for row in listed:
+        strategy, why = evidence.of(row)
+        if wanted_strategy != "auto":
+            strategy, why = wanted_strategy, "-o strategy"  # type: ignore[assignment]
+        rings.append((row, strategy, why))
+    if not rings:
+        return None, False
+    told = [evidence.of(row)[0] for row in listed]
+    several = len({strategy for strategy, _ in map(evidence.of, everything) if strategy}) > 1
+    if wanted_strategy != "auto" and several:
+        fits = {wanted_strategy} if wanted_strategy != "token-ring" else {"token-ring", "partition-ring"}
+        fits |= {"token-ring"} if wanted_strategy == "partition-ring" else set()
+        rings = [ring for ring, found in zip(rings, told, strict=True) if found in fits or not found] or rings
+    newest = max(row["beat"] for row, _, _ in rings)
+    order = ("segment-writer", "token-ring", "partition-ring", "")
+
+    def rank(ring: tuple[dict[str, Any], Strategy, str]) -> tuple[Any, ...]:
+        row, strategy, _ = ring
+        is_new = row["beat"] >= newest - _SAME_TIME_S
+        return (row["members"] > 0, is_new, -order.index(strategy) if several else 0, row["is_main"], row["beat"],
+                -_KIND_RANK.get(row["kind"], 9), row["now_ns"], row["members"], row["label"], row["file"])  # fmt: skip
+
+    row, strategy, why = max(rings, key=rank)
+    partitions = _partition_ring(inputs, row["label"], several, at_ms) if strategy != "segment-writer" else None
+    if partitions and strategy in ("", "token-ring") and wanted_strategy == "auto":
+        strategy, why = "partition-ring", f"a ring of partitions lies beside it ({partitions[0]})"
+    if strategy != "partition-ring":
+        partitions = None
+    members = () if row["is_partitions"] else _members_of(inputs, row["file"], row["key"])
+    chosen = RingFile(
+        row["label"], row["kind"], row["now_ns"], members, len(everything) - 1, row["key"], strategy, why,
+        partitions[1] if partitions else (), partitions[0] if partitions else "",
+        tuple(sorted({row["label"] for row in everything})),
+    )  # fmt: skip
+    return chosen, several
+
+
+def _listed_rings(inputs: Inputs, wanted: str, at_ms: int | None) -> list[dict[str, Any]]:
+    """List the rings of members, or those of partitions where there are no others, with what decides between them."""
+    rings, members = inputs.table("rings"), inputs.table("members")
+    newest: dict[tuple[int, str], tuple[int | None, list[str]]] = {}
+    if members.height:
+        grouped = members.group_by("file", "key", maintain_order=True)
+        for file, key, beat, ids in grouped.agg(pl.col("heartbeat_s").max(), pl.col("id").head(50)).iter_rows():
+            newest[file, key] = beat, ids
+    listed = []
+    for row in rings.iter_rows(named=True):
+        info = inputs.files.get(row["file"])
+        label = info.label if info else ""
+        now_ns = row["now_ns"] if row["now_ns"] is not None else (info.mtime_ms * 1_000_000 if info else 0)
+        if (wanted and wanted not in label and wanted not in row["key"]) or (
+            at_ms is not None and now_ns > at_ms * 1_000_000 + 999_999
+        ):
+            continue
+        beat, ids = newest.get((row["file"], row["key"]), (None, []))
+        name = row["key"].rpartition("/")[2]
+        listed.append({
+            **row, "label": label, "now_ns": now_ns, "beat": -1 if beat is None else beat, "ids": ids,
+            "is_main": name in ("", "ring", "segment-writer-ring"), "is_partitions": row["partitions"],
+        })  # fmt: skip
+    of_members = [row for row in listed if not row["is_partitions"]]
+    return of_members or listed
+
+
+class _Evidence:
+    """What the files say about the kinds of rings: their keys, paths and members, and the files beside them."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        metrics, overrides = inputs.table("metrics"), inputs.table("overrides")
+        of_segments = pl.any_horizontal(
+            pl.col("tenant_shards", "default_dataset_shards", "load_balancing", "unit_size").is_not_null()
+        )
+        frames: tuple[tuple[Strategy, str, pl.DataFrame], ...] = (
+            ("segment-writer", "placement rules", inputs.table("rules")),
+            ("segment-writer", "placement stats", inputs.table("stats")),
+            ("segment-writer", "blocks", inputs.table("blocks")),
+            ("segment-writer", "a table of datasets", inputs.table("loads")),
+            ("segment-writer", "limits of adaptive placement", overrides.filter(of_segments)),
+            ("segment-writer", "Pyroscope's metrics", metrics.filter(pl.col("metric").str.starts_with("pyroscope_"))),
+            ("token-ring", "a table of keys", inputs.table("keys")),
+            ("token-ring", "metrics of Mimir, Loki or Tempo", metrics.filter(pl.col("metric").is_in(list(DSKIT)))),
+            ("token-ring", "limits of partitions", overrides.filter(pl.col("partition_shards").is_not_null())),
+        )
+        labels = {number: info.label for number, info in inputs.files.items()}
+        self._beside: list[tuple[str, Strategy, str]] = [
+            (labels.get(number, ""), strategy, what)
+            for strategy, what, frame in frames
+            for number in frame["file"].unique().sort().to_list()
+        ]
+
+    def of(self, row: dict[str, Any]) -> tuple[Strategy, str]:
+        """Return the kind of a ring and why; "" and why nothing tells."""
+        if row["is_partitions"]:
+            return "partition-ring", "it lists partitions"
+        key = row["key"].rpartition("/")[2]
+        if key:
+            if "segment-writer" in key:
+                return "segment-writer", f"its key is {row['key']}"
+            if key == "ring":
+                return "token-ring", f"its key is {row['key']}"
+        for word, strategy in _WORDS:
+            if word in row["label"].lower():
+                return strategy, f"its path names {word}"
+        for word, strategy in _WORDS:
+            if row["ids"] and all(word in name.lower() for name in row["ids"]):
+                return strategy, f"its members are called {word}"
+        folder = _folder(row["label"])
+        near = [entry for entry in self._beside if _folder(entry[0]).startswith(folder)]
+        for found in (near, self._beside):
+            kinds = {strategy for _, strategy, _ in found}
+            if len(kinds) == 1:
+                return found[0][1], f"{found[0][2]} beside it ({found[0][0]})"
+            if kinds:
+                return "", "files of Pyroscope and of Mimir, Loki or Tempo lie beside it"
+        return "", "no key, name or file beside it tells"
+
+
+def _members_of(inputs: Inputs, file: int, key: str) -> tuple[Member, ...]:
+    """Return the members of one ring as written."""
+    rows = inputs.table("members").filter((pl.col("file") == file) & (pl.col("key") == key))
+    values = [None if v is None else v.to_numpy().astype(np.int64) for v in rows["values"]]
+    return tuple(
+        Member(r["id"], r["state"], r["zone"], r["tokens"], r["address"], r["heartbeat_s"], r["registered_s"],
+               bool(r["read_only"]), r["read_only_s"] or 0, values=tokens, owned=r["owned"])
+        for r, tokens in zip(rows.drop("values").iter_rows(named=True), values, strict=True)
+    )  # fmt: skip
+
+
+def _partition_ring(
+    inputs: Inputs, label: str, several: bool, at_ms: int | None
+) -> tuple[str, tuple[Partition, ...]] | None:
+    """Return label and partitions of the newest ring of partitions (below the folder of ``label`` where rings of ``several``
+    kinds lie side by side), or None without one. Tokens that the file leaves out are computed."""
+    ranked = []
+    for row in inputs.table("rings").filter(pl.col("partitions")).iter_rows(named=True):
+        info = inputs.files.get(row["file"])
+        if info is None or (several and not _folder(info.label).startswith(_folder(label))):
+            continue
+        now_ns = row["now_ns"] if row["now_ns"] is not None else info.mtime_ms * 1_000_000
+        if at_ms is None or now_ns <= at_ms * 1_000_000 + 999_999:
+            ranked.append((now_ns, -_KIND_RANK.get(row["kind"], 9), info.label, row["file"], row["key"]))
+    if not ranked:
+        return None
+    _, _, label, file, key = max(ranked)
+    rows = inputs.table("partition_rings").filter((pl.col("file") == file) & (pl.col("key") == key))
+    partitions = tuple(
+        Partition(r["partition"], r["state"], _partition_tokens(r["partition"], r["values"]), r["changed_s"],
+                  bool(r["locked"]), tuple(r["owners"] or ()))
+        for r in rows.iter_rows(named=True)
+    )  # fmt: skip
+    return label, partitions
+
+
+def _partition_tokens(number: int, values: list[int] | None) -> np.ndarray:
+    if values is not None:
+        return np.array(values, dtype=np.int64)
+    return spread_minimizing_tokens(0, number) if number <= MAX_INSTANCE else np.empty(0, dtype=np.int64)
+
+
+def _with_limit_gauges(rules: pl.DataFrame, inputs: Inputs, limits: Mapping[str, Limits]) -> pl.DataFrame:
+    """Add to ``rules``, for datasets without one, what the shard limit gauges say: the newest series of each dataset,
+    with its tenant's own limit."""
+    metrics = inputs.table("metrics")
+    gauges = metrics.filter(
+        (pl.col("metric") == SHARD_LIMIT) & pl.col("dataset").is_not_null() & (pl.col("value") >= 1)
+    )
+    if not gauges.height:
+        return rules
+    key = ["tenant", "dataset"]
+    tenant_limits = {tenant: limit.tenant_limit for tenant, limit in limits.items()}
+    tenant_limit = pl.col("tenant").replace_strict(tenant_limits, default=DEFAULTS.tenant_limit, return_dtype=pl.Int64)
+    rows = (
+        with_file_times(gauges, inputs)
+        .with_columns(pl.col("tenant").fill_null(""))
+        .unique(key, keep="last", maintain_order=True)
+        .select(
+            *key,
+            tenant_limit.alias("tenant_limit"),
+            pl.col("value").cast(pl.Int64).alias("dataset_limit"),
+            pl.col("load_balancing").cast(pl.Int64, strict=False).fill_null(0),
+        )
+        .join(rules, on=key, how="anti", maintain_order="left")
+    )
+    return pl.concat([rules, rows], how="diagonal_relaxed")

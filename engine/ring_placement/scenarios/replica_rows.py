@@ -1,0 +1,438 @@
+"""Load placed on a ring with replicas: the replica sets of all tenants as one table of rows.
+
+What any failing set does to them is then one pass over arrays.
+
+A tenant's shard is a ring of its own; tenants with the same members share it. A row is one replica set of one shard, with the
+number of keys that have it and the load on them. See ``docs/models/dskit-rings.md``, "What a failure does".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.ring_placement.dskit.partition_ring import PartitionRing
+from engine.ring_placement.dskit.replicas import replica_sets
+from engine.ring_placement.dskit.shuffle_shards import ShardRing
+from engine.ring_placement.dskit.token_ring import SPACE, Operation, TokenRing, gaps
+from engine.ring_placement.pyroscope.ring import Member
+
+_FOLDED = 60_000
+"""Intervals up to which a shard's equal replica sets are folded to one row."""
+_DENSE = 30_000_000
+"""Cells up to which a matrix of shards or tenants by members is made."""
+
+Check = Callable[[], None]
+Indices = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Tenants:
+    """Tenants in order of their names, with shard sizes (0: none) and loads (before replication, without that of single
+    keys); ``key_tenant`` (index), ``key_token`` and ``key_weight`` of single keys, by tenant."""
+
+    names: tuple[str, ...]
+    seeds: tuple[str, ...]
+    sizes: np.ndarray
+    loads: np.ndarray
+    key_tenant: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    key_token: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    key_weight: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.float64))
+
+    @cached_property
+    def total(self) -> np.ndarray:
+        """Load of each tenant, single keys included."""
+        return self.loads + np.bincount(self.key_tenant, self.key_weight, len(self.names))
+
+
+class _Shards:
+    """Distinct shards, numbered as they come."""
+
+    def __init__(self) -> None:
+        self.members: list[Indices] = []
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, members: Indices) -> int:
+        found = self._numbers.setdefault(members.tobytes(), len(self.members))
+        if found == len(self.members):
+            self.members.append(members)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Replica sets of all shards. Shard 0 is the whole ring.
+
+    ``shards``: the members (of a partition ring: partitions) of each shard that is written to, ``shard_of`` each tenant's;
+    ``reads``, ``read_of``: the same for queries. Per row: ``shard``, ``members`` (int32, -1 behind the last), ``length``
+    in keys, ``needed`` answers. ``key_row``: the row of each
+    single key; ``count`` of the ring's members. ``partition``: index per row, of partition rings.
+    """
+
+    shards: tuple[Indices, ...]
+    shard_of: np.ndarray
+    reads: tuple[Indices, ...]
+    read_of: np.ndarray
+    shard: np.ndarray
+    members: np.ndarray
+    length: np.ndarray
+    needed: np.ndarray
+    key_row: np.ndarray
+    count: int
+    partition: np.ndarray | None = None
+
+    @cached_property
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        """Members column by column, the number of members standing for none: contiguous, and fit to be counted."""
+        absent = self.members < 0
+        whole = np.where(absent, self.count, self.members)
+        return tuple(np.ascontiguousarray(column) for column in whole.T)
+
+    @cached_property
+    def keys_of_shard(self) -> np.ndarray:
+        """Keys of each shard that have a row: all of them, or none where the shard has no tokens (float64)."""
+        return np.bincount(self.shard, self.length, len(self.shards))
+
+    def live(self, alive: np.ndarray) -> np.ndarray:
+        """Count the members of each row that are ``alive`` (bool per member)."""
+        flags = np.append(alive, False).astype(np.int8)
+        live = np.zeros(len(self.members), dtype=np.int16)
+        for column in self._columns:
+            live += flags[column]
+        return live
+
+    def shard_share(self, wanted: np.ndarray) -> np.ndarray:
+        """Return the share of each shard's keys that lie in the rows ``wanted`` (bool); 1 for a shard without tokens."""
+        lost = np.bincount(self.shard[wanted], self.length[wanted], len(self.shards))
+        keys = self.keys_of_shard
+        share: np.ndarray = np.where(keys > 0, lost / np.maximum(keys, 1), 1.0)
+        return share
+
+    def by_member(self, weight: np.ndarray, rows: np.ndarray, alive: np.ndarray) -> np.ndarray:
+        """Sum ``weight`` per row by the members of ``rows`` (bool) that are ``alive``."""
+        flags = np.append(alive, False)
+        out = np.zeros(len(alive))
+        every = bool(rows.all())
+        for column in self._columns:
+            if every:
+                out += np.bincount(column, weight, len(flags))[:-1]
+            else:
+                out += np.bincount(column[rows], weight[rows], len(flags))[:-1]
+        return np.where(alive, out, 0.0)
+
+    @cached_property
+    def shares(self) -> np.ndarray | None:
+        """Share of each shard's keys that each member holds (shards, members); None where that is too many cells."""
+        count = self.count
+        if len(self.shards) * count > _DENSE:
+            return None
+        out = np.zeros(len(self.shards) * count)
+        for column in self.members.T:
+            at = np.flatnonzero(column >= 0)
+            out += np.bincount(self.shard[at] * count + column[at], self.length[at], len(out))
+        return out.reshape(len(self.shards), count) / SPACE
+
+
+def token_rows(
+    ring: TokenRing, tenants: Tenants, operation: Operation, lookback_s: int, now_s: int, check: Check
+) -> Rows:
+    """Lay out the shards of all tenants on a token ring."""
+    shards, reads = _Shards(), _Shards()
+    drawn = ShardRing(ring, now_s)
+    shards.number(drawn.everyone)
+    reads.number(drawn.everyone)
+    shard_of, read_of = [], []
+    for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
+        if number % 64 == 0:
+            check()
+        written = drawn.shard(seed, size)
+        shard_of.append(shards.number(written))
+        read_of.append(reads.number(drawn.shard(seed, size, lookback_s) if lookback_s > 0 else written))
+    built = _Built(np.array(shard_of, dtype=np.int64), tenants)
+    for number, members in enumerate(shards.members):
+        if number % 64 == 0:
+            check()
+        subring = ring.subring(members)
+        sets = replica_sets(subring, operation)
+        global_members = np.append(members, -1)[sets.members].astype(np.int32)
+        built.add(number, subring.tokens, global_members, subring.lengths, sets.needed)
+    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), len(ring.instances))
+
+
+def partition_rows(
+    ring: PartitionRing,
+    owners: Sequence[Indices],
+    count: int,
+    tenants: Tenants,
+    lookback_s: int,
+    now_s: int,
+    check: Check,
+) -> Rows:
+    """Lay out the shards of all tenants on a ring of partitions; ``owners``: the members, of ``count``, that own each
+    partition."""
+    shards, reads = _Shards(), _Shards()
+    shards.number(np.arange(len(ring.partitions)))
+    reads.number(ring.shard("", 0, lookback_s, now_s))
+    shard_of, read_of = [], []
+    for number, (seed, size) in enumerate(zip(tenants.seeds, tenants.sizes.tolist(), strict=True)):
+        if number % 64 == 0:
+            check()
+        shard_of.append(shards.number(ring.shard(seed, size, 0, now_s)))
+        read_of.append(reads.number(ring.shard(seed, size, lookback_s, now_s)))
+    width = max((len(indices) for indices in owners), default=0)
+    # A key without an Active partition has no owner; any owner holds all that is written to its partition.
+    owned = np.full((len(owners) + 1, max(width, 1)), -1, dtype=np.int32)
+    for number, indices in enumerate(owners):
+        owned[number, : len(indices)] = indices
+    built = _Built(np.array(shard_of, dtype=np.int64), tenants)
+    partitions: list[np.ndarray] = []
+    for number, members in enumerate(shards.members):
+        active = ring.active_partitions(members)
+        found, inverse = np.unique(active, return_inverse=True)
+        length = np.bincount(inverse, gaps(ring.tokens), len(found)).astype(np.int64)
+        partitions.append(found)
+        built.add(number, ring.tokens, owned[found], length, np.where(found < 0, 1, 0), inverse)
+    partition = np.concatenate(partitions) if partitions else np.empty(0, dtype=np.int64)
+    return built.rows(shards, reads, np.array(read_of, dtype=np.int64), count, partition)
+
+
+class _Built:
+    """Rows as they are added, shard by shard, and the row of each single key."""
+
+    def __init__(self, shard_of: np.ndarray, tenants: Tenants) -> None:
+        self._shard_of, self._tenants = shard_of, tenants
+        self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = []
+        self._count = 0
+        self._key_row = np.full(len(tenants.key_token), -1, dtype=np.int64)
+        key_shard = shard_of[tenants.key_tenant] if len(tenants.key_tenant) else np.empty(0, dtype=np.int64)
+        self._key_order = np.argsort(key_shard, kind="stable")
+        self._key_shard = key_shard[self._key_order]
+
+    def add(
+        self,
+        shard: int,
+        tokens: np.ndarray,
+        members: np.ndarray,
+        length: np.ndarray,
+        needed: np.ndarray,
+        row_of_token: np.ndarray | None = None,
+    ) -> None:
+        """Add the sets of a shard: one per token, which are folded, or those that ``row_of_token`` refers to."""
+        if row_of_token is None and 0 < len(tokens) <= _FOLDED and members.shape[1]:
+            members, length, needed, row_of_token = _folded(members, length, needed)
+        low, high = np.searchsorted(self._key_shard, (shard, shard + 1))
+        if low < high and len(tokens):
+            keys = self._key_order[low:high]
+            at = np.searchsorted(tokens, self._tenants.key_token[keys], side="right")
+            at[at == len(tokens)] = 0
+            self._key_row[keys] = self._count + (at if row_of_token is None else row_of_token[at])
+        self._parts.append((np.full(len(members), shard, dtype=np.int64), members, length, needed))
+        self._count += len(members)
+
+    def rows(
+        self, shards: _Shards, reads: _Shards, read_of: np.ndarray, count: int, partition: np.ndarray | None = None
+    ) -> Rows:
+        """Put all shards together."""
+        width = max((part[1].shape[1] for part in self._parts), default=0)
+        members = np.full((self._count, width), -1, dtype=np.int32)
+        at = 0
+        for _, part, _, _ in self._parts:
+            members[at : at + len(part), : part.shape[1]] = part
+            at += len(part)
+        shard, length, needed = (np.concatenate([part[k] for part in self._parts]) for k in (0, 2, 3))
+        return Rows(tuple(shards.members), self._shard_of, tuple(reads.members), read_of, shard, members,
+                    length.astype(np.int64), needed.astype(np.int16), self._key_row, count, partition)  # fmt: skip
+
+
+def _folded(
+    members: np.ndarray, length: np.ndarray, needed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Fold equal sets to one each. Returns members, lengths, needed answers, and the row of each set."""
+    base = int(members.max()) + 2
+    if float(base) ** members.shape[1] >= 2**62:
+        return members, length, needed, np.arange(len(members))
+    code = np.zeros(len(members), dtype=np.int64)
+    for column in members.T:
+        code = code * base + column + 1
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return members[first], np.bincount(inverse, length, len(first)).astype(np.int64), needed[first], inverse
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """What queries of each shard need, as flat arrays: ``shard`` and ``member`` of each entry, and the ``group`` (shard and
+    zone, of ``zone_count`` zones) that fails with it. Per shard: the number of its ``zones`` (0 without zone awareness),
+    its ``size``, and whether it has any token."""
+
+    shard: np.ndarray
+    member: np.ndarray
+    group: np.ndarray
+    zone_count: int
+    zones: np.ndarray
+    size: np.ndarray
+    has_tokens: np.ndarray
+    replication: int
+
+    @classmethod
+    def of(cls, ring: TokenRing, reads: Sequence[Indices]) -> Queries:
+        """Flatten the shards that are read."""
+        size = np.array([len(members) for members in reads], dtype=np.int64)
+        shard = np.repeat(np.arange(len(reads)), size)
+        member = np.concatenate([np.empty(0, dtype=np.int64), *reads]).astype(np.int64)
+        count = max(len(ring.zones), 1)
+        group = shard * count + ring.zone_of[member] if len(member) else shard
+        used = np.bincount(group, minlength=len(reads) * count).reshape(len(reads), count) > 0
+        zones = used.sum(axis=1) if ring.zone_aware else np.zeros(len(reads), dtype=np.int64)
+        tokens = np.bincount(ring.owner, minlength=len(ring.instances))
+        has_tokens = np.bincount(shard, tokens[member], len(reads)) > 0
+        return cls(shard, member, group, count, zones, size, has_tokens, ring.replication)
+
+    def failing_groups(self, alive: np.ndarray) -> np.ndarray:
+        """Return the groups with a member that is not ``alive`` (bool per member)."""
+        dead = ~alive[self.member] if len(self.member) else np.empty(0, dtype=bool)
+        return np.unique(self.group[dead])
+
+    def spare(self, alive: np.ndarray) -> np.ndarray:
+        """Return how many more zones, or members, of each shard may fail while the members ``alive`` (bool) are healthy;
+        negative where queries fail."""
+        count = len(self.size)
+        failing = np.bincount(self.failing_groups(alive) // self.zone_count, minlength=count)
+        by_zone = np.minimum(self.zones, self.replication) // 2 - failing
+        healthy = np.bincount(self.shard, alive[self.member], count).astype(np.int64)
+        by_member = healthy - (np.maximum(self.size, self.replication) - self.replication // 2)
+        spare: np.ndarray = np.where(self.has_tokens, np.where(self.zones > 0, by_zone, by_member), -1)
+        return spare
+
+
+@dataclass(frozen=True, eq=False)
+class Registered:
+    """The members of a ring with replicas: all that are registered, whatever their health (see ``strategy.Layout``).
+    ``active``: those that take writes; ``reading``: those that answer queries."""
+
+    members: tuple[Member, ...]
+    tokens: TokenRing
+    active: np.ndarray
+    reading: np.ndarray
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """IDs in ring order."""
+        return tuple(m.id for m in self.members)
+
+    @property
+    def total(self) -> int:
+        """Number of tokens."""
+        return len(self.tokens.tokens)
+
+    def names(self, index: np.ndarray) -> pl.Series:
+        """Return the IDs of the members at ``index``, null where it is negative."""
+        at = np.where(index < 0, len(self.members), index).astype(np.uint32)
+        return pl.Series([*self.ids, None], dtype=pl.String).gather(pl.Series(at))
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicatedPlacement:
+    """Load placed on a ring with replicas. ``rows``: the replica sets of all shards; ``partitions``: the ring of partitions,
+    None for a token ring. ``failed``: members (bool) that a scenario lets fail."""
+
+    ring: Registered
+    rows: Rows
+    tenants: Tenants
+    partitions: PartitionRing | None
+    failed: np.ndarray
+
+    @cached_property
+    def queries(self) -> Queries:
+        """What queries of the token ring need."""
+        return Queries.of(self.ring.tokens, self.rows.reads)
+
+    @cached_property
+    def weight(self) -> np.ndarray:
+        """Load on each row (float64), before replication."""
+        rows, tenants = self.rows, self.tenants
+        by_shard = np.bincount(rows.shard_of, tenants.loads, len(rows.shards))
+        placed = rows.key_row >= 0
+        keys = np.bincount(rows.key_row[placed], tenants.key_weight[placed], len(rows.length))
+        weight: np.ndarray = by_shard[rows.shard] * (rows.length / SPACE) + keys
+        return weight
+
+    @cached_property
+    def alive(self) -> np.ndarray:
+        """Members (bool) that take writes and are not failed."""
+        alive: np.ndarray = self.ring.active & ~self.failed
+        return alive
+
+    @cached_property
+    def spare(self) -> np.ndarray:
+        """How many more members of each row may fail before writes of its keys do; negative where they fail."""
+        spare: np.ndarray = self.rows.live(self.alive) - self.rows.needed
+        return spare
+
+    @cached_property
+    def lost(self) -> np.ndarray:
+        """Rows (bool) whose keys cannot be written."""
+        lost: np.ndarray = self.spare < 0 if self.partitions is None else self.rows.needed > 0
+        return lost
+
+    @cached_property
+    def loads(self) -> np.ndarray:
+        """Load of each member, every replica counted."""
+        return self.rows.by_member(self.weight, np.ones(len(self.weight), dtype=bool), self.alive)
+
+    @cached_property
+    def rejected(self) -> Any:
+        """Load that cannot be written."""
+        empty = self.rows.keys_of_shard == 0
+        nowhere = float(self.tenants.total[empty[self.rows.shard_of]].sum()) if empty.any() else 0.0
+        return float(self.weight[self.lost].sum()) + nowhere
+
+    @cached_property
+    def share(self) -> np.ndarray:
+        """Share of all keys that each member holds (1 = all of them)."""
+        whole = (self.rows.shard == 0) & ~self.lost
+        return self.rows.by_member(self.rows.length / SPACE, whole, self.alive)
+
+    @cached_property
+    def lost_share(self) -> np.ndarray:
+        """Share of the keys of each shard that cannot be written."""
+        return self.rows.shard_share(self.lost)
+
+    @cached_property
+    def partition_readers(self) -> np.ndarray:
+        """Number of owners that answer for each partition."""
+        assert self.partitions is not None
+        answering = {m.id for m, ok in zip(self.ring.members, self.ring.reading & ~self.failed, strict=True) if ok}
+        return np.array([sum(o in answering for o in p.owners) for p in self.partitions.partitions], dtype=np.int64)
+
+    @cached_property
+    def reads_ok(self) -> np.ndarray:
+        """Whether queries of each shard that is read succeed (bool)."""
+        if self.partitions is None:
+            return self.queries.spare(self.ring.reading & ~self.failed) >= 0
+        readers = self.partition_readers
+        return np.array([len(chosen) > 0 and bool((readers[chosen] > 0).all()) for chosen in self.rows.reads])
+
+    def outcome_totals(self) -> dict[str, Any]:
+        """Return the totals that belong to this placement alone."""
+        return {
+            "rejected_bytes": self.rejected,
+            "shards": self.ring.total,
+            "write_lost_share": float(self.lost_share[0]),
+            "reads_ok": bool(self.reads_ok[0]),
+            "tenant_lost": self.lost_share[self.rows.shard_of],
+            "tenant_reads": self.reads_ok[self.rows.read_of],
+        }
+
+    def with_failed(self, failed: np.ndarray) -> ReplicatedPlacement:
+        """Return the placement while the members ``failed`` (bool) are down: the sets stay."""
+        if not failed.any() and not self.failed.any():
+            return self
+        after = replace(self, failed=failed)
+        for name in ("weight",) if self.partitions is not None else ("queries", "weight"):
+            after.__dict__[name] = getattr(self, name)
+        return after

@@ -1,0 +1,322 @@
+"""Rings that keep a set of members for each key as a strategy: dskit's token rings, and partitions with their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b, md5
+
+import numpy as np
+import polars as pl
+
+from engine.ring_placement.dskit.partition_ring import PartitionRing
+from engine.ring_placement.dskit.shuffle_shards import ShardRing
+from engine.ring_placement.dskit.token_ring import NO_TOKENS, OPERATIONS, Instance, Operation, TokenRing
+from engine.ring_placement.dskit.tokens import (
+    MAX_INSTANCE,
+    MAX_ZONES,
+    PER_INSTANCE,
+    random_tokens,
+    spread_minimizing_tokens,
+)
+from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.pyroscope.ring import PLACED_STATES, Member, in_byte_order
+from engine.ring_placement.scenarios.cluster import Cluster
+from engine.ring_placement.scenarios.member_ids import ordinal
+from engine.ring_placement.scenarios.replica_rows import (
+    Registered,
+    ReplicatedPlacement,
+    Rows,
+    Tenants,
+    partition_rows,
+    token_rows,
+)
+from engine.ring_placement.scenarios.replica_sweeps import sweep_replicas
+from engine.ring_placement.scenarios.strategy import Check, Outcome
+from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
+
+KEEP_ROWS = 4
+"""Topologies whose rows are kept."""
+_CELLS = 20_000_000
+"""Cells up to which loads are compared tenant by tenant."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicatedRing:
+    """The strategy (see ``strategy.Strategy``). ``listed``: IDs of the members of the files; ``partitions``: of a partition
+    ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing;
+    ``tenant_shards`` and ``partition_shards``: of a tenant that no file names; ``without_le``: whether series are placed without
+    that label; ``kept``: rows of recent topologies, since heartbeats and loads change all the time and topologies seldom."""
+
+    tenants: Tenants
+    partition_sizes: np.ndarray
+    listed: frozenset[str]
+    partitions: PartitionRing | None
+    replication: int
+    zone_aware: bool
+    writing: Operation
+    reading: Operation
+    lookback_s: int
+    now_s: int
+    spread: bool
+    notes: tuple[str, ...] = ()
+    kind: str = "token-ring"
+    kept: dict[Hashable, Rows] = field(default_factory=dict, repr=False)
+    _zones: tuple[str, ...] = field(default=())
+    tenant_shards: int = 0
+    partition_shards: int = 0
+    without_le: bool = False
+
+    @classmethod
+    def of(
+        cls, cluster: Cluster, now_ns: int, p: RingParameters, kept: dict[Hashable, Rows] | None = None
+    ) -> ReplicatedRing:
+        """Take settings and tenants from the files and the parameters."""
+        assert cluster.ring is not None
+        ring, loads = cluster.ring, cluster.tenants
+        is_partition = ring.strategy == "partition-ring"
+        present = [m for m in ring.members if m.state in PLACED_STATES or m.state == "UNHEALTHY"]
+        zones = tuple(sorted({m.zone for m in present}))
+        settings = cluster.settings
+        zone_aware = p.zone_awareness == "on"
+        if p.zone_awareness == "auto":
+            zone_aware = bool(present) and "" not in zones if settings.zone_aware is None else settings.zone_aware
+        replication = p.replication_factor or settings.replication or loads.replication or 3
+        sizes = {name: limits.ingestion_shards for name, limits in cluster.limits.items()}
+        reads = p.read_operation
+        if reads == "auto":
+            words = f"{ring.label} {loads.unit} {' '.join(m.id for m in ring.members[:3])}".lower()
+            reads = "read" if any(word in words for word in ("loki", "tempo", "stream", "span")) else "mimir"
+        without_le = p.exclude_le == "on" or (p.exclude_le == "auto" and bool(settings.exclude_le))
+        tenants, partition_sizes = _tenants(cluster, sizes, replication, without_le)
+        spread_zones = tuple(sorted(settings.zones)) if set(zones) <= set(settings.zones) else zones
+        is_spread = _is_spread(present, zones) if settings.tokens is None else settings.tokens == "spread-minimizing"
+        notes = _settings_notes(p, cluster, zone_aware, replication, reads, is_partition)
+        return cls(
+            tenants, partition_sizes, frozenset(m.id for m in ring.members),
+            PartitionRing.of(ring.partitions) if is_partition else None, replication, zone_aware,
+            OPERATIONS[p.operation], OPERATIONS[reads], int(p.lookback), now_ns // 10**9, is_spread,
+            notes, "partition-ring" if is_partition else "token-ring",
+            {} if kept is None else kept, spread_zones, settings.tenant_shards or 0, settings.partition_shards or 0,
+            without_le,
+        )  # fmt: skip
+
+    def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
+        """Return the members, or without any those that the partitions name as owners, taken to be healthy."""
+        if members or self.partitions is None:
+            return members
+        owners = sorted({owner for p in self.partitions.partitions for owner in p.owners})
+        return tuple(Member(owner, "ACTIVE", "", 0) for owner in owners)
+
+    def place(
+        self, members: Sequence[Member], p: RingParameters, like: ReplicatedPlacement | None, check: Check
+    ) -> ReplicatedPlacement:
+        """Lay out the ring of all registered members, the shards of all tenants, and their loads."""
+        present = tuple(in_byte_order(m for m in members if _is_registered(m)))
+        instances = [self._instance(m, p) for m in present]
+        ring = TokenRing.of(instances, self.replication, self.zone_aware)
+        sizes = self.partition_sizes if self.partitions is not None else self.tenants.sizes
+        if p.tenant_shards is not None:
+            sizes = np.full_like(sizes, p.tenant_shards)
+        return self._placed(present, ring, replace(self.tenants, sizes=sizes), check)
+
+    def _placed(
+        self, members: tuple[Member, ...], ring: TokenRing, tenants: Tenants, check: Check
+    ) -> ReplicatedPlacement:
+        registered = Registered(members, ring, ring.healthy(self.writing), ring.healthy(self.reading))
+        none = np.zeros(len(members), dtype=bool)
+        if self.partitions is None:
+            key = _topology(ring, tenants, self.writing, self.lookback_s, self.now_s)
+            rows = self.kept.pop(key, None) or token_rows(
+                ring, tenants, self.writing, self.lookback_s, self.now_s, check
+            )
+            self.kept[key] = rows  # the most recently used one is the last
+            while len(self.kept) > KEEP_ROWS:
+                del self.kept[next(iter(self.kept))]
+            return ReplicatedPlacement(registered, rows, tenants, None, none)
+        number = {name: n for n, name in enumerate(registered.ids)}
+        owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
+                  for p in self.partitions.partitions]  # fmt: skip
+        rows = partition_rows(self.partitions, owners, len(members), tenants, self.lookback_s, self.now_s, check)
+        return ReplicatedPlacement(registered, rows, tenants, self.partitions, none)
+
+    def _instance(self, m: Member, p: RingParameters) -> Instance:
+        values = m.values
+        if values is None:
+            # Tokens that a file does not give are unknown; those of new members, and of other numbers, are made up.
+            is_made_up = m.id not in self.listed or p.tokens is not None
+            values = self._new_tokens(m) if is_made_up and m.tokens else NO_TOKENS
+        state = m.state if m.state != "UNHEALTHY" else m.written or "ACTIVE"
+        return Instance(
+            m.id, m.zone, state if state in PLACED_STATES else "ACTIVE", values, m.state != "UNHEALTHY",
+            max(m.registered_s or 0, 0), m.read_only, m.read_only_s,
+        )  # fmt: skip
+
+    def _new_tokens(self, m: Member) -> np.ndarray:
+        parts = ordinal(m.id)
+        if self.spread and parts and parts[1] <= MAX_INSTANCE and m.zone in self._zones and m.tokens <= PER_INSTANCE:
+            return spread_minimizing_tokens(self._zones.index(m.zone), parts[1], m.tokens)
+        seed = int.from_bytes(md5(m.id.encode(), usedforsecurity=False).digest()[:7], "big")
+        return random_tokens(seed, m.tokens)
+
+    def fail(
+        self, placement: ReplicatedPlacement, failed: np.ndarray, regime: str
+    ) -> tuple[Outcome, ReplicatedPlacement]:
+        """Let members fail while they stay registered: their replicas are lost, the sets stay. Whether they answer with
+        errors or are known to be unhealthy, the same writes and queries fail."""
+        after = placement.with_failed(failed)
+        outcome = Outcome(
+            placement.ring.ids, placement.loads, after.loads, rejected_before=placement.rejected,
+            tenants_touched=self.touched(placement, failed)[2], **after.outcome_totals(),
+        )  # fmt: skip
+        return outcome, after
+
+    def without(self, placement: ReplicatedPlacement, gone: frozenset[str], check: Check) -> ReplicatedPlacement:
+        """Place the load on the ring laid out again without the members ``gone``."""
+        members = tuple(m for m in placement.ring.members if m.id not in gone)
+        return self._placed(members, placement.ring.tokens.without(gone), placement.tenants, check)
+
+    def compare(
+        self, before: ReplicatedPlacement, after: ReplicatedPlacement, gone: frozenset[str] = frozenset()
+    ) -> Outcome:
+        """Compute the effect of another layout. What moves is counted tenant by tenant, as what members have more."""
+        ids = tuple(sorted({*before.ring.ids, *after.ring.ids}))
+        number = {name: n for n, name in enumerate(ids)}
+        old = np.array([number[i] for i in before.ring.ids], dtype=np.int64)
+        new = np.array([number[i] for i in after.ring.ids], dtype=np.int64)
+        loads, later = np.zeros(len(ids)), np.zeros(len(ids))
+        loads[old], later[new] = before.loads, after.loads
+        share = np.zeros(len(ids))
+        share[new] += after.share
+        share[old] -= before.share
+        moved = _moved(before, after, old, new, len(ids))
+        down = np.array([name in gone for name in before.ring.ids], dtype=bool)
+        return Outcome(
+            ids, loads, later, rejected_before=before.rejected, moved_bytes=moved,
+            needless_moved_bytes=max(0.0, moved - float(before.loads[down].sum())) if down.any() else 0.0,
+            moved_share=float(share.clip(0).sum()), tenants_touched=self.touched(before, down)[2],
+            **after.outcome_totals(),
+        )  # fmt: skip
+
+    def touched(self, placement: ReplicatedPlacement, down: np.ndarray) -> tuple[int, int, int]:
+        """Count the tenants whose shard has a member in ``down`` (bool)."""
+        rows = placement.rows
+        if not len(rows.shard_of) or not down.any():
+            return 0, 0, 0
+        hit = np.zeros(len(rows.shards), dtype=bool)
+        hit[rows.shard[rows.live(down) > 0]] = True
+        return 0, 0, int(hit[rows.shard_of].sum())
+
+    def sweep(
+        self,
+        placement: ReplicatedPlacement,
+        kind: str,
+        downs: Sequence[tuple[int, ...]],
+        regime: str,
+        limits: np.ndarray | None,
+        step: Step,
+    ) -> Sweep:
+        """Sweep failing sets; members stay registered in each of them."""
+        answers_while_leaving = "LEAVING" in self.reading.healthy
+        return sweep_replicas(placement, kind, downs, limits, step, kind != "leaving" or not answers_while_leaving)
+
+
+def _topology(
+    ring: TokenRing, tenants: Tenants, writing: Operation, lookback_s: int, now_s: int
+) -> tuple[Hashable, ...]:
+    """Return all that the rows of a token ring depend on."""
+    digest = blake2b(ring.tokens.tobytes())
+    for array in (ring.owner, tenants.sizes, tenants.key_tenant, tenants.key_token):
+        digest.update(array.tobytes())
+    members = tuple((i.id, i.zone, i.state in writing.extend) for i in ring.instances)
+    drawn = ShardRing(ring, now_s)
+    return (members, ring.replication, ring.zone_aware, digest.digest(), tenants.seeds, drawn.flags(0),
+            drawn.flags(lookback_s))  # fmt: skip
+
+
+def _is_registered(m: Member) -> bool:
+    return m.state in PLACED_STATES or (m.state == "UNHEALTHY" and m.written != "LEFT")
+
+
+def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
+    """Whether tokens look spread-minimizing: all of zone number z are z modulo 8."""
+    with_tokens = [m for m in members if m.values is not None and len(m.values) >= 8]
+    return bool(with_tokens) and len(zones) <= MAX_ZONES and all(
+        m.values is not None and bool((m.values % MAX_ZONES == zones.index(m.zone)).all()) for m in with_tokens
+    )  # fmt: skip
+
+
+def _tenants(cluster: Cluster, sizes: dict[str, int], replication: int, without_le: bool) -> tuple[Tenants, np.ndarray]:
+    """Collect the tenants that limits, loads and keys name. Returns them, and the number of partitions of each."""
+    loads, settings = cluster.tenants, cluster.settings
+    token = "token_without_le" if without_le else "token"
+    by_name = dict(loads.loads.iter_rows())
+    names = tuple(sorted({*sizes, *cluster.partition_shards, *by_name, *loads.keys["tenant"].unique().to_list()}))
+    number = {name: n for n, name in enumerate(names)}
+    keys = loads.keys.with_columns(pl.col("tenant").replace_strict(number, return_dtype=pl.Int64).alias("number"))
+    keys = keys.with_columns(pl.coalesce(token, "token").alias("token"))
+    keys = keys.sort("number", maintain_order=True) if keys.height else keys
+    factor = replication if loads.replicated else 1
+    tenants = Tenants(
+        names,
+        tuple(loads.names.get(name, name) for name in names),
+        np.array([sizes.get(name, settings.tenant_shards or 0) for name in names], dtype=np.int64),
+        np.array([by_name.get(name, 0.0) / factor for name in names], dtype=np.float64),
+        keys["number"].to_numpy().astype(np.int64), keys["token"].to_numpy().astype(np.int64),
+        keys["weight"].to_numpy().astype(np.float64),
+    )  # fmt: skip
+    partitions = [cluster.partition_shards.get(name, settings.partition_shards or 0) for name in names]
+    return tenants, np.array(partitions, dtype=np.int64)
+
+
+def _settings_notes(
+    p: RingParameters, cluster: Cluster, zone_aware: bool, replication: int, reads: str, is_partition: bool
+) -> tuple[str, ...]:
+    """Say how the ring is laid out and where each setting is from."""
+    settings = cluster.settings
+    if is_partition:
+        return (f"queries by the operation {reads}, lookback {p.lookback:g} s",)
+    source = "gauge" if cluster.tenants.replication else "default"
+    if p.replication_factor or settings.replication:
+        source = "option" if p.replication_factor else settings.label
+    why = "every member has a zone" if zone_aware else "a member has no zone"
+    why = why if settings.zone_aware is None else settings.label
+    zones = f"zone awareness {'on' if zone_aware else 'off'} ({'option' if p.zone_awareness != 'auto' else why})"
+    return (
+        f"replication factor {replication} ({source}), {zones}",
+        f"writes by the operation {p.operation}, queries by {reads}, lookback {p.lookback:g} s",
+    )
+
+
+def _by_tenant(placement: ReplicatedPlacement, at: np.ndarray, count: int) -> np.ndarray | None:
+    """Return the load of each tenant on each of ``count`` nodes (``at``: node of each member); None where that is too many
+    cells."""
+    rows, tenants = placement.rows, placement.tenants
+    if len(tenants.names) * count > _CELLS:
+        return None
+    shares = rows.shares
+    if shares is None:
+        return None
+    out = np.zeros((len(tenants.names), count))
+    out[:, at] = tenants.loads[:, None] * shares[rows.shard_of]
+    placed = rows.key_row >= 0
+    for column in rows.members.T:
+        node = column[rows.key_row[placed]]
+        here = node >= 0
+        cell = tenants.key_tenant[placed][here] * count + at[node[here]]
+        out += np.bincount(cell, tenants.key_weight[placed][here], out.size).reshape(out.shape)
+    return out
+
+
+def _moved(
+    before: ReplicatedPlacement, after: ReplicatedPlacement, old: np.ndarray, new: np.ndarray, count: int
+) -> float:
+    """Sum what each tenant has more at each node afterwards."""
+    first = _by_tenant(before, old, count)
+    second = _by_tenant(after, new, count)
+    if first is None or second is None:
+        change = np.zeros(count)
+        change[new] += after.loads
+        change[old] -= before.loads
+        return float(change.clip(0).sum())
+    return float((second - first).clip(0).sum())

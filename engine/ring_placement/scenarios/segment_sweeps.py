@@ -1,0 +1,369 @@
+"""Sweeps on a ring of segment writers: the totals of all single failures, all pairs or given sets at once, exact.
+
+Regime A (all members still in the ring) follows from joint histograms of each group's first candidates; regime B (they have
+left) of a regular ring places the keys only once; everything else is computed scenario by scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from engine.ring_placement.pyroscope.keys import sum_cells, weigh
+from engine.ring_placement.pyroscope.placement import Placement
+from engine.ring_placement.scenarios.failover import (
+    place_without,
+    remove_members,
+    shard_sets_changed,
+    transient_outcome,
+)
+from engine.ring_placement.scenarios.strategy import TOTALS
+from engine.ring_placement.scenarios.sweep_totals import Step, Sweep, imbalance, receiving_members
+
+
+class _Histograms:
+    """Load by first, second and third candidate; "no candidate" is the index ``n`` behind all members."""
+
+    def __init__(self, placement: Placement) -> None:
+        self.n = len(placement.ring.members)
+        candidates = placement.candidates
+        received = np.flatnonzero(candidates[:, 0] >= 0)
+        self._weight = placement.groups.weight[received]
+        self._first, self._second, self._third = (
+            self._column(candidates[received], column) for column in range(3)
+        )  # fmt: skip
+        self.joint = self._histogram(self._first, self._second, slice(None), self.n)
+        """Load of the groups with first candidate i and second j, shape (n, n + 1)."""
+
+    def _column(self, candidates: np.ndarray, column: int) -> np.ndarray:
+        if column >= candidates.shape[1]:
+            return np.full(len(candidates), self.n)
+        return np.where(candidates[:, column] < 0, self.n, candidates[:, column]).astype(np.int64)
+
+    def _histogram(self, rows: np.ndarray, columns: np.ndarray, groups: slice | np.ndarray, height: int) -> np.ndarray:
+        width = self.n + 1
+        cell = rows[groups] * width + columns[groups]
+        return weigh(cell, self._weight[groups], height * width).reshape(height, width)
+
+    def sort_for_pairs(self) -> None:
+        """Sort the groups by their first and by their second candidate, for ``third_by_second`` and ``third_by_first``."""
+        self._by_first = np.argsort(self._first, kind="stable")
+        self._first_at = np.searchsorted(self._first[self._by_first], np.arange(self.n + 1))
+        self._by_second = np.argsort(self._second, kind="stable")
+        self._second_at = np.searchsorted(self._second[self._by_second], np.arange(self.n + 2))
+
+    def third_by_second(self, i: int) -> np.ndarray:
+        """Load of the groups with first candidate ``i``, by second and third candidate (shape (n, n + 1))."""
+        groups = self._by_first[self._first_at[i] : self._first_at[i + 1]]
+        return self._histogram(self._second, self._third, groups, self.n + 1)[: self.n]
+
+    def third_by_first(self, i: int) -> np.ndarray:
+        """Load of the groups with second candidate ``i``, by first and third candidate (shape (n, n + 1))."""
+        groups = self._by_second[self._second_at[i] : self._second_at[i + 1]]
+        return self._histogram(self._first, self._third, groups, self.n)
+
+
+def every_node_transient(placement: Placement, capacity: np.ndarray | None) -> Sweep:
+    """Let every single member fail in turn. The histogram of first and second candidates answers all at once.
+
+    ``capacity``: bytes per second per ring member, or None.
+    """
+    histograms = _Histograms(placement)
+    n, joint = histograms.n, histograms.joint
+    sweep = Sweep(placement.ring.ids)
+    loads, receives = placement.loads, receiving_members(placement)
+    for i in range(n):
+        after = loads + joint[i, :n]
+        after[i] = 0
+        survivors = receives.copy()
+        survivors[i] = False
+        sweep.add_loads((i,), after, survivors, capacity)
+    sweep.rejected_bytes = (placement.rejected + joint[:, n]).tolist()
+    sweep.rerouted_bytes = joint[:, :n].sum(axis=1).tolist()
+    sweep.moved_bytes = loads.tolist()
+    _finish(sweep, TouchCounts(placement, pairs=False))
+    return sweep
+
+
+def every_pair_transient(placement: Placement, capacity: np.ndarray | None, step: Step) -> Sweep:
+    """Let all pairs of members fail, from the histograms of first, second and third candidates.
+
+    ``capacity``: bytes per second per ring member, or None.
+    """
+    histograms = _Histograms(placement)
+    histograms.sort_for_pairs()
+    n, joint = histograms.n, histograms.joint
+    sweep = Sweep(placement.ring.ids)
+    loads, rejected, receives = placement.loads, placement.rejected, receiving_members(placement)
+    for i in range(n - 1):
+        step(i / n)
+        others = np.arange(i + 1, n)
+        # What i received goes to its second choice, unless that is j: then to the third; and the same for j.
+        from_i = np.broadcast_to(joint[i], (len(others), n + 1)).copy()
+        from_i[np.arange(len(others)), others] = 0
+        from_j = joint[others].copy()
+        from_j[:, i] = 0
+        gain = from_i + from_j + histograms.third_by_second(i)[others] + histograms.third_by_first(i)[others]
+        after = loads[None, :] + gain[:, :n]
+        for row, j in zip(after, others.tolist(), strict=True):
+            row[i] = row[j] = 0
+            survivors = receives.copy()
+            survivors[i] = survivors[j] = False
+            sweep.add_loads((i, j), row, survivors, capacity)
+        sweep.rejected_bytes += (rejected + gain[:, n]).tolist()
+        sweep.rerouted_bytes += gain[:, :n].sum(axis=1).tolist()
+        sweep.moved_bytes += (loads[i] + loads[others]).tolist()
+    _finish(sweep, TouchCounts(placement, pairs=True))
+    return sweep
+
+
+def _finish(sweep: Sweep, counts: TouchCounts) -> None:
+    """Fill in what is touched, and that nothing changes its shard while the layout stays."""
+    count = len(sweep.down)
+    sweep.needless_moved_bytes = [0] * count
+    sweep.shards_with_changed_owner = sweep.datasets_with_changed_shard_set = [0] * count
+    if count:
+        sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = counts.of(np.array(sweep.down))
+
+
+_BLOCK_CELLS = 8_000_000
+"""Cells of a dense matrix that are multiplied at a time: bounds memory."""
+
+
+class TouchCounts:
+    """Counts of touched datasets and tenants by failing member, and by failing pair if ``pairs``."""
+
+    def __init__(self, placement: Placement, pairs: bool) -> None:
+        members, size = len(placement.ring.members), placement.keys.size
+        datasets, receivers, tenants, tenant_receivers = _presence(placement)
+        parts = np.bincount(datasets, minlength=size)
+        received = receivers >= 0
+        self._touched = np.bincount(receivers[received], minlength=members)
+        self._fully = np.bincount(receivers[received & (parts[datasets] == 1)], minlength=members)
+        self._tenants = np.bincount(tenant_receivers, minlength=members)
+        if not pairs:
+            return
+        self._touched_by_both = _together(datasets[received], receivers[received], size, members)
+        self._tenants_by_both = _together(tenants, tenant_receivers, len(placement.keys.tenants), members)
+        self._on_pair = np.zeros((members, members), dtype=np.int64)
+        on_two = received & (parts[datasets] == 2)
+        # A dataset on exactly two instances appears as two neighbours in the sorted pairs; one may be -1.
+        candidates, candidate_receivers = datasets[on_two], receivers[on_two]
+        if len(candidates):
+            first = np.flatnonzero(candidates[1:] == candidates[:-1])
+            np.add.at(self._on_pair, (candidate_receivers[first], candidate_receivers[first + 1]), 1)
+
+    def of(self, down: np.ndarray) -> tuple[list[int], list[int], list[int]]:
+        """Count for each set in ``down`` (member indices, shape (sets, 1 or 2)).
+
+        Returns datasets touched, datasets wholly on the set, and tenants touched.
+        """
+        i = down[:, 0]
+        if down.shape[1] == 1:
+            return self._touched[i].tolist(), self._fully[i].tolist(), self._tenants[i].tolist()
+        j = down[:, 1]
+        touched = self._touched[i] + self._touched[j] - self._touched_by_both[i, j]
+        fully = self._fully[i] + self._fully[j] + self._on_pair[i, j] + self._on_pair[j, i]
+        tenants = self._tenants[i] + self._tenants[j] - self._tenants_by_both[i, j]
+        return touched.tolist(), fully.tolist(), tenants.tolist()
+
+
+def _presence(placement: Placement) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct (dataset, receiver) and (tenant, receiver) pairs as four index arrays.
+
+    Receiver -1 (a part that is rejected) stays among the pairs of datasets and is left out for tenants.
+    """
+    width = len(placement.ring.members) + 1
+    cell = _distinct(placement.groups.datasets.astype(np.int64) * width + placement.receivers + 1)
+    datasets, receivers = cell // width, cell % width - 1
+    tenant = _distinct(placement.keys.tenant_of[datasets].astype(np.int64) * width + receivers + 1)
+    tenants, at = tenant // width, tenant % width - 1
+    keep = at >= 0
+    return datasets, receivers, tenants[keep], at[keep]
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Return the distinct values, sorted; sorting beats hashing here."""
+    if not len(values):
+        return values
+    ordered = np.sort(values)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
+
+
+def _together(rows: np.ndarray, nodes: np.ndarray, count: int, n: int) -> np.ndarray:
+    """Count for each pair of nodes how many of ``count`` rows have both (shape (n, n), exact)."""
+    out = np.zeros((n, n), dtype=np.float64)
+    order = np.argsort(rows, kind="stable")
+    rows, nodes = rows[order], nodes[order]
+    block = max(1, _BLOCK_CELLS // max(n, 1))
+    for start in range(0, count, block):
+        low, high = np.searchsorted(rows, (start, start + block))
+        if low == high:
+            continue
+        dense = np.zeros((min(block, count - start), n), dtype=np.float32)
+        dense[rows[low:high] - start, nodes[low:high]] = 1
+        # Products of 0 and 1 stay exact in single precision up to 2^24 rows, and a block is smaller than that.
+        out += dense.T @ dense
+    return out.astype(np.int64)
+
+
+def is_regular(placement: Placement) -> bool:
+    """Whether any k departures leave the same layout up to names: all members ACTIVE, with as many tokens each."""
+    members = placement.ring.members
+    return bool(placement.ring.active.all()) and len({m.tokens for m in members}) == 1 and members[0].tokens > 0
+
+
+def departures(
+    placement: Placement, downs: Sequence[tuple[int, ...]], capacity: np.ndarray | None, step: Step
+) -> Sweep:
+    """Remove each of many sets of one size k (1 or 2, less than all) from a regular ring, in turn.
+
+    The keys are placed once on the smaller ring, whose owners are the survivors by rank; survivor number q is node q +
+    (how many of the failed come before it). Load that stays is the sum over (dataset, q) of the smaller of before and
+    after, and depends on the failed ones only through that shift: k + 1 prefix sums over q give every set's movement.
+    ``downs``: member indices, ascending; ``capacity``: bytes per second per ring member, or None.
+    """
+    ring, n, k = placement.ring, len(placement.ring.members), len(downs[0])
+    ranks = n - k
+    later = place_without(placement, ring.ids[ranks:])
+    stays = _load_that_stays(placement, later, k)
+    shared = min(ring.total, later.ring.total)
+    owners_stay = _owners_that_stay(placement, later, k)
+    loads, by_rank = placement.loads, later.loads
+    down = np.array(downs)
+    # Survivors with ranks below down[0] are not shifted, those between down[s-1] - (s-1) and down[s] - s by s.
+    first_ranks = down - np.arange(k)
+    edges = np.column_stack((np.zeros(len(down), dtype=np.int64), first_ranks, np.full(len(down), ranks)))
+
+    def by_shift(prefix_sums: list[np.ndarray]) -> np.ndarray:
+        """Sum up each set's ranks, with the prefix sums of the shift that applies."""
+        total: np.ndarray = sum(sums[edges[:, s + 1]] - sums[edges[:, s]] for s, sums in enumerate(prefix_sums))
+        return total
+
+    on_gone = loads[down].sum(axis=1)
+    moved = placement.groups.total - placement.rejected - by_shift(stays)
+    peak = int(np.argmax(by_rank))
+    ratio, variation = imbalance(by_rank)
+    count = len(downs)
+    sweep = Sweep(ring.ids, list(downs))
+    sweep.rejected_bytes = [later.rejected] * count
+    sweep.rerouted_bytes = (on_gone - max(0, later.rejected - placement.rejected)).tolist()
+    sweep.moved_bytes, sweep.needless_moved_bytes = moved.tolist(), (moved - on_gone).tolist()
+    sweep.shards_with_changed_owner = (shared - by_shift(owners_stay)).tolist()
+    sweep.datasets_with_changed_shard_set = [int(shard_sets_changed(placement, later).sum())] * count
+    sweep.datasets_touched, sweep.datasets_fully_on_down, sweep.tenants_touched = TouchCounts(
+        placement, pairs=k == 2
+    ).of(down)
+    sweep.worst = (peak + (peak >= first_ranks).sum(axis=1)).tolist()
+    sweep.worst_load = [by_rank[peak].item()] * count
+    sweep.max_over_mean, sweep.coefficient_of_variation = [ratio] * count, [variation] * count
+    for number, failed in enumerate(downs):
+        if number % 2048 == 0:
+            step(number / count)
+        sweep.nodes_over_capacity.append(-1 if capacity is None else int((by_rank > np.delete(capacity, failed)).sum()))
+    return sweep
+
+
+def _load_that_stays(placement: Placement, later: Placement, k: int) -> list[np.ndarray]:
+    """Return, for shifts 0 to ``k``, prefix sums over ranks of the load that stays where rank q is node q + shift."""
+    n, ranks = len(placement.ring.members), len(later.ring.members)
+    before_cells, before_weight = _cells(placement, n)
+    after_cells, after_weight = _cells(later, n)
+    rank = after_cells % n
+    stays = []
+    for shift in range(k + 1):
+        wanted = after_cells + shift
+        at = np.searchsorted(before_cells, wanted)
+        at_safe = np.minimum(at, max(0, len(before_cells) - 1))
+        match = (at < len(before_cells)) & (before_cells[at_safe] == wanted) & (rank + shift < n)
+        smaller = np.where(match, np.minimum(after_weight, before_weight[at_safe]), 0)
+        stays.append(np.concatenate(([0], np.cumsum(weigh(rank, smaller, ranks)))))
+    return stays
+
+
+def _owners_that_stay(placement: Placement, later: Placement, k: int) -> list[np.ndarray]:
+    """Return, for shifts 0 to ``k``, prefix sums over ranks of the shards whose owner stays with that shift."""
+    shared = min(placement.ring.total, later.ring.total)
+    later_owner = later.ring.owner[:shared]
+    shift_needed = placement.ring.owner[:shared].astype(np.int64) - later_owner
+    ranks = len(later.ring.members)
+    return [
+        np.concatenate(([0], np.cumsum(np.bincount(later_owner[shift_needed == shift], minlength=ranks))))
+        for shift in range(k + 1)
+    ]
+
+
+def _cells(placement: Placement, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sum the load by cell dataset * ``n`` + receiver. Returns the sorted cells and their weights, without what is
+    rejected."""
+    received = placement.receivers >= 0
+    cell = placement.groups.datasets[received].astype(np.int64) * n + placement.receivers[received]
+    return sum_cells(cell, placement.groups.weight[received])
+
+
+def one_by_one(
+    placement: Placement, downs: Sequence[tuple[int, ...]], regime: str, capacity: np.ndarray | None, step: Step
+) -> Sweep:
+    """Compute any list of scenarios one by one.
+
+    ``downs``: member indices that fail in each; ``regime``: ``transient`` or ``left``; ``capacity``: bytes per second per
+    ring member, or None.
+    """
+    ring = placement.ring
+    sweep = Sweep(ring.ids)
+    receives = receiving_members(placement)
+    index = {name: i for i, name in enumerate(ring.ids)}
+    for number, down in enumerate(downs):
+        step(number / max(1, len(downs)))
+        failed = np.zeros(len(ring.members), dtype=bool)
+        failed[list(down)] = True
+        if regime == "transient":
+            outcome = transient_outcome(placement, failed)
+            after = outcome.after
+        else:
+            outcome, later = remove_members(placement, [ring.ids[i] for i in down])
+            after = np.zeros(len(ring.members), dtype=outcome.after.dtype)
+            for name, load in zip(later.ring.ids, later.loads, strict=True):
+                after[index[name]] = load
+        sweep.add_loads(down, after, receives & ~failed, capacity)
+        for name in TOTALS:
+            getattr(sweep, name).append(getattr(outcome, name))
+    return sweep
+
+
+def every_node(placement: Placement, regime: str, capacity: np.ndarray | None, step: Step) -> Sweep:
+    """Let every single member of the ring fail in turn. Arguments as ``one_by_one``."""
+    downs = [(i,) for i in range(len(placement.ring.members))]
+    if regime == "transient" and _has_load(placement):
+        return every_node_transient(placement, capacity)
+    return _departures(placement, downs, regime, capacity, step)
+
+
+def every_pair(placement: Placement, regime: str, capacity: np.ndarray | None, step: Step) -> Sweep:
+    """Let every pair of members fail. Arguments as ``one_by_one``."""
+    if regime == "transient" and _has_load(placement):
+        return every_pair_transient(placement, capacity, step)
+    return _departures(placement, list(combinations(range(len(placement.ring.members)), 2)), regime, capacity, step)
+
+
+def _has_load(placement: Placement) -> bool:
+    return placement.ring.total > 0 and len(placement.groups.datasets) > 0
+
+
+def _departures(
+    placement: Placement, downs: Sequence[tuple[int, ...]], regime: str, capacity: np.ndarray | None, step: Step
+) -> Sweep:
+    """Compute departures at once where the ring allows it and some member stays, else one by one."""
+    some_stay = len(downs) > 0 and len(placement.ring.members) > len(downs[0])
+    if some_stay and regime == "left" and _has_load(placement) and is_regular(placement):
+        return departures(placement, downs, capacity, step)
+    return one_by_one(placement, downs, regime, capacity, step)
+
+
+def random_sets(n: int, k: int, draws: int, seed: int) -> Iterator[tuple[int, ...]]:
+    """Draw ``draws`` random sets of ``k`` of ``n`` members (without repeats within a set), from a fixed ``seed``."""
+    generator = np.random.Generator(np.random.PCG64(seed))
+    for _ in range(draws):
+        yield tuple(sorted(generator.choice(n, size=min(k, n), replace=False).tolist()))

@@ -1,0 +1,152 @@
+"""The one seam between kinds of rings and everything that is done with them: layout, then placement, then outcome.
+
+A strategy lays out members and places the load on them (``place``), says what a failing set does while the ring keeps its
+members (``fail``) or has lost them (``without``, ``compare``), and sweeps many failing sets. Scenarios, tables and the
+screen work with these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import polars as pl
+
+from engine.ring_placement.parameters import RingParameters
+from engine.ring_placement.pyroscope.ring import Member
+from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
+
+Check = Callable[[], None]
+
+TOTALS = (
+    "rejected_bytes", "rerouted_bytes", "moved_bytes", "needless_moved_bytes", "shards_with_changed_owner",
+    "datasets_with_changed_shard_set", "datasets_touched", "datasets_fully_on_down", "tenants_touched",
+)  # fmt: skip
+"""Totals of a scenario, under the same name in ``Outcome``, in the result's summary and in the table ``sweep``."""
+
+
+class Layout(Protocol):
+    """A ring laid out: its members in byte order of their IDs."""
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The members that take part."""
+        ...
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Their IDs."""
+        ...
+
+    @property
+    def active(self) -> np.ndarray:
+        """Per member, whether it may receive data (bool)."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """Number of shards, or of tokens."""
+        ...
+
+    def names(self, index: np.ndarray) -> pl.Series:
+        """Return the IDs of the members at ``index``, null where it is negative."""
+        ...
+
+
+class Placed(Protocol):
+    """Load placed on a ring."""
+
+    @property
+    def ring(self) -> Layout:
+        """The ring."""
+        ...
+
+    @property
+    def loads(self) -> np.ndarray:
+        """Load of each member."""
+        ...
+
+    @property
+    def rejected(self) -> Any:
+        """Load that no member takes."""
+        ...
+
+
+P = TypeVar("P", bound=Placed)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A scenario's effect. ``nodes``: instance IDs in byte order, all that exist before or after; ``before`` and
+    ``after``: their loads. Totals as in ``docs/models/ring-placement.md``, "Totals of a scenario"; ``rejected_before`` was
+    rejected without the scenario too. ``mean_tries``: attempts per request, weighted by load; ``shards``: S afterwards.
+
+    Of rings with replicas: ``write_lost_share`` of all keys, and whether queries of the whole ring succeed (``reads_ok``);
+    ``tenant_lost`` and ``tenant_reads``: the same for each tenant in its shard (None for segment writers).
+    """
+
+    nodes: tuple[str, ...]
+    before: np.ndarray
+    after: np.ndarray
+    rejected_before: Any = 0
+    rejected_bytes: Any = 0
+    rerouted_bytes: Any = 0
+    moved_bytes: Any = 0
+    needless_moved_bytes: Any = 0
+    shards_with_changed_owner: int = 0
+    datasets_with_changed_shard_set: int = 0
+    datasets_touched: int = 0
+    datasets_fully_on_down: int = 0
+    tenants_touched: int = 0
+    mean_tries: float = 1.0
+    shards: int = 0
+    write_lost_share: float = 0.0
+    reads_ok: bool = True
+    moved_share: float = 0.0
+    tenant_lost: np.ndarray | None = None
+    tenant_reads: np.ndarray | None = None
+
+
+class Strategy(Protocol[P]):
+    """One kind of ring with the load of a cluster."""
+
+    @property
+    def kind(self) -> str:
+        """``segment-writer``, ``token-ring`` or ``partition-ring``."""
+        ...
+
+    def place(self, members: Sequence[Member], p: RingParameters, like: P | None, check: Check) -> P:
+        """Lay out the ring of ``members`` and place the load. ``like``: a placement of the same load, to save work; ``check``
+        is called during long work and may raise."""
+        ...
+
+    def fail(self, placement: P, failed: np.ndarray, regime: str) -> tuple[Outcome, P]:
+        """Let members (bool per ring member) fail while they stay registered. Returns the outcome and what is left."""
+        ...
+
+    def without(self, placement: P, gone: frozenset[str], check: Check) -> P:
+        """Place the load on the ring laid out again without the members ``gone``."""
+        ...
+
+    def compare(self, before: P, after: P, gone: frozenset[str] = frozenset()) -> Outcome:
+        """Compute the effect of another layout; ``gone``: members whose loss causes it."""
+        ...
+
+    def touched(self, placement: P, down: np.ndarray) -> tuple[int, int, int]:
+        """Count datasets and datasets wholly on the members ``down`` (bool), and tenants with a part there."""
+        ...
+
+    def sweep(
+        self,
+        placement: P,
+        kind: str,
+        downs: Sequence[tuple[int, ...]],
+        regime: str,
+        limits: np.ndarray | None,
+        step: Step,
+    ) -> Sweep:
+        """Sweep every node, every pair, every node ``leaving``, or (any other ``kind``) the sets ``downs`` of members, one
+        by one. ``limits``: capacity per ring member, or None."""
+        ...

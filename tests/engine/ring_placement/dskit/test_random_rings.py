@@ -1,0 +1,163 @@
+"""Random rings against the plain walk, key by key and member by member, as the documentation tells it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from engine.ring_placement.dskit import replicas
+from engine.ring_placement.dskit.replicas import replica_sets, whole_ring_set
+from engine.ring_placement.dskit.shuffle_shards import ShardRing
+from engine.ring_placement.dskit.token_ring import OPERATIONS, SPACE, Instance, Operation, TokenRing
+
+STATES = ("ACTIVE", "ACTIVE", "ACTIVE", "LEAVING", "PENDING", "JOINING")
+
+
+@st.composite
+def rings(draw: st.DrawFn, zones: tuple[str, ...] = ("", "a", "b", "c", "d")) -> TokenRing:
+    count = draw(st.integers(1, 9))
+    chosen = draw(st.lists(st.sampled_from(zones), min_size=1, max_size=4))
+    values = draw(st.lists(st.integers(0, SPACE - 1), max_size=40, unique=True))
+    hold = [draw(st.integers(0, count - 1)) for _ in values]
+    members = []
+    for i in range(count):
+        tokens = sorted(v for v, owner in zip(values, hold, strict=True) if owner == i)
+        members.append(
+            Instance(
+                f"m-{i}", draw(st.sampled_from(chosen)), draw(st.sampled_from(STATES)), np.array(tokens, dtype=np.int64),
+                draw(st.integers(0, 5)) > 0, draw(st.sampled_from((0, 500, 990))), draw(st.integers(0, 5)) == 0,
+                draw(st.sampled_from((0, 500, 995))),
+            )
+        )  # fmt: skip
+    return TokenRing.of(members, draw(st.integers(1, 5)), draw(st.booleans()))
+
+
+def walk(ring: TokenRing, key: int, operation: Operation) -> list[int]:
+    """The rules as they are written down, for one key."""
+    tokens, owner = ring.tokens.tolist(), ring.owner.tolist()
+    start = next((i for i, t in enumerate(tokens) if t > key), 0)
+    taken: list[int] = []
+    want = ring.replication
+    found: set[str] = set()
+    examined = dict.fromkeys(ring.zones, 0)
+    members = {z: sum(i.zone == z for i in ring.instances) for z in ring.zones}
+    for step in range(len(tokens)):
+        if len(taken) >= min(len(ring.instances), want):
+            break
+        if ring.zone_aware and all(z in found or examined[z] >= members[z] for z in ring.zones):
+            break
+        node = owner[(start + step) % len(tokens)]
+        zone = ring.instances[node].zone
+        if node in taken:
+            continue
+        if ring.zone_aware and zone:
+            if zone in found:
+                continue
+            examined[zone] += 1
+        taken.append(node)
+        if ring.instances[node].state in operation.extend:
+            want += 1
+        elif ring.zone_aware and zone:
+            found.add(zone)
+    return taken
+
+
+@given(rings(), st.sampled_from(sorted(OPERATIONS)), st.sampled_from((0, 3, 512)))
+@settings(max_examples=150, deadline=None)
+def test_replica_sets_are_those_of_the_walk(ring: TokenRing, name: str, steps: int) -> None:
+    operation = OPERATIONS[name]
+    saved, replicas.STEPS = replicas.STEPS, steps
+    try:
+        sets = replica_sets(ring, operation)
+    finally:
+        replicas.STEPS = saved
+    keys = [(t - 1) % SPACE for t in ring.tokens.tolist()]
+    if len(ring.tokens) == len(set(keys)):
+        assert [[m for m in row if m >= 0] for row in sets.members.tolist()] == [walk(ring, k, operation) for k in keys]
+    assert ring.search(np.array(keys, dtype=np.int64)).tolist() == list(range(len(keys)))
+    assert not len(keys) or int(ring.lengths.sum()) == SPACE
+
+
+@given(rings(), st.sampled_from(sorted(OPERATIONS)), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_errors_and_old_heartbeats_stop_the_same_requests(ring: TokenRing, name: str, random: object) -> None:
+    """Whether a member answers with errors or is unhealthy, a quorum and a whole-ring request fail alike."""
+    down = np.array([random.random() < 0.3 for _ in ring.instances], dtype=bool)  # type: ignore[attr-defined]
+    stale = TokenRing.of(
+        [
+            Instance(i.id, i.zone, i.state, i.tokens, i.beating and not d, i.registered_s, i.read_only, i.read_only_s)
+            for i, d in zip(ring.instances, down, strict=True)
+        ],
+        ring.replication, ring.zone_aware,
+    )  # fmt: skip
+    operation = OPERATIONS[name]
+    failing = whole_ring_set(ring, operation)
+    assert failing.succeeds(ring, down) == (not whole_ring_set(stale, operation).error)
+
+
+@given(rings(), st.text(max_size=5), st.integers(-1, 12), st.sampled_from((0, 100, 10_000)))
+@settings(max_examples=40, deadline=None)
+def test_a_shard_is_stable(ring: TokenRing, tenant: str, size: int, lookback: int) -> None:
+    """A shard holds no member twice, not more than the lookback allows, and does not depend on health or state."""
+    shard = ShardRing(ring, 1000).shard(tenant, size, lookback)
+    assert len(set(shard.tolist())) == len(shard)
+    healed = TokenRing.of(
+        [Instance(i.id, i.zone, "ACTIVE", i.tokens, True, i.registered_s, i.read_only, i.read_only_s)
+         for i in ring.instances],
+        ring.replication, ring.zone_aware,
+    )  # fmt: skip
+    assert ShardRing(healed, 1000).shard(tenant, size, lookback).tolist() == shard.tolist()
+    if lookback == 0:
+        assert not any(ring.instances[i].read_only for i in shard) or size <= 0
+        wider = set(ShardRing(ring, 1000).shard(tenant, size, 10_000).tolist())
+        assert size <= 0 or set(shard.tolist()) <= wider
+
+
+@given(rings())
+@settings(max_examples=60, deadline=None)
+def test_ownership_adds_up_in_each_zone(ring: TokenRing) -> None:
+    for zone in ring.zones:
+        own = [o for i, o in zip(ring.instances, ring.ownership.tolist(), strict=True) if i.zone == zone]
+        tokens = any(len(i.tokens) for i in ring.instances if i.zone == zone)
+        assert sum(own) == (SPACE if tokens else 0)
+
+
+@given(rings(("a", "b", "c")), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_token_ranges_are_the_keys_whose_next_token_of_the_zone_is_the_members(ring: TokenRing, low: bool) -> None:
+    if low:  # tokens close to both ends of the key space
+        moved = {v: (n * 2 if n % 2 else SPACE - 1 - n) for n, v in enumerate(ring.tokens.tolist())}
+        held = [
+            replace(i, tokens=np.sort([moved[t] for t in i.tokens.tolist()]).astype(np.int64)) for i in ring.instances
+        ]
+        ring = TokenRing.of(held)
+    assume(0 not in ring.tokens)
+    ring = replace(ring, zone_aware=True, replication=len(ring.zones))
+    for k, (member, ranges) in enumerate(zip(ring.instances, ring.token_ranges, strict=True)):
+        peers = [(t, i.id) for i in ring.instances if i.zone == member.zone for t in i.tokens.tolist()]
+        if not peers:
+            assert ranges is None
+            continue
+        assert ranges is not None
+        flat = ranges.ravel().tolist()
+        assert flat == sorted(flat) and all(b - a > 1 for a, b in zip(flat[1::2], flat[2::2], strict=False))
+        keys = {min(max(t + d, 0), SPACE - 1) for t, _ in peers for d in (-2, -1, 0, 1)} | {0, SPACE - 1}
+        for key in keys:
+            owner = min(((t <= key, t), name) for t, name in peers)[1]
+            assert any(a <= key <= b for a, b in ranges.tolist()) == (owner == member.id), (key, peers)
+        assert int((ranges[:, 1] - ranges[:, 0] + 1).sum()) == ring.ownership[k]
+
+
+def test_a_range_of_key_zero_alone_behind_token_zero_is_left_out() -> None:
+    tokens = {"a": [0, 9], "b": [1]}
+    ring = TokenRing.of([Instance(n, "z", tokens=np.array(t)) for n, t in tokens.items()], 1, True)
+    assert [r.tolist() for r in ring.token_ranges if r is not None] == [[[1, SPACE - 1]], []]
+
+
+def test_a_token_of_two_members_goes_to_the_smaller_id_that_stays() -> None:
+    same = np.array([7], dtype=np.int64)
+    ring = TokenRing.of([Instance("b", tokens=same), Instance("a", tokens=same), Instance("0", "", "LEAVING", same)])
+    assert [ring.ids[i] for i in ring.owner] == ["a"]
