@@ -49,8 +49,9 @@ class FileKind(Protocol):
 
     ``append`` True: the file grows by whole records and ``read`` is called with only the new bytes (``source.offset``
     > 0) and the ``state`` it returned last. False: ``read`` gets the whole file each time and replaces its rows.
-    ``version`` changes whenever ``read`` would give other rows for the same bytes: it is part of the cache key.
-    ``tables``: the tables it fills. ``formats``: one line for README and the empty tab.
+    ``id`` names the kind, once per view; ``title`` is its line in ``docs/reference/files.md``. ``version`` changes whenever
+    ``read`` would give other rows for the same bytes: it is part of the cache key. ``tables``: all tables that it may
+    fill; rows of another are a mistake of the reader and are not taken.
 
     A kind that grows may be a ``Resumable``. A kind whose documents close themselves, as JSON does, may say so by
     ``closes = True``: one that parses has ended, with or without a line end, and is not read again once it is quiet.
@@ -63,7 +64,9 @@ class FileKind(Protocol):
     tables: tuple[Table, ...]
 
     def recognise(self, name: str, head: bytes) -> bool:
-        """Whether a file called ``name`` (no compression ending) that begins with ``head`` is of this kind. Cheap."""
+        """Whether a file called ``name`` (no compression ending) that begins with ``head`` is of this kind. Cheap.
+
+        Every kind of every view is asked, and each that says yes reads the file: say yes to no other tool's files."""
         ...
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:

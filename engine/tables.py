@@ -78,7 +78,12 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Table:
     """A declared table: its columns in order, the ``key`` columns that name a row, and its defined row ``order``
-    (column names, ``-`` in front for descending; always total, so that equal data print equally)."""
+    (column names, ``-`` in front for descending; always total, so that equal data print equally).
+
+    A result table also names where its cells come from, by modules of its view (``insight.failover``): ``made_in`` makes the
+    rows; ``rules`` are the modules that decide columns, each with the names of those, or "" for all others. A column that
+    none of them names is decided where the rows are made.
+    """
 
     name: str
     meaning: str
@@ -86,6 +91,8 @@ class Table:
     key: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     title: str = ""
+    made_in: str = ""
+    rules: Mapping[str, str] = field(default_factory=dict, compare=False)
     schema: pl.Schema = field(init=False, repr=False, compare=False)
     """Polars schema of the table; do not change it."""
     _empty: pl.DataFrame = field(init=False, repr=False, compare=False)

@@ -48,7 +48,7 @@ class NoInput(Exception):
 class View(Protocol):
     """One tab: what it reads, what can be chosen, what it computes.
 
-    ``name`` is the word pair with a hyphen; ``kinds`` in the order of recognition; ``tables`` the result tables, the
+    ``name`` is the word pair with a hyphen; ``kinds`` in the order of the page of formats; ``tables`` the result tables, the
     first one is the main one; ``fail_on`` the level from which ``check`` exits 1 by default.
     """
 
@@ -60,7 +60,7 @@ class View(Protocol):
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
-        """What the view reads, in the order of recognition."""
+        """What the view reads."""
         ...
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:

@@ -318,7 +318,7 @@ class EngineClient:
 
         def scan() -> None:
             try:
-                changed = session.scan()
+                changed = session.look(None)
             except BaseException as error:
                 log.exception("scanning failed")
                 self.post(WatchFailed(f"{type(error).__name__}: {error}"))

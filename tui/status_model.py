@@ -79,6 +79,7 @@ class StatusModel:
         age = units.age(max(self.clock() - newest / 1000, 0.0)) if newest is not None else ""
         status = client.session.status if client.session is not None else None
         skipped = status.ignored_count if status is not None else 0
+        reading = status.reading if status is not None else 0
         modes = sorted({root.mode for root in status.roots}) if status is not None else []
         mode = " ".join(WATCH_WORDS[mode] for mode in modes if WATCH_WORDS[mode])
         at = units.moment(pane.at_ms) if pane.at_ms is not None else ""
@@ -89,6 +90,7 @@ class StatusModel:
             (client.paused, f"PAUSED{waiting}", "moderate"),
             (at, f"AT {at}", "moderate"),
             (error, f"{glyphs.severity['severe']} {error}", "severe"),
+            (reading, f"reading {reading} large", ""),
             (pane.stale_files, f"{pane.stale_files} stale", "moderate"),
             (age, "data now" if age == "now" else f"data {age} old", ""),
             (problems, f"! {problems:,} problem{'s' if problems != 1 else ''}", "severe"),

@@ -16,6 +16,7 @@ from rich.traceback import Traceback
 from textual._compositor import ChopsUpdate
 from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.css.styles import RenderStyles
 from textual.dom import DOMNode
 from textual.drivers import linux_driver
 from textual.filter import Monochrome, NoColor
@@ -63,6 +64,29 @@ def forget_closed_widgets() -> None:
     (tests/tui/test_textual_internals.py)
     """
     StylesCache.get_inner_outer = classmethod(vars(StylesCache)["get_inner_outer"])  # type: ignore[assignment]
+
+
+class LazyComponents(Widget):
+    """Base of widgets with many component classes: the style of each is made when it is first drawn with.
+
+    Textual makes all of them whenever a widget is mounted, focused or left, 17 for a table that draws with five: that was a
+    quarter of the time in which a screen or a job opens. (tests/tui/test_textual_internals.py)
+    """
+
+    def _get_component_classes(self) -> frozenset[str]:  # type: ignore[override]
+        """Return the component classes that Textual has to make again: those in use."""
+        return frozenset(self._component_styles)
+
+    def get_component_styles(self, *names: str) -> RenderStyles:
+        """Return the styles of components as Textual does. Raises KeyError for a name that is no component class."""
+        declared: frozenset[str] = super()._get_component_classes()
+        for name in names:
+            if name in declared and name not in self._component_styles:
+                component = DOMNode(classes=name)
+                component._attach(self)
+                self.app.stylesheet.apply(component)
+                self._component_styles[name] = component.styles
+        return super().get_component_styles(*names)
 
 
 class NeverScrolls(Widget):

@@ -29,7 +29,7 @@ _QUICK, _NAMED, _READABLE, _PLAIN = " quick", " named", " readable", " plain"
 _NUMBER = r"^[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$"
 _SPECIAL = {"nan": float("nan"), "+inf": float("inf"), "inf": float("inf"), "-inf": float("-inf")}
 _HEAD = re.compile(
-    rb"^\s*(?:#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:.]*\s*(?:\{[^\n]*\})?\s+[-+0-9NIni])"
+    rb"^\s*(?:#\s*(?:HELP|TYPE|UNIT)\s+[a-zA-Z_:]|[a-zA-Z_:][a-zA-Z0-9_:.]*(?:\s*\{[^\n]*\})?\s+[-+0-9NIni])"
 )
 
 

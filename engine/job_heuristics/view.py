@@ -19,7 +19,7 @@ from engine.view import Context, NoInput
 
 if TYPE_CHECKING:
     from engine.inputs import Inputs
-    from engine.job_heuristics.dr_elephant import rules
+    from engine.job_heuristics.dr_elephant import heuristic_conf
     from engine.job_heuristics.model.model import Model
     from engine.reading import FileKind
 
@@ -41,22 +41,22 @@ class JobHeuristics:
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
-        """The file kinds, in the order of recognition."""
+        """The file kinds."""
         from engine.job_heuristics.reading.kinds import KINDS
 
         return KINDS
 
     def load(self) -> None:
         """Load what ``compute`` needs, before it is needed."""
-        from engine.job_heuristics.dr_elephant import judging  # noqa: F401
+        from engine.job_heuristics.dr_elephant import verdict_tables  # noqa: F401
         from engine.job_heuristics.model import incremental_assembly  # noqa: F401
-        from engine.job_heuristics.result import insights  # noqa: F401
+        from engine.job_heuristics.result import fleet_tables  # noqa: F401
 
     def compute(self, inputs: Inputs, parameters: Any, context: Context) -> Result:
         """Compute metrics, verdicts and everything beyond of all jobs in ``inputs`` as of ``context.at_ms``."""
-        from engine.job_heuristics.dr_elephant.judging import judge_all
+        from engine.job_heuristics.dr_elephant.verdict_tables import judge_all
         from engine.job_heuristics.model.incremental_assembly import current_model
-        from engine.job_heuristics.result import insights
+        from engine.job_heuristics.result import fleet_tables
 
         wanted: JobParameters = parameters
         model = current_model(inputs, context)
@@ -77,7 +77,7 @@ class JobHeuristics:
         job = _find(model, wanted.job) if wanted.job else None
         if job is not None:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
-        more = insights.extend(model, judged, chosen, job, wanted, context)
+        more = fleet_tables.extend(model, judged, chosen, job, wanted, context)
         tables.update(more.tables)
         order = [t.name for t in self.tables if t.name in tables]
         summary: dict[str, Any] = dict(more.summary)
@@ -103,11 +103,11 @@ class JobHeuristics:
 VIEW = JobHeuristics()
 
 
-def _rules(parameters: JobParameters) -> rules.Rules:
-    from engine.job_heuristics.dr_elephant import rules
+def _rules(parameters: JobParameters) -> heuristic_conf.Rules:
+    from engine.job_heuristics.dr_elephant import heuristic_conf
 
     conf = parameters.heuristic_conf
-    chosen = rules.default_rules() if conf is None else rules.read(conf.name, conf.data)
+    chosen = heuristic_conf.default_rules() if conf is None else heuristic_conf.read(conf.name, conf.data)
     chosen = replace(chosen, block_size=parameters.block_size)
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
@@ -137,7 +137,7 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     )
 
 
-def _notes(parameters: JobParameters, chosen: rules.Rules) -> tuple[str, ...]:
+def _notes(parameters: JobParameters, chosen: heuristic_conf.Rules) -> tuple[str, ...]:
     notes = []
     if parameters.mode == "published":
         notes.append("Dr. Elephant's published description; table differences names what its code gives.")

@@ -22,12 +22,22 @@ class LiveSettings(Parameters, frozen=True, kw_only=True):
     settle_s: Annotated[
         float, option("A file this long unchanged is taken as it is, half-written or not", unit="s", low=0.0, high=3600)
     ] = 3.0
-    follow_symlinks: Annotated[bool, option("Follow symbolic links; loops are noticed")] = True
+    follow_symlinks: Annotated[
+        bool, option("Follow symbolic links out of the folders given, too; those within them are always followed")
+    ] = False
+    max_files: Annotated[int, option("Files that are looked at; further ones are a problem", low=1)] = 250_000
+    max_depth: Annotated[int, option("Levels of folders below one given; deeper ones are a problem", low=1)] = 64
     ignore: Annotated[tuple[str, ...], option("Name patterns to leave out, beside temporary files and dot files")] = ()
     max_file_mb: Annotated[int, option("Documents larger than this are not read", unit="MB", low=1)] = 1024
     max_unpacked_mb: Annotated[int, option("A compressed file is unpacked to at most this size", unit="MB", low=1)] = (
         1024
     )
+    max_memory_mb: Annotated[
+        int,
+        option(
+            "A file that needs more memory to be read is given up; half of the machine's at most", unit="MB", low=512
+        ),
+    ] = 4096
     cache: Annotated[
         bool, option("Keep parsed files on disk, so that a second start costs little more than a scan")
     ] = True

@@ -34,6 +34,8 @@ from engine.view import Context, View
 
 __all__ = ["LiveSettings", "Session", "Status", "wall_clock"]
 
+PATIENCE_S = 5.0
+"""Seconds that a scan waits for files that another process reads, after all others."""
 FREEZE_EVERY = 32 << 20
 """Bytes read between two calls of ``gc.freeze``."""
 
@@ -70,8 +72,7 @@ class Session:
         self._now_ms = now_ms
         if first_scan is None or first_scan.roots != self.roots:
             first_scan = None
-            options = self.settings
-            self._scanner = Scanner(self.roots, ignore=options.ignore, follow_symlinks=options.follow_symlinks)
+            self._scanner = Scanner(self.roots, self.settings)
         else:
             self._scanner = first_scan.scanner
         self._scanned = first_scan.changes if first_scan is not None else None
@@ -91,6 +92,7 @@ class Session:
             self._cache = CacheSession(self.settings, self.views, self._registry)
         self._frozen_at = 0
         self._watcher = Watcher(self.roots, self.settings, self)
+        self._visits.guard.done = self._watcher.wake
         self._status = Status(roots=tuple(RootStatus(clean(root, 4096), "idle") for root in self.roots))
         self._stats = FileStats()
         self._counted = False  # whether the counts in _status are those of now
@@ -118,13 +120,17 @@ class Session:
 
     # -- looking -----------------------------------------------------------------------------------------------
 
-    def scan(self, *, final: bool = False, progress: Progress | None = None) -> frozenset[str]:
+    def scan(
+        self, *, final: bool = False, progress: Progress | None = None, patience_s: float = PATIENCE_S
+    ) -> frozenset[str]:
         """Look at all roots once and read what is new. Returns the names of the views whose inputs changed.
 
         ``final``: a one-shot report: nothing will follow, so last records without a line end are taken at once.
         ``progress``: called with the share of the files that were visited, and the name of the last one.
+        ``patience_s``: seconds to wait in the end for files that another process reads; those that take longer
+        come with a later look. A ``final`` scan waits for all.
         """
-        return self._look(None, final=final, progress=progress)
+        return self._look(None, final=final, progress=progress, patience_s=patience_s)
 
     def look(self, hints: set[str] | None, *, interrupted: Callable[[], bool] | None = None) -> frozenset[str]:
         """Look at some paths (None: everything) and at the files that are due. Returns as ``scan``.
@@ -179,6 +185,7 @@ class Session:
         final: bool = False,
         progress: Progress | None = None,
         interrupted: Callable[[], bool] | None = None,
+        patience_s: float = 0.0,
     ) -> frozenset[str]:
         with self._lock:
             if self._visits.closed:
@@ -195,7 +202,7 @@ class Session:
                 self._introduce(visits)
                 for file in self._visits.due(hints, final):
                     visits.setdefault(file, False)
-                self._visits.read(visits, final, progress)
+                seen |= self._visits.read(visits, final, progress, patience_s)
                 seen.update(visits)
                 for file in seen:
                     self._stats.put(file)
@@ -252,6 +259,8 @@ class Session:
             if file not in restored:
                 file.head_length = -1  # to be recognised again
                 visits[file] = False
+        for file in self._visits.guard:
+            file.head_length = -1
 
     def _publish(self) -> frozenset[str]:
         """Make new snapshots of the views that were touched. Returns their names."""
@@ -342,7 +351,13 @@ class Session:
             )
             self._counted = True
         cached = self._cache.restored if self._cache is not None else 0
-        return dataclasses.replace(old, roots=self._watcher.modes(), cached=cached, pending=len(self._visits.waiting))
+        return dataclasses.replace(
+            old,
+            roots=self._watcher.modes(),
+            cached=cached,
+            pending=len(self._visits.waiting),
+            reading=len(self._visits.guard),
+        )
 
     def close(self, timeout: float | None = None) -> None:
         """End background work; a scan under way ends at its next file. The snapshots stay usable.
@@ -351,6 +366,7 @@ class Session:
         else it will be read again.
         """
         self._visits.closed = True  # without the lock, which a long scan holds
+        self._visits.guard.stop()
         until = None if timeout is None else time.monotonic() + timeout
 
         def left() -> float | None:
@@ -359,6 +375,7 @@ class Session:
         if not self._lock.acquire(timeout=-1 if until is None else left() or 0):
             return
         try:
+            self._visits.guard.close()
             if self._cache is not None and self._cache.wait(left()):
                 self._cache.save(self._catalogue.files.values(), self._follower.bytes_read, at_once=True)
                 self._cache.wait(left())

@@ -36,7 +36,8 @@ class Status:
     ``ignored_count`` how many there are; ``bytes``: bytes on disk of the recognised files; ``bytes_read``: bytes read
     since the session began (after decompression); ``cached``: files whose rows came from the cache; ``scans``,
     ``last_scan_ms`` (epoch ms, None before the first) and ``last_scan_took_ms``; ``pending``: files that wait to
-    settle; ``newest_ms``: modification time of the newest recognised file, from which a front end tells the age of the data.
+    settle; ``reading``: files that another process reads, or will; ``newest_ms``: modification time of the newest
+    recognised file, from which a front end tells the age of the data.
     """
 
     roots: tuple[RootStatus, ...] = ()
@@ -51,4 +52,5 @@ class Status:
     last_scan_ms: int | None = None
     last_scan_took_ms: float = 0.0
     pending: int = 0
+    reading: int = 0
     newest_ms: int | None = None

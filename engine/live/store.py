@@ -132,16 +132,19 @@ class Store:
             self._new.append((file, rows, provisional))
             self.gathered += count
 
-    def put_frame(self, name: str, frame: pl.DataFrame, files: frozenset[int]) -> None:
+    def put_frame(self, name: str, frame: pl.DataFrame, files: frozenset[int], *, provisional: bool = False) -> None:
         """Add a ready frame (declared columns and ``file``) of several files at once: rows from the cache."""
         self.flush()
-        self._add(self._firm[name], Chunk(frame.select(self._empty[name].columns), files))
+        chunks = self._loose if provisional else self._firm
+        self._add(chunks[name], Chunk(frame.select(self._empty[name].columns), files))
 
     def fits(self, frames: Mapping[str, pl.DataFrame]) -> bool:
         """Whether these frames (with ``file``) have just the columns of the tables they are called by."""
         return all(name in self.tables and frame.schema == self._empty[name].schema for name, frame in frames.items())
 
-    def put_frames(self, frames: Mapping[str, pl.DataFrame], ids: Mapping[int, int]) -> None:
+    def put_frames(
+        self, frames: Mapping[str, pl.DataFrame], ids: Mapping[int, int], *, provisional: bool = False
+    ) -> None:
         """Add frames of several files at once, read by another process: rows of the files that ``ids`` maps to their ids
         here; other rows are left out."""
         top = max((int(frame[FILE].max() or 0) for frame in frames.values() if frame.height), default=0)  # type: ignore[arg-type]
@@ -156,7 +159,7 @@ class Store:
             frame = frame.with_columns(pl.Series(FILE, numbers))
             if not numbers.all():
                 frame = frame.filter(pl.col(FILE) != 0)
-            self.put_frame(name, frame, files)
+            self.put_frame(name, frame, files, provisional=provisional)
 
     def forget(self, files: Iterable[int]) -> None:
         """Drop all rows of these files."""
@@ -208,6 +211,11 @@ class Store:
     def chunks(self) -> dict[str, tuple[Chunk, ...]]:
         """Return the chunks of each table, oldest rows first. Their rows are never changed."""
         return {name: (*self._firm[name], *self._loose[name]) for name in self.tables}
+
+    def frames(self, *, provisional: bool) -> dict[str, pl.DataFrame]:
+        """Return all firm or all provisional rows by table."""
+        chunks = self._loose if provisional else self._firm
+        return {name: _joined([chunk.frame for chunk in chunks[name]], self._empty[name]) for name in self.tables}
 
     def firm(self, name: str, files: frozenset[int]) -> pl.DataFrame:
         """Return the rows of ``files`` in one table, without provisional ones."""

@@ -1,4 +1,4 @@
-"""Visits to files: which are due, and reading many of them, with a pool of worker processes if that pays."""
+"""Visits to files: which are due, and what of them is read by which process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from engine.live.files.tracked_file import TrackedFile
 from engine.live.files.watch import GIVES_WAY_S
 from engine.live.ingest.follower import Follower
 from engine.live.options import LiveSettings
-from engine.live.pool.merge import Merger
+from engine.live.pool import limits
+from engine.live.pool.guard import Answer, Guard
+from engine.live.pool.merge import Batch, Merger
 from engine.live.pool.reading_pool import WORTH_LATE, ReadingPool, module_of, start
 from engine.live.pool.tasks import FileTask
 from engine.text import clean
@@ -23,6 +25,9 @@ BATCH_FILES = 1000
 """Files whose rows become one piece of the store, at most."""
 DUE_AT_ONCE = 4
 """Files up to which all that are due are looked at together."""
+REST = 10
+"""Times as long as reading a file took until it was given up, it rests before it is tried again."""
+_STEP_S = 0.1
 Progress = Callable[[float, str], None]
 """Called with a fraction 0-1 and what is being done."""
 
@@ -45,17 +50,22 @@ class Visits:
         self._views = views
         self._settings = settings
         self._pool = pool
+        self.guard = Guard(settings, lambda names: tuple(module_of(views[name]) for name in names))
         self.waiting: set[TrackedFile] = set()
         self.with_problems: set[TrackedFile] = set()
         self.closed = False
+        self._elsewhere = False  # whether another process can have all views
 
     def forget(self, file: TrackedFile) -> None:
         """Forget a file that is gone."""
         self.waiting.discard(file)
         self.with_problems.discard(file)
+        self.guard.forget(file)
 
     def next_due(self) -> float | None:
         """Return the monotonic time at which some file must be visited again, None if none waits."""
+        if self.guard.ready:
+            return 0.0
         return min((file.due for file in tuple(self.waiting) if file.due is not None), default=None)
 
     def due(self, hints: set[str] | None, final: bool) -> list[TrackedFile]:
@@ -71,17 +81,27 @@ class Visits:
         due.sort(key=lambda file: file.due or 0.0)
         return due[: max(DUE_AT_ONCE, len(due) // 4)]
 
-    def read(self, visits: Mapping[TrackedFile, bool], final: bool, progress: Progress | None) -> None:
-        """Visit these files, with a pool of worker processes if that pays."""
+    def read(
+        self, visits: Mapping[TrackedFile, bool], final: bool, progress: Progress | None, patience_s: float
+    ) -> set[TrackedFile]:
+        """Visit these files, with a pool of worker processes if that pays. Returns others that were read meanwhile.
+
+        What is too much for this process is read by another one. A ``final`` visit waits for that, file by file; any other
+        waits ``patience_s`` seconds in the end for all of it, and leaves the rest to a later call.
+        """
+        self._elsewhere = all(module_of(view) for view in self._views.values())
+        done = self._collect(final)
         # Plain files first: a packed copy beside one is then known as such.
         order = sorted(visits, key=lambda file: (file.path.endswith(PACKED), file.path))
         pool, self._pool = self._pool or self._new_pool(order, final), None
-        merger = Merger(pool, self._follower, self._views) if pool is not None else None
+        merger = Merger(pool, self._follower) if pool is not None else None
         try:
             for count, file in enumerate(order, 1):
                 if self.closed:
-                    return
+                    return done
                 self._visit(file, final, visits[file], merger)
+                if final:
+                    done |= self._settle(float("inf"), final, progress)
                 if count % BATCH_FILES == 0:
                     for name, store in self._registry.stores.items():
                         if store.gathered:
@@ -93,6 +113,7 @@ class Visits:
                 merger.flush()
             if pool is not None:
                 pool.close()
+        return done | self._settle(patience_s, final, progress)
 
     def _new_pool(self, order: Sequence[TrackedFile], final: bool) -> ReadingPool | None:
         """Start worker processes for the files never read before, if that pays."""
@@ -102,15 +123,77 @@ class Visits:
         return start(files, modules, self._settings, worth=WORTH_LATE, final=final)
 
     def _visit(self, file: TrackedFile, final: bool, force: bool, merger: Merger | None) -> None:
-        """Read what is new of one file, or take what a worker has read."""
+        """Read what is new of one file, or take what a worker has read, or let another process read it."""
+        if file in self.guard:
+            return
+        here = True
         try:
             stat = self._scanner.stat_of(file.path) if merger is not None else None
-            if merger is None or stat is None:
-                self._follower.visit(file, final=final, force=force)
-            elif not merger.take(file, stat):
-                self._follower.visit(file, final=final, force=force, pieces=merger.pieces(file, stat))
+            if merger is None or stat is None or not merger.take(file, stat):
+                pieces = merger.pieces(file, stat) if merger is not None and stat is not None else ()
+                here = self._follower.visit(file, final=final, force=force, at_most=self._at_most(file), pieces=pieces)
         # A mistake of ours with one file must not keep the others from being read; one of Polars is no Exception.
         except (Exception, pl.exceptions.PanicException) as error:
-            self._follower.give_up(file, error)
+            self._follower.failed(file, error)
+        if not here:
+            if final or time.monotonic() >= file.rests_until:
+                self.guard.put(file, final=final)
+            else:
+                file.due = file.rests_until
+        self._note(file)
+
+    def _at_most(self, file: TrackedFile) -> int | None:
+        """Return how many bytes of ``file`` may be given to a reader in this process, None for all."""
+        if not (self.guard.usable and self._elsewhere):
+            return None
+        return 0 if file.suspect else limits.SMALL
+
+    def _note(self, file: TrackedFile) -> None:
+        """Remember whether ``file`` must be visited again, and whether it has problems."""
         (self.waiting.add if file.due is not None else self.waiting.discard)(file)
         (self.with_problems.add if file.problems else self.with_problems.discard)(file)
+
+    # -- what another process reads ------------------------------------------------------------------------------
+
+    def _settle(self, patience_s: float, final: bool, progress: Progress | None) -> set[TrackedFile]:
+        """Wait until another process has read what it was given, at most so long. Returns the files that it has read."""
+        done: set[TrackedFile] = set()
+        until = time.monotonic() + patience_s
+        while self.guard and not self.closed and (left := until - time.monotonic()) > 0:
+            if progress is not None and not final:
+                progress(1.0, clean(next(iter(self.guard)).path.rpartition("/")[2]))
+            self.guard.wait(min(left, _STEP_S))
+            done |= self._collect(final)
+        return done
+
+    def _collect(self, final: bool) -> set[TrackedFile]:
+        """Take over what another process has read. Returns those files."""
+        done: set[TrackedFile] = set()
+        while (answer := self.guard.take()) is not None:
+            self._take(answer)
+            done.add(answer.file)
+            self._note(answer.file)
+            if self._differs(answer):
+                self._visit(answer.file, final, False, None)
+        return done
+
+    def _take(self, answer: Answer) -> None:
+        file = answer.file
+        if answer.read is not None:
+            try:
+                batch = Batch(answer.read, self._follower)
+                batch.take(file, answer.path, recognised=True)
+                batch.flush()
+                file.suspect = False
+            except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+                self._follower.failed(file, error)
+        elif answer.problem is not None:
+            self._follower.give_up(file, answer.problem)
+            file.suspect, file.rests_until = True, time.monotonic() + REST * answer.took
+
+    def _differs(self, answer: Answer) -> bool:
+        """Whether the file has changed by now, must be recognised again, or was not read for want of a process."""
+        stat = self._scanner.stat_of(answer.file.path)
+        changed = stat is not None and stat[2:] != answer.stat
+        unread = answer.read is None and answer.problem is None
+        return changed or unread or answer.file.path != answer.path or answer.file.head_length < 0

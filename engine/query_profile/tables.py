@@ -97,6 +97,9 @@ def _us(name: str, meaning: str, **more: object) -> Column:
     return Column(name, pl.Float64, meaning, "us", "number", **more)  # type: ignore[arg-type]
 
 
+NAN_TO_NULL = pl.col(pl.Float64).fill_nan(None)
+"""Unknown numbers as result tables have them."""
+
 CLASSES = Table(
     "classes",
     "Query classes with their work and the CPU that the chosen method gives them.",
@@ -137,6 +140,15 @@ CLASSES = Table(
     ),
     key=("class",),
     title="Query classes",
+    made_in="result.result_tables",
+    rules={
+        "insight.profile": "y_total y_low y_high x_total cost_per_time cost_per_call",
+        "insight.grouping": "y_share x_share latency_us disagreement members",
+        "wlr.regression": "n r2 slope slope_stderr intercept intercept_stderr intercept_stderr_correct",
+        "insight.all_methods": "y_default y_wlr y_ols y_nnls y_ratio flag",
+        "estimators.attribution": "y_default y_low y_high",
+        "workloads.deltas": "calls rows errors io_us lock_us cpu_measured_us",
+    },
 )  # fmt: skip
 
 PREDICTIONS = Table(
@@ -150,6 +162,7 @@ PREDICTIONS = Table(
     key=("row",),
     order=("row",),
     title="Predictions",
+    made_in="insight.prediction",
 )
 
 INTERVALS = Table(
@@ -168,6 +181,14 @@ INTERVALS = Table(
     key=("row",),
     order=("row",),
     title="Intervals",
+    made_in="result.result_tables",
+    rules={
+        "workloads.workload": "used",
+        "workloads.deltas": "start_ms end_ms x reason",
+        "workloads.log_workloads": "start_ms end_ms x reason",
+        "workloads.matrices": "x reason",
+        "workloads.resources": "y reason",
+    },
 )
 
 METHODS_SIDE_BY_SIDE = Table(
@@ -185,6 +206,10 @@ METHODS_SIDE_BY_SIDE = Table(
     ),
     key=("method",),
     title="Methods",
+    made_in="insight.method_comparison",
+    rules={
+        "insight.all_methods": "attributed background unattributed",
+    },
 )
 
 COMPARISON = Table(
@@ -205,6 +230,7 @@ COMPARISON = Table(
     ),
     key=("class",),
     title="Comparison",
+    made_in="insight.window_comparison",
 )
 
 WHAT_IF = Table(
@@ -222,6 +248,10 @@ WHAT_IF = Table(
     ),
     key=("class",),
     title="What if",
+    made_in="result.result_tables",
+    rules={
+        "insight.whatif": "",
+    },
 )
 
 SOURCES = Table(
@@ -238,4 +268,10 @@ SOURCES = Table(
     ),
     key=("source",),
     title="Sources",
+    made_in="result.result_tables",
+    rules={
+        "workloads.sources": "source kind",
+        "workloads.resources": "resource",
+        "workloads.workload": "usable",
+    },
 )

@@ -14,8 +14,8 @@ from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.query_profile import tables
 from engine.query_profile.estimators.design import FitOptions
-from engine.query_profile.insight import prediction
-from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight import method_comparison, prediction, window_comparison
+from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.insight.prediction import NO_PREDICTIONS, Predictions
 from engine.query_profile.insight.profile import Profile, build_profile
 from engine.query_profile.parameters import QueryProfileParameters
@@ -233,7 +233,7 @@ class _Computation:
             "sources": result_tables.sources(self.sources, whole),
         }
         if profile.attributable:
-            finished["methods"] = result_tables.methods_side_by_side(profile)
+            finished["methods"] = method_comparison.methods_side_by_side(profile)
         if self.parameters.compare:
             comparison = self._comparison(whole, window)
             if comparison is not None:
@@ -246,22 +246,8 @@ class _Computation:
         return finished
 
     def _comparison(self, whole: Workload, window: np.ndarray) -> pl.DataFrame | None:
-        """Put the window beside the one that it is compared with; None if that is no window. Both are attributed by one fit
-        of both: two fits would differ also where nothing did."""
+        """Put the window beside the one that it is compared with; None if that is no window."""
         earlier = self._window(whole, self.parameters.compare)
         if earlier is None:
             return None
-        either = earlier | window
-        work = whole.rows(either)
-        used, clear = work.used, np.array([not reason for reason in work.reasons], bool)
-        by_class = None
-        if used.any():
-            fits = Fits(work, used, self.parameters.rules, FitOptions(draws=0), self.parameters.level, self.context)
-            by_class = fits.by_class(self.parameters.method)
-
-        def side(mask: np.ndarray) -> windows.Side:
-            part = mask[either]
-            best = next((part & good for good in (used, clear) if (part & good).any()), part)
-            return windows.side(work, best, by_class if (part & used).any() else None)
-
-        return result_tables.comparison(work, side(window), side(earlier))
+        return window_comparison.compare(whole, window, earlier, self.parameters, self.context)

@@ -184,7 +184,16 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
     _ratio("pair_lost_share", "Share of all keys lost when both fail", title="pair loses", width=10, priority=2),
     _text("address", "Address and port", priority=5, hidden=True),
     Column("heartbeat_ms", pl.Int64, "Last heartbeat", kind="time_ms", title="heartbeat", priority=5, hidden=True),
-), key=("instance",), order=("instance",), title="Nodes")  # fmt: skip
+), key=("instance",), order=("instance",), title="Nodes",
+   made_in="result.layout_tables", rules={
+       "pyroscope.ring": "state",
+       "scenarios.failover": "load_before load_after added",
+       "scenarios.scenario_state": "capacity down",
+       "insight.receivers": "over_mean",
+       "scenarios.cluster": "load_observed",
+       "insight.replica_facts": "ownership replica_share tenants worst_partner pair_lost_share",
+       "scenarios.replicated_rings": "load_before load_after",
+   })  # fmt: skip
 
 SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _count("shard", "Shard ID, 1-based", priority=0),
@@ -193,7 +202,12 @@ SHARDS = Table("shards", "Which instance owns each shard in the scenario", (
     _rate("load_before", "Load under this shard ID before", title="load before", priority=2),
     _rate("load_after", "Load under this shard ID in the scenario", title="load after", priority=2),
     _id("stored_by", "Instance that takes most of it in the scenario; null if it is rejected", title="stored by"),
-), key=("shard",), order=("shard",), title="Shards")  # fmt: skip
+), key=("shard",), order=("shard",), title="Shards",
+   made_in="result.layout_tables", rules={
+       "pyroscope.ring": "instance instance_before",
+       "pyroscope.placement": "load_before load_after",
+       "insight.receivers": "stored_by",
+   })  # fmt: skip
 
 PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
     _id("tenant", "Tenant ID", priority=0),
@@ -219,7 +233,13 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
     Column("lost", pl.Boolean, "Whether writes of the key fail in the scenario", kind="flag", priority=0),
 ), key=("tenant", "dataset", "fingerprint", "offset", "token"),
    order=("tenant", "dataset", "fingerprint", "offset", "shard", "token"),
-   title="Placements")  # fmt: skip
+   title="Placements",
+   made_in="result.placements_table", rules={
+       "pyroscope.subrings": "offset shard shard_before candidates",
+       "pyroscope.limits": "tenant_shards dataset_shards limits_from",
+       "pyroscope.ring": "instance instance_before",
+       "insight.replica_facts": "replicas max_errors error partition lost",
+   })  # fmt: skip
 
 TOTALS = (
     _rate("rejected_bytes", "Load no instance takes", title="rejected", priority=0),
@@ -247,7 +267,12 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
     Column("down", pl.List(pl.String), "Nodes that fail", kind="text", priority=0),
     _text("zone", "The zone that fails, in a sweep of zones", width=10, priority=1),
     *TOTALS,
-), key=("rank",), order=("rank",), title="Sweep")  # fmt: skip
+), key=("rank",), order=("rank",), title="Sweep",
+   made_in="result.sweep_tables", rules={
+       "scenarios.segment_sweeps": "",
+       "scenarios.replica_sweeps": "write_lost_share tenants_write_lost tenants_read_lost",
+       "scenarios.sweep_totals": "rank max_over_mean coefficient_of_variation nodes_over_capacity",
+   })  # fmt: skip
 
 OBSERVED = Table("observed", "Real shard and owner pairs from stats, metrics and block footers", (
     _text("source", "stats, usage, sent, ingest or blocks", width=6, priority=0),
@@ -261,7 +286,10 @@ OBSERVED = Table("observed", "Real shard and owner pairs from stats, metrics and
     Column("in_range", pl.Boolean, "Whether the dataset may use that shard; null where the source does not say",
            kind="flag", priority=2),
 ), key=("source", "tenant", "dataset", "shard", "instance"),
-   order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed")  # fmt: skip
+   order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed",
+   made_in="insight.drift", rules={
+       "scenarios.load_sources": "source bytes",
+   })  # fmt: skip
 
 STRATEGY = Table(
     "strategy", "Rule of each dataset in force and next, its spread as stored and corrected, and the strategy with either", (
@@ -278,7 +306,10 @@ STRATEGY = Table(
     _text("upstream_chooses", "Strategy that a ruler writes next, by the stored value", title="Pyroscope", width=11,
           priority=0),
     _text("corrected_chooses", "Strategy by the corrected value", title="corrected", width=11, priority=0),
-), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy")  # fmt: skip
+), key=("tenant", "dataset"), order=("tenant", "dataset"), title="Strategy",
+   made_in="insight.next_rules", rules={
+       "pyroscope.adaptive_placement": "std_dev target upstream_chooses corrected_chooses",
+   })  # fmt: skip
 
 EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and each candidate with what becomes of it", (
     _count("step", "Order", width=4, priority=0),
@@ -286,7 +317,11 @@ EXPLAIN = Table("explain", "One key step by step: hashes, ranges, shard, and eac
     _text("name", "What it is about", width=18, priority=0),
     _text("value", "Its value", width=18, priority=0),
     _text("note", "Why", priority=1),
-), key=("step",), order=("step",), title="Explain")  # fmt: skip
+), key=("step",), order=("step",), title="Explain",
+   made_in="view", rules={
+       "insight.explain": "",
+       "insight.replica_explain": "what name value note",
+   })  # fmt: skip
 
 COMPARISON = Table("comparison", "The same keys and the same departures under other algorithms", (
     _text("algorithm", "Algorithm", priority=0),
@@ -295,7 +330,10 @@ COMPARISON = Table("comparison", "The same keys and the same departures under ot
     _rate("needless_moved_bytes", "Moved although its node is alive", title="needless", priority=1),
     _ratio("max_over_mean", "Largest load over mean load afterwards", title="max/mean", priority=0),
     _ratio("coefficient_of_variation", "Standard deviation over mean afterwards", title="cv", priority=1),
-), key=("algorithm",), order=("algorithm",), title="Comparison")  # fmt: skip
+), key=("algorithm",), order=("algorithm",), title="Comparison",
+   made_in="insight.alternatives", rules={
+       "scenarios.failover": "moved_bytes needless_moved_bytes",
+   })  # fmt: skip
 
 TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and what the scenario does to them", (
     _id("tenant", "Tenant ID", priority=0),
@@ -314,7 +352,11 @@ TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and
     Column("partitions", pl.List(pl.Int64), "Partitions of its shard; of partition rings", kind="text", priority=2),
     Column("read_partitions", pl.List(pl.Int64), "Partitions that its queries need", kind="text", title="read partitions",
            priority=4),
-), key=("tenant",), order=("-write_lost_share", "reads_ok", "-load", "tenant"), title="Tenants")  # fmt: skip
+), key=("tenant",), order=("-write_lost_share", "reads_ok", "-load", "tenant"), title="Tenants",
+   made_in="result.replica_tables", rules={
+       "insight.replica_facts": "write_lost_load spread",
+       "scenarios.replica_rows": "",
+   })  # fmt: skip
 
 PARTITIONS = Table("partitions", "Partitions, their owners, and who answers queries in the scenario", (
     _count("partition", "Partition ID", priority=0),
@@ -326,7 +368,11 @@ PARTITIONS = Table("partitions", "Partitions, their owners, and who answers quer
     Column("load", pl.Float64, "Load written to it", kind="number", priority=1),
     Column("changed_ms", pl.Int64, "Last change of its state", kind="time_ms", title="state since", priority=2),
     Column("locked", pl.Boolean, "Whether its state may not change", kind="flag", priority=3),
-), key=("partition",), order=("partition",), title="Partitions")  # fmt: skip
+), key=("partition",), order=("partition",), title="Partitions",
+   made_in="result.replica_tables", rules={
+       "dskit.partition_ring": "state owners",
+       "scenarios.replica_rows": "readers share load",
+   })  # fmt: skip
 
 RESTART = Table("restart", "A rolling restart step by step: the worst node, or zone, of each step", (
     _count("step", "Order", width=4, priority=0),
@@ -336,7 +382,8 @@ RESTART = Table("restart", "A rolling restart step by step: the worst node, or z
     _ratio("write_lost_share", "Share of all keys that cannot be written meanwhile", title="keys lost", priority=0),
     _count("tenants_write_lost", "Tenants that lose some writes", title="lose writes", priority=0),
     _count("tenants_read_lost", "Tenants whose queries fail", title="lose reads", priority=0),
-), key=("step",), order=("step",), title="Restart")  # fmt: skip
+), key=("step",), order=("step",), title="Restart",
+   made_in="insight.rolling_restart")  # fmt: skip
 
 SIZES = Table("sizes", "The tenant that is explained at other shard sizes", (
     _count("shard_size", "Shard size", priority=0),
@@ -347,7 +394,8 @@ SIZES = Table("sizes", "The tenant that is explained at other shard sizes", (
     Column("safe", pl.Boolean, "Whether the worst pair loses no more than the limit (-o safe-loss)", kind="flag",
            priority=0),
     Column("configured", pl.Boolean, "Whether it is the size in force", kind="flag", priority=0),
-), key=("shard_size",), order=("shard_size",), title="Shard sizes")  # fmt: skip
+), key=("shard_size",), order=("shard_size",), title="Shard sizes",
+   made_in="insight.replica_explain")  # fmt: skip
 
 RESULTS = (
     NODES,

@@ -20,20 +20,24 @@ from engine.problems import Problem, fold
 from engine.result import Finding, Headline, Level, Result
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
+from engine.ring_placement.insight.alternatives import comparison_table
 from engine.ring_placement.insight.drift import observed_table
 from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
-from engine.ring_placement.insight.findings import findings_of, minimum_capacity
+from engine.ring_placement.insight.findings import findings_of, many_shards, minimum_capacity
+from engine.ring_placement.insight.next_rules import strategy_table
+from engine.ring_placement.insight.replica_findings import token_problems
+from engine.ring_placement.insight.rolling_restart import restart_table
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
-from engine.ring_placement.reading.cluster import RingFile
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result import replica_summary, replica_tables
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
-from engine.ring_placement.result.layout_tables import member_table, node_table, ring_names, shard_table, strategy_table
+from engine.ring_placement.result.layout_tables import member_table, node_table, ring_names, shard_table
 from engine.ring_placement.result.placements_table import placements_table
-from engine.ring_placement.result.summary import headline_of, many_shards, state_notes, summary_of, token_problems
-from engine.ring_placement.result.sweep_tables import comparison_table, sweep_of, sweep_table
+from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
+from engine.ring_placement.result.sweep_tables import sweep_of, sweep_table
+from engine.ring_placement.scenarios.cluster import RingFile
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
     LiveState,
@@ -153,7 +157,7 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
     if sweep is not None:
         frames["sweep"] = sweep_table(s, p, sweep, context.memo)
     if p.sweep == "leaving":
-        frames["restart"] = replica_tables.restart_table(s, context)
+        frames["restart"] = restart_table(s, context)
     if p.explain is not None:
         try:
             asked = replica_explain.parse_asked(p.explain, replicated_ring(s.live).without_le)

@@ -112,6 +112,18 @@ METRICS = Table(
     ),
     key=_METRIC_ORDER,
     order=_METRIC_ORDER,
+    made_in="result.result_tables",
+    rules={
+        "perf_tests.comparison": "ratio p_value matched upstream_matched",
+        "perf_tests.published": "ratio similarity matched",
+        "insight.evidence": "ratio ratio_low ratio_high p_value spread_p cliffs_delta evidence",
+        "insight.statistical": "verdict matched changed effect q_value spread_q runs_needed disagree",
+        "runs.directions": "direction",
+        "runs.metric_units": "unit",
+        "runs.samples": "n_left n_right mean_left mean_right runs_left runs_right",
+        "perf_tests.pool": "pooled",
+        "result.row_names": "",
+    },
 )
 
 RUNS = Table(
@@ -139,6 +151,13 @@ RUNS = Table(
     ),
     key=("job", "run"),
     order=("job", "-number", "run"),
+    made_in="result.result_tables",
+    rules={
+        "runs.layout": "job run number",
+        "runs.selection": "side order",
+        "insight.influence": "influence badness outliers bad",
+        "runs.runs": "",
+    },
 )
 
 MISSING = Table(
@@ -153,6 +172,11 @@ MISSING = Table(
     ),
     key=_METRIC_ORDER,
     order=_METRIC_ORDER,
+    made_in="result.result_tables",
+    rules={
+        "runs.samples": "side n",
+        "result.row_names": "",
+    },
 )
 
 CHANGE_POINTS = Table(
@@ -173,6 +197,10 @@ CHANGE_POINTS = Table(
     ),
     key=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
     order=("test", "verb", "resource", "subresource", "scope", "bucket", "unit", "metric", "index"),
+    made_in="result.result_tables",
+    rules={
+        "insight.change_points": "",
+    },
 )
 
 GROUPS = Table(
@@ -192,4 +220,8 @@ GROUPS = Table(
     ),
     key=("by", "group"),
     order=("-different", "-worse", "-metrics", "group"),
+    made_in="insight.groups",
+    rules={
+        "insight.statistical": "different worse equivalent not_enough_data missing",
+    },
 )

@@ -19,7 +19,7 @@ from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.scenarios.replica_sweeps import PairSums
 from engine.ring_placement.scenarios.scenario_state import apply_scenario, live_state
-from engine.ring_placement.scenarios.sweep import every_node, every_pair
+from engine.ring_placement.scenarios.segment_sweeps import every_node, every_pair
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.bench.line import Line, best

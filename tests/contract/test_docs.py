@@ -20,7 +20,7 @@ def test_generated_pages_are_current() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     for path, text in module.pages().items():
-        assert path.read_text(encoding="utf-8") == text, "run: python docs/make_reference.py"
+        assert path.read_text(encoding="utf-8") == text, "run: uv run python docs/make_reference.py"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

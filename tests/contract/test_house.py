@@ -31,6 +31,8 @@ def test_modules_and_classes_stay_small() -> None:
     long = []
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
+        if text.count("\n") < CLASS_LINES:
+            continue
         if text.count("\n") > MODULE_LINES:
             long.append(f"{path.relative_to(ROOT)}: {text.count(chr(10))} lines")
         long += [

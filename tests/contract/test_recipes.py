@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -22,7 +24,10 @@ COPIED = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 )
-BLOCK = re.compile(r"^```python\n# (?P<path>[\w/.]+)(?:, below: (?P<line>[^\n]+))?\n(?P<body>.*?)^```", re.M | re.S)
+BLOCK = re.compile(
+    r"^```python\n# (?P<path>[\w/.]+)(?:, below: (?P<line>[^\n]+)|(?P<end>, at the end))?\n(?P<body>.*?)^```",
+    re.M | re.S,
+)
 
 
 def recipe(title: str) -> str:
@@ -41,6 +46,8 @@ def follow(title: str, house: Path) -> list[Path]:
             before, line, after = path.read_text(encoding="utf-8").partition(block["line"] + "\n")
             assert line, f"{block['path']} has no line {block['line']!r}"
             path.write_text(before + line + block["body"] + after, encoding="utf-8")
+        elif block["end"]:
+            path.write_text(path.read_text(encoding="utf-8") + "\n\n" + block["body"], encoding="utf-8")
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block["body"], encoding="utf-8")
@@ -75,15 +82,22 @@ def run(house: Path, *words: str) -> str:
     return done.stdout
 
 
+def lint(house: Path, written: list[Path]) -> None:
+    """Hold what was written to ruff's rules and format."""
+    run(house, "-m", "ruff", "check", *(str(path) for path in written if "tests" not in path.parts))
+    run(house, "-m", "ruff", "format", "--check", *map(str, written))
+
+
 PLAIN = ("-n0", "-q", "-p", "no:cacheprovider")
 
 
 def test_a_view(house: Path) -> None:
     written = follow("a view", house)
-    run(house, "-m", "ruff", "check", *(str(path) for path in written if "tests" not in path.parts))
+    lint(house, written)
     run(house, "-c", "from importlinter.cli import lint_imports_command as lint; lint()")
     run(house, "-m", "pytest", *PLAIN, "tests/engine/disk_usage", "tests/contract/test_house.py")
-    run(house, "-m", "pytest", *PLAIN, "tests/contract/test_every_view.py", "-k", "disk-usage")
+    contracts = [f"tests/contract/test_{name}.py" for name in ("every_view", "recognition", "origins")]
+    run(house, "-m", "pytest", *PLAIN, *contracts, "-k", "disk-usage")
     data = house / "data"
     data.mkdir()
     (data / "x.du").write_text("30\t/a\n10\t/b\n")
@@ -93,22 +107,27 @@ def test_a_view(house: Path) -> None:
 
 def test_a_reader_format(house: Path) -> None:
     written = follow("a reader format", house)
-    run(house, "-m", "ruff", "check", *(str(path) for path in written if "tests" not in path.parts))
+    lint(house, written)
     run(house, "docs/make_reference.py")
-    assert "apachebench" in (house / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
-    run(house, "-m", "pytest", *PLAIN, str(written[-1]), "tests/contract/test_house.py")
+    assert "vegeta" in (house / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
+    tests = [str(path) for path in written if path.name.startswith("test_")]
+    run(house, "-m", "pytest", *PLAIN, *tests, "tests/contract/test_recognition.py", "tests/contract/test_house.py")
+    report = runpy.run_path(str(house / "tests" / "contract" / "file_samples.py"))["SAMPLES"]["run-comparison"][
+        "vegeta"
+    ][1]
     for side, rate in (("left", 100), ("right", 50)):
         for number in range(5):
             folder = house / "data" / side / str(number)
             folder.mkdir(parents=True)
-            text = f"This is ApacheBench, Version 2.3\nRequests per second: {rate + number} [#/sec] (mean)\n"
-            (folder / "ab.txt").write_text(text, encoding="utf-8")
+            (folder / "report.json").write_bytes(report.replace(b"101.5", str(rate + number).encode()))
     words = ("-o", "left=left", "-o", "right=right", "--table", "metrics", "--no-cache")
-    assert "requests/s" in run(house, "-m", "tui", "report", "run-comparison", str(house / "data"), *words)
+    metrics = json.loads(run(house, "-m", "tui", "report", "run-comparison", str(house / "data"), *words))
+    row = next(row for row in metrics["tables"]["metrics"] if row["resource"] == "throughput")
+    assert (row["unit"], row["direction"], row["effect"]) == ("requests/s", "higher", "worse")
 
 
 def test_a_heuristic(house: Path) -> None:
     written = follow("a heuristic", house)
     assert len(written) == 2, "one file and its test"
-    run(house, "-m", "ruff", "check", str(written[0]))
+    lint(house, written)
     run(house, "-m", "pytest", *PLAIN, str(written[1]))

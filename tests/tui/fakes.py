@@ -149,6 +149,9 @@ class FakeSession:
             progress(0.5, "half")
         return frozenset(self.views)
 
+    def look(self, hints: set[str] | None) -> frozenset[str]:
+        return frozenset(self.views)
+
     def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
         self._changed = changed
         self.watching.set()
@@ -222,9 +225,11 @@ class Stage:
         """Wait until ``true()``; fails after ``seconds``."""
         end = time.monotonic() + seconds
         while not true():
-            if time.monotonic() > end:
+            if time.monotonic() > end or self.app._exception is not None:
                 raise AssertionError("never came true; the screen:\n" + self.text())
-            await self.pilot.pause(0.01)
+            await asyncio.sleep(
+                0.01
+            )  # and not pilot.pause: it sends a message to each widget, which takes longer than most answers
         await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:

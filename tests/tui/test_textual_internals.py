@@ -8,6 +8,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -17,11 +18,14 @@ from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual._styles_cache import StylesCache
 from textual.color import Color
+from textual.dom import DOMNode
 from textual.strip import Strip
 
-from tests.tui.fakes import play
+from tests.tui.fakes import play, stage
 from tui.textual_internals import render_spans
+from tui.widgets.drawing.canvas import COMPONENTS
 from tui.widgets.drawing.fragments import changed_spans
+from tui.widgets.table.table import LiveTable
 
 CONSOLE = Console(force_terminal=True, color_system="truecolor", legacy_windows=False)
 
@@ -104,6 +108,28 @@ def test_what_a_closed_widget_drew_is_forgotten() -> None:
     del drawn
     gc.collect()
     assert alive() is None
+
+
+def test_styles_of_components_are_made_when_drawn_with_and_follow_the_theme(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stage(tmp_path) as s:
+            table = s.app.pane.query_one("#table-nodes", LiveTable)
+            assert 0 < len(table._component_styles) < len(COMPONENTS) / 2
+            seen = {}
+            for theme in ("loadlens-dark", "loadlens-light"):
+                s.app.theme = theme
+                await s.pilot.pause()
+                for name in COMPONENTS:  # against what Textual makes for a widget of its own kind
+                    component = DOMNode(classes=name)
+                    component._attach(table)
+                    s.app.stylesheet.apply(component)
+                    assert table.get_component_rich_style(name) == component.styles.rich_style
+                seen[theme] = table.get_component_rich_style("ll--severe")
+            assert seen["loadlens-dark"] != seen["loadlens-light"]
+            with pytest.raises(KeyError):
+                table.get_component_rich_style("ll--nothing")
+
+    play(story)
 
 
 def test_what_is_sent_is_what_is_shown(tmp_path: Path) -> None:

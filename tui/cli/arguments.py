@@ -109,6 +109,7 @@ def _dashboard_parser(*, demo: bool) -> Parser:
 
 def _add_common(made: Parser) -> None:
     """Add the arguments of every command that reads files."""
+    made.add_argument("--follow-symlinks", action="store_true", help="follow symbolic links out of the folders, too")
     made.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed files")
     made.add_argument("--config", metavar="FILE", help="settings file instead of the usual one")
 
@@ -127,6 +128,8 @@ def load_settings(arguments: argparse.Namespace) -> Settings:
         live["poll"] = True
     if arguments.no_cache:
         live["cache"] = False
+    if arguments.follow_symlinks:
+        live["follow_symlinks"] = True
     return dataclasses.replace(
         loaded, ui=msgspec.structs.replace(loaded.ui, **ui), live=msgspec.structs.replace(loaded.live, **live)
     )

@@ -56,16 +56,16 @@ def compute(arguments: argparse.Namespace) -> Computation:
 
 
 def _start_reading(scan: FirstScan, wanted: Entry, settings: Settings) -> ReadingPool | None:
-    """Start worker processes if there is much to read that the cache does not hold."""
+    """Start worker processes if there is much to read, or a large file, that the cache does not hold."""
     from engine.live.cache.location import has_rows
     from engine.live.pool.reading_pool import WORTH_EARLY, start
     from engine.live.pool.tasks import FileTask
 
-    if scan.size < WORTH_EARLY or has_rows(settings.live, scan.roots, wanted.name):
+    if has_rows(settings.live, scan.roots, wanted.name):
         return None
     scanner = scan.scanner
     files = [FileTask(p, scanner.roots[scanner.root_of(p)], stat) for p, stat in scan.changes.changed.items()]
-    return start(files, [wanted.module], settings.live, worth=WORTH_EARLY, final=True)
+    return start(files, [wanted.module], settings.live, worth=WORTH_EARLY, final=True, early=True)
 
 
 def _view(wanted: Entry) -> View:

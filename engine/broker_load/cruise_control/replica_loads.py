@@ -61,11 +61,14 @@ class Loads:
     demoted: Floats
 
 
-def follower_cpu(weights: CpuWeights, leader_cpu: Floats | float, nw_in: Floats, nw_out: Floats) -> Floats:
+def follower_cpu(weights: CpuWeights, leader_cpu: Floats | Singles | float, nw_in: Floats, nw_out: Floats) -> Floats:
     """Return the CPU of a follower: its leader's times c·in / (a·in + b·out), 0 without traffic."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        cpu = leader_cpu * (weights.c * nw_in) / (weights.a * nw_in + weights.b * nw_out)
-    return np.where((nw_in == 0) & (nw_out == 0), 0.0, cpu)
+        cpu = nw_in * leader_cpu
+        cpu *= weights.c
+        cpu /= weights.a * nw_in + weights.b * nw_out
+    cpu[(nw_in == 0) & (nw_out == 0)] = 0.0
+    return cpu
 
 
 def as_cruise_control(
@@ -110,10 +113,12 @@ def _follower_cpu(
     after, before, count = np.zeros(len(followers)), np.zeros(len(late)), 0
     for one in windows:
         count += 1
-        cpu, bytes_in = (one.cpu * np.float32(100)).astype(np.float64), one.bytes_in.astype(np.float64)
-        nw_in = bytes_in + one.replication_in
-        after += follower_cpu(weights, cpu, nw_in, bytes_in * followers + one.bytes_out)
+        cpu = one.cpu * np.float32(100)
+        nw_in = np.add(one.bytes_in, one.replication_in, dtype=np.float64)
+        nw_out = np.multiply(one.bytes_in, followers, dtype=np.float64)
+        nw_out += one.bytes_out
+        after += follower_cpu(weights, cpu, nw_in, nw_out)
         if len(late):
-            bare_out = one.bytes_out[late].astype(np.float64) + one.replication_out[late]
+            bare_out = np.add(one.bytes_out[late], one.replication_out[late], dtype=np.float64)
             before += follower_cpu(weights, cpu[late], nw_in[late], bare_out)
     return after / max(count, 1), before / max(count, 1)

@@ -1,4 +1,4 @@
-"""Numbers of Cruise Control answers that contradict their own other numbers, or the model."""
+"""Cruise Control's answers beside the model: the loads they tell, and numbers that contradict others or the model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 
 import polars as pl
 
+from engine.broker_load.parameters import CpuWeights
+from engine.broker_load.tables.loads import REPLICAS
 from engine.inputs import Inputs
 
 Difference = tuple[str, str, str, float, float, str]
@@ -144,3 +146,26 @@ def _directories(shown: pl.DataFrame, rows: pl.DataFrame, out: list[Difference])
         if row["broker"] in total:
             place = (row["answer"], f"broker {row['broker']}", "disk_mb")
             _compare(out, place, row["disk_mb"], total[row["broker"]], "sum of its directories", 1.0)
+
+
+def replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
+    """Return leaders as the answer gives them (source upstream) and followers by Cruise Control's rule (source derived)."""
+    into, out = pl.col("nw_in"), pl.col("nw_out")
+    ratio = weights.c * into / (weights.a * into + weights.b * out)
+    share = pl.when((into == 0) & (out == 0)).then(0.0).otherwise(ratio)
+    last = records.unique(["topic", "partition"], keep="last", maintain_order=True)
+    leaders = last.with_columns(
+        pl.col("leader").alias("broker"), pl.lit(True).alias("leader"), pl.lit("upstream").alias("source")
+    )
+    followers = last.explode("followers", empty_as_null=False).with_columns(
+        pl.col("followers").alias("broker"),
+        pl.lit(False).alias("leader"),
+        pl.col("cpu") * share,
+        pl.lit(0.0).alias("nw_out"),
+        pl.lit("derived").alias("source"),
+    )
+    ours = {"cpu": "cpu_pct_cores", "disk": "disk_mb", "nw_in": "nw_in_kbs", "nw_out": "nw_out_kbs"}
+    columns = ["topic", "partition", "broker", "leader", *ours, "source"]
+    both = pl.concat([leaders.select(columns), followers.select(columns)]).rename(ours)
+    order = ["topic", "partition", "source", "broker"]
+    return REPLICAS.frame(both.sort(order, descending=[False, False, True, False]))

@@ -92,11 +92,12 @@ def removed(topology: Topology, loads: Loads, measured_cpu: Floats) -> Floats:
     CPU: ``measured × (1 − model(broker − replica) / model(broker))``. ``loads`` are the model's: a broker's CPU is the sum
     over its replicas.
     """
-    index = np.where(loads.held, topology.replicas, 0)
-    whole = _by_broker(index, loads.cpu, loads.held, topology.brokers)
+    index = np.where(loads.held, topology.replicas, -1)
+    # The last entry answers for -1, also where no broker is known.
+    whole = np.append(_by_broker(index, loads.cpu, loads.held, topology.brokers), 0.0)[index]
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(whole[index] > 0, 1.0 - (whole[index] - loads.cpu) / whole[index], 0.0)
-    return np.where(loads.held, measured_cpu[index] * share, 0.0)
+        share = np.where(whole > 0, 1.0 - (whole - loads.cpu) / whole, 0.0)
+    return np.where(loads.held, np.append(measured_cpu, 0.0)[index] * share, 0.0)
 
 
 def _by_broker(index: np.ndarray, value: Floats, held: Flags, brokers: int) -> Floats:

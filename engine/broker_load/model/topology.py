@@ -313,35 +313,36 @@ def newest_at(rows: pl.DataFrame, moments: Collection[int]) -> Iterator[tuple[in
     """Return what ``newest`` returns until each of ``moments``, the first ones first; the work is that of one pass over the
     ``rows``. Where a description says the same as the one before, the frame is the same object."""
     keys = ["topic", "partition"]
-    later = rows.sort("time_ms", maintain_order=True)
-    # Of equally old rows the last given one serves.
-    oldest = later.reverse().sort("time_ms", maintain_order=True).unique(keys, keep="first", maintain_order=True)
-    state = later.head(0)
-    made: pl.DataFrame | None = None
-    described = iter(later.partition_by("time_ms", maintain_order=True))
+    later = rows if rows["time_ms"].is_sorted() else rows.sort("time_ms", maintain_order=True)
+    described = iter([rows] if rows["time_ms"].n_unique() == 1 else later.partition_by("time_ms", maintain_order=True))
     one = next(described, None)
+    state, oldest, made = rows.head(0), None, None
     for moment in sorted(moments):
         while one is not None and one["time_ms"][0] <= moment:
             fresh = one.unique(keys, keep="last", maintain_order=True)
             if not _says_the_same(state, fresh):
-                state, made = pl.concat([state, fresh]).unique(keys, keep="last", maintain_order=True), None
+                both = pl.concat([state, fresh]) if state.height else fresh
+                state, made = both.unique(keys, keep="last", maintain_order=True), None
             one = next(described, None)
         if made is None:
-            made = pl.concat([state, oldest.join(state, on=keys, how="anti", maintain_order="left")]).sort(keys)
+            made = state
+            if one is not None:
+                if oldest is None:  # of equally old rows the last given one serves
+                    first = later.reverse().sort("time_ms", maintain_order=True)
+                    oldest = first.unique(keys, keep="first", maintain_order=True)
+                made = pl.concat([state, oldest.join(state, on=keys, how="anti", maintain_order="left")])
+            made = made.sort(keys)
         yield moment, made
 
 
 def _says_the_same(state: pl.DataFrame, fresh: pl.DataFrame) -> bool:
     """Whether the rows ``fresh`` leave the ``state`` of their partitions as it is."""
-    said = [name for name in fresh.columns if name not in ("time_ms", FILE)]
-    known = (
-        state
-        if state.height == fresh.height
-        else state.join(fresh, on=["topic", "partition"], how="semi", maintain_order="left")
-    )
-    if known.height != fresh.height:
+    if state.height < fresh.height:
         return False
-    return known.select(said).sort("topic", "partition").equals(fresh.select(said).sort("topic", "partition"))
+    keys = ["topic", "partition"]
+    said = [name for name in fresh.columns if name not in ("time_ms", FILE)]
+    known = state.join(fresh, on=keys, how="semi", maintain_order="left").select(said)
+    return known.height == fresh.height and known.sort(keys).equals(fresh.select(said).sort(keys))
 
 
 def _dense(lists: pl.Series, width: int) -> Ints:

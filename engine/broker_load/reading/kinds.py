@@ -24,6 +24,6 @@ KINDS: tuple[FileKind, ...] = (
     CsvRows(),
     ParquetRows(),
 )
-"""All kinds in the order of recognition."""
+"""All kinds, in the order of the page of formats."""
 
 __all__ = ["KINDS"]

@@ -34,7 +34,9 @@ def add(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWei
             every = [frames.get("directories", DIRECTORIES.empty()), DIRECTORIES.frame(dirs.select(*names, source))]
             frames["directories"] = DIRECTORIES.sorted(pl.concat(every))
     if records.height:
-        frames["replicas"] = pl.concat([frames.get("replicas", REPLICAS.empty()), _replicas(records, weights)])
+        frames["replicas"] = pl.concat(
+            [frames.get("replicas", REPLICAS.empty()), answer_differences.replicas(records, weights)]
+        )
     if answers.height or records.height:
         differences = answer_differences.find(inputs, ours if has_loads else None)
         frames["answer_differences"] = DIFFERENCES.frame(
@@ -51,26 +53,3 @@ def add(inputs: Inputs, has_loads: bool, builder: ResultBuilder, weights: CpuWei
     goals = inputs.table("answer_goals")
     if goals.height:
         frames["answer_goals"] = ANSWER_GOALS.frame(goals.select(list(ANSWER_GOALS.schema)))
-
-
-def _replicas(records: pl.DataFrame, weights: CpuWeights) -> pl.DataFrame:
-    """Return leaders as the answer gives them (source upstream) and followers by Cruise Control's rule (source derived)."""
-    into, out = pl.col("nw_in"), pl.col("nw_out")
-    ratio = weights.c * into / (weights.a * into + weights.b * out)
-    share = pl.when((into == 0) & (out == 0)).then(0.0).otherwise(ratio)
-    last = records.unique(["topic", "partition"], keep="last", maintain_order=True)
-    leaders = last.with_columns(
-        pl.col("leader").alias("broker"), pl.lit(True).alias("leader"), pl.lit("upstream").alias("source")
-    )
-    followers = last.explode("followers", empty_as_null=False).with_columns(
-        pl.col("followers").alias("broker"),
-        pl.lit(False).alias("leader"),
-        pl.col("cpu") * share,
-        pl.lit(0.0).alias("nw_out"),
-        pl.lit("derived").alias("source"),
-    )
-    ours = {"cpu": "cpu_pct_cores", "disk": "disk_mb", "nw_in": "nw_in_kbs", "nw_out": "nw_out_kbs"}
-    columns = ["topic", "partition", "broker", "leader", *ours, "source"]
-    both = pl.concat([leaders.select(columns), followers.select(columns)]).rename(ours)
-    order = ["topic", "partition", "source", "broker"]
-    return REPLICAS.frame(both.sort(order, descending=[False, False, True, False]))

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.broker_load.cruise_control.broker_stats import load_columns
 from engine.broker_load.cruise_control.cluster_model import RESOURCES, Cluster
 from engine.broker_load.insight import failover
+from engine.broker_load.insight.broker_checks import breaches
 from engine.broker_load.insight.failover import Aftermath
 from engine.broker_load.model.topology import Ints, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
-from engine.broker_load.result.broker_tables import breaches, load_columns, who
+from engine.broker_load.result.broker_tables import who
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import whatif
 from engine.problems import Problem

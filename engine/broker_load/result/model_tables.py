@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.broker_load.cruise_control import balance, cluster_model, goals
+from engine.broker_load.cruise_control import balance, broker_stats, cluster_model, goals
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.goals import Verdict
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.insight import corrected_loads, data_quality, log_directories
+from engine.broker_load.insight import corrected_loads, data_quality, log_directories, rollup
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.result import broker_tables, partition_tables
 from engine.broker_load.tables import verdicts
@@ -47,10 +47,10 @@ def add(
         {"statistic": list(statistics)}
         | {c.name: [values.get(c.name) for values in statistics.values()] for c in verdicts.STATS.columns[1:]}
     )
-    frames["hosts"] = broker_tables.hosts(cluster)
-    frames["racks"] = broker_tables.racks(cluster)
+    frames["hosts"] = broker_stats.hosts(cluster)
+    frames["racks"] = rollup.racks(cluster)
     frames["directories"] = log_directories.table(inputs, model.topology, model.capacities, model.at_ms)
-    frames["topics"] = broker_tables.topics(cluster)
+    frames["topics"] = rollup.topics(cluster)
     frames["broker_samples"] = partition_tables.broker_samples(model, parameters.max_rows)
     frames["skipped"] = data_quality.skipped(model)
     frames["ledger"] = data_quality.ledger(inputs, model, parameters.interval_ms)

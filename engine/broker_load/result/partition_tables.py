@@ -9,18 +9,12 @@ import polars as pl
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
 from engine.broker_load.cruise_control.load_model import Model
-from engine.broker_load.model.topology import Floats, Ints, Topology, across, any_of
+from engine.broker_load.insight import split_bounds
+from engine.broker_load.model.topology import Floats, across, any_of
 from engine.broker_load.model.windows import EXTRAPOLATIONS
-from engine.broker_load.result.broker_tables import known
 from engine.broker_load.tables import loads as tables
+from engine.broker_load.tables.columns import known
 from engine.broker_load.tables.raw_metrics import SAMPLE
-
-
-def _shared(topology: Topology) -> Ints:
-    """Return over how many partitions [P] the rates of a partition's leader are split evenly: what one of them takes may be
-    anything from nothing to all of it."""
-    group, _, _, count = topology.groups
-    return np.where(group >= 0, count[np.maximum(group, 0)] if len(count) else 1, 1).astype(np.int32)
 
 
 def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataFrame:
@@ -33,8 +27,7 @@ def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataF
         picked = value[held]
         return np.where(np.isnan(picked), picked, np.maximum(picked, 0.0))
 
-    many = _shared(topology)[rows]
-    split = many > 1
+    many = split_bounds.partitions_sharing(topology)[rows]
     cpu, nw_in, nw_out = flat(loads.cpu), flat(loads.nw_in), flat(loads.nw_out)
     frame = pl.DataFrame(
         {
@@ -48,12 +41,7 @@ def replicas(model: Model, cluster: Cluster, removed: Floats | None) -> pl.DataF
             "nw_in_kbs": nw_in,
             "nw_out_kbs": nw_out,
             "split": many,
-            "cpu_low": np.where(split, 0.0, cpu),
-            "cpu_high": cpu * many,
-            "nw_in_low_kbs": np.where(split, 0.0, nw_in),
-            "nw_in_high_kbs": nw_in * many,
-            "nw_out_low_kbs": np.where(split, 0.0, nw_out),
-            "nw_out_high_kbs": nw_out * many,
+            **split_bounds.bounds({"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out}, many),
             "offline": topology.offline_replicas[held],
             "source": pl.repeat("model", len(rows), eager=True),
             "cpu_removed_pct_cores": known("x", removed[held])
@@ -79,11 +67,7 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
     nw_in = of_leader(loads.nw_in, values.bytes_in + values.replication_in)
     nw_out = of_leader(loads.nw_out, values.bytes_out + values.replication_out)
     messages = np.where(led | bare, np.maximum(values.messages, 0.0), 0.0)
-    many = _shared(topology)
-    bounds: dict[str, Floats] = {}
-    for name, value in (("cpu{}", cpu), ("nw_in{}_kbs", nw_in), ("nw_out{}_kbs", nw_out), ("msg_in{}", messages)):
-        bounds[name.format("_low")] = np.where(many > 1, 0.0, value)
-        bounds[name.format("_high")] = value * many
+    many = split_bounds.partitions_sharing(topology)
     return tables.PARTITIONS.frame(
         {
             "topic": topology.topic_names,
@@ -98,7 +82,9 @@ def partitions(model: Model, cluster: Cluster) -> pl.DataFrame:
             "nw_out_kbs": nw_out,
             "msg_in": messages,
             "split": many,
-            **bounds,
+            **split_bounds.bounds(
+                {"cpu{}": cpu, "nw_in{}_kbs": nw_in, "nw_out{}_kbs": nw_out, "msg_in{}": messages}, many
+            ),
         }
     )
 

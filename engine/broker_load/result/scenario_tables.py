@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from engine.broker_load.cruise_control.broker_stats import load_columns
 from engine.broker_load.cruise_control.cluster_model import BrokerSums, Cluster
 from engine.broker_load.cruise_control.load_model import Model
 from engine.broker_load.insight import failover, scenarios
+from engine.broker_load.insight.broker_checks import breaches
 from engine.broker_load.model.topology import Floats, Longs, Topology
 from engine.broker_load.parameters import BrokerLoadParameters
 from engine.broker_load.reading.fields import text_of
 from engine.broker_load.reading.kafka_json import read_plan
 from engine.broker_load.result import failure_tables
-from engine.broker_load.result.broker_tables import breaches, load_columns, who
+from engine.broker_load.result.broker_tables import who
 from engine.broker_load.result.result_builder import ResultBuilder, plural
 from engine.broker_load.tables import inputs as input_tables
 from engine.broker_load.tables import whatif

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import polars as pl
 
 from engine.broker_load.tables.raw_metrics import SAMPLE
 from engine.tables import Column, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def text(name: str, meaning: str, **more: object) -> Column:
@@ -26,6 +31,11 @@ def number(name: str, meaning: str, unit: str = "", kind: Kind = "number", **mor
 def flag(name: str, meaning: str, **more: object) -> Column:
     """A column of yes or no."""
     return Column(name, pl.Boolean, meaning, kind="flag", **more)  # type: ignore[arg-type]
+
+
+def known(name: str, value: np.ndarray) -> pl.Series:
+    """Return a series where NaN means unknown: null."""
+    return pl.Series(name, value, dtype=pl.Float64).fill_nan(None)
 
 
 TOPIC = text("topic", "Topic name.", width=24, priority=0)
@@ -60,6 +70,10 @@ LOAD = (
     integer("leaders", "Leader replicas.", title="leads", width=6, priority=2),
     integer("replicas", "Replicas.", title="repl", width=6, priority=8),
 )
+LOAD_NAMES = " ".join(column.name for column in LOAD)
+BOUND_NAMES = "split cpu_low cpu_high nw_in_low_kbs nw_in_high_kbs nw_out_low_kbs nw_out_high_kbs"
+"""Columns of several tables that the same module decides (``Table.rules``)."""
+
 WHO = (
     BROKER,
     text("host", "Host name.", width=16, priority=5),

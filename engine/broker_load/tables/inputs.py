@@ -163,6 +163,10 @@ ANSWER_GOALS = Table(
         number("score_after", "Balancedness after."),
         text("provision", "Provision status."),
     ),
+    made_in="result.answer_tables",
+    rules={
+        "reading.answer_rows": "",
+    },
 )
 INPUTS = (
     METRICS,

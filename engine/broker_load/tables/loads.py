@@ -7,10 +7,12 @@ from dataclasses import replace
 import polars as pl
 
 from engine.broker_load.tables.columns import (
+    BOUND_NAMES,
     BROKER,
     IDS,
     KBS,
     LOAD,
+    LOAD_NAMES,
     NINE,
     PARTITION,
     TIME,
@@ -50,6 +52,17 @@ BROKERS = Table(
     ),
     key=("broker", "source"),
     order=("broker", "source"),
+    made_in="result.broker_tables",
+    rules={
+        "cruise_control.broker_stats": LOAD_NAMES,
+        "cruise_control.cluster_model": "state",
+        "insight.broker_checks": "flags measured_cpu_pct residual_cpu_pct residual_reason",
+        "model.broker_capacity": "nw_in_cap_kbs nw_out_cap_kbs disk_cap_mb capacity_estimated",
+        "model.measured": "measured_cpu_pct cpu_trend",
+        "insight.answer_differences": "source",
+        "insight.log_directories": "source",
+        "insight.brokers_without_topology": "source",
+    },
 )  # fmt: skip
 
 REPLICAS = Table(
@@ -79,6 +92,15 @@ REPLICAS = Table(
              "% of a core", hidden=True),
     ),
     key=("topic", "partition", "broker", "source"),
+    made_in="result.partition_tables",
+    rules={
+        "cruise_control.replica_loads": "cpu_pct_cores disk_mb nw_in_kbs nw_out_kbs",
+        "insight.corrected_loads": "cpu_pct_cores cpu_removed_pct_cores",
+        "insight.split_bounds": BOUND_NAMES,
+        "insight.answer_differences": "source",
+        "insight.log_directories": "source",
+        "model.topology": "",
+    },
 )  # fmt: skip
 
 PARTITIONS = Table(
@@ -107,6 +129,14 @@ PARTITIONS = Table(
         number("msg_in_high", "Most messages in: the topic's total on its leader.", "1/s", hidden=True),
     ),
     key=("topic", "partition"),
+    made_in="result.partition_tables",
+    rules={
+        "cruise_control.replica_loads": "cpu_pct_cores disk_mb nw_in_kbs nw_out_kbs",
+        "insight.corrected_loads": "cpu_pct_cores",
+        "insight.split_bounds": f"{BOUND_NAMES} msg_in_low msg_in_high",
+        "model.windows": "valid msg_in",
+        "model.topology": "",
+    },
 )  # fmt: skip
 
 SAMPLES = Table(
@@ -114,6 +144,10 @@ SAMPLES = Table(
     "Partition samples: the leader's values, one row per partition and sampling interval.",
     (TOPIC, PARTITION, Column("leader", pl.Int32, "Broker id of the leader."), TIME, *NINE),
     key=("topic", "partition", "time_ms"),
+    made_in="result.partition_tables",
+    rules={
+        "model.samples": "",
+    },
 )
 
 BROKER_SAMPLES = Table(
@@ -121,6 +155,10 @@ BROKER_SAMPLES = Table(
     "Broker samples of the newest sampling intervals, with Cruise Control's record version.",
     (BROKER, text("host", "Host name."), integer("version", "4 or 5."), TIME, *NINE),
     key=("broker", "time_ms"),
+    made_in="result.partition_tables",
+    rules={
+        "model.samples": "",
+    },
 )
 
 WINDOWS = Table(
@@ -134,6 +172,10 @@ WINDOWS = Table(
         text("extrapolation", "NONE, AVG_AVAILABLE, AVG_ADJACENT, FORCED_INSUFFICIENT, NO_VALID_EXTRAPOLATION."),
     ),
     key=("topic", "partition", "window_end_ms"),
+    made_in="result.partition_tables",
+    rules={
+        "model.windows": "",
+    },
 )
 
 HOSTS = Table(
@@ -142,6 +184,7 @@ HOSTS = Table(
     (text("host", "Host name.", priority=0), text("rack", "Rack."), *LOAD),
     key=("host",),
     order=("host",),
+    made_in="cruise_control.broker_stats",
 )
 
 RACKS = Table(
@@ -150,6 +193,10 @@ RACKS = Table(
     (text("rack", "Rack.", priority=0), integer("brokers", "Brokers.", width=7), *LOAD),
     key=("rack",),
     order=("rack",),
+    made_in="insight.rollup",
+    rules={
+        "cruise_control.broker_stats": LOAD_NAMES.replace("cpu_pct ", "").replace("disk_pct ", ""),
+    },
 )
 
 TOPICS = Table(
@@ -171,6 +218,7 @@ TOPICS = Table(
     ),
     key=("topic",),
     order=("topic",),
+    made_in="insight.rollup",
 )  # fmt: skip
 
 DIRECTORIES = Table(
@@ -191,4 +239,8 @@ DIRECTORIES = Table(
     ),
     key=("broker", "log_dir", "source"),
     order=("broker", "log_dir", "source"),
+    made_in="insight.log_directories",
+    rules={
+        "insight.answer_differences": "source",
+    },
 )  # fmt: skip

@@ -16,6 +16,10 @@ GOALS = Table(
         integer("offenders", "How many brokers, hosts, partitions or topics break it.", hidden=True),
     ),
     key=("goal",),
+    made_in="result.model_tables",
+    rules={
+        "cruise_control.goals": "",
+    },
 )
 
 BALANCE = Table(
@@ -35,6 +39,7 @@ BALANCE = Table(
         flag("low_utilization", "The cluster is under the low-utilisation threshold.", title="low use"),
     ),
     key=("resource",),
+    made_in="cruise_control.balance",
 )  # fmt: skip
 
 STATS = Table(
@@ -49,6 +54,10 @@ STATS = Table(
         *(number(name, "") for name in ("replicas", "leaders", "topic_replicas")),
     ),
     key=("statistic",),
+    made_in="result.model_tables",
+    rules={
+        "cruise_control.cluster_model": "",
+    },
 )
 
 REGRESSION = Table(
@@ -69,6 +78,11 @@ REGRESSION = Table(
         number("held_out_error", "Root mean square error on samples not used for the fit.", "%", priority=3),
     ),
     key=("symbol",),
+    made_in="result.regression_tables",
+    rules={
+        "cruise_control.regression": "upstream completeness trained",
+        "insight.fitted_weights": "fitted verdict condition held_out_error",
+    },
 )
 
 COVERAGE = Table(
@@ -81,6 +95,11 @@ COVERAGE = Table(
         number("fill", "Share of the samples Cruise Control requires.", priority=0),
     ),
     key=("bucket_low",),
+    made_in="result.regression_tables",
+    rules={
+        "cruise_control.regression": "bucket_low observed fill",
+        "insight.fitted_weights": "used",
+    },
 )
 
 SKIPPED = Table(
@@ -88,6 +107,10 @@ SKIPPED = Table(
     "Partitions without a sample and the rule that left them out.",
     (TOPIC, PARTITION, BROKER, text("rule", "Rule.", width=30, priority=0)),
     key=("topic", "partition"),
+    made_in="insight.data_quality",
+    rules={
+        "model.samples": "rule",
+    },
 )
 
 LEDGER = Table(
@@ -100,6 +123,7 @@ LEDGER = Table(
         text("detail", "In words.", width=60, priority=0),
     ),
     key=("kind", "subject"),
+    made_in="insight.data_quality",
 )
 
 DIFFERENCES = Table(
@@ -114,4 +138,8 @@ DIFFERENCES = Table(
         text("basis", "What it was derived from.", width=30),
     ),
     key=("answer", "subject", "value", "basis"),
+    made_in="result.answer_tables",
+    rules={
+        "insight.answer_differences": "",
+    },
 )

@@ -7,7 +7,20 @@ from typing import Any
 
 import polars as pl
 
-from engine.broker_load.tables.columns import BROKER, IDS, KBS, LOAD, PARTITION, TOPIC, WHO, flag, integer, number, text
+from engine.broker_load.tables.columns import (
+    BROKER,
+    IDS,
+    KBS,
+    LOAD,
+    LOAD_NAMES,
+    PARTITION,
+    TOPIC,
+    WHO,
+    flag,
+    integer,
+    number,
+    text,
+)
 from engine.tables import Column, Table
 
 SCENARIO_BROKERS = Table(
@@ -16,6 +29,13 @@ SCENARIO_BROKERS = Table(
     (*WHO, *LOAD, text("breaches", "Capacity thresholds broken.", width=10, priority=0, grow=40)),
     key=("broker",),
     order=("broker",),
+    made_in="result.scenario_tables",
+    rules={
+        "insight.scenarios": "",
+        "insight.failover": "state",
+        "cruise_control.broker_stats": LOAD_NAMES,
+        "insight.broker_checks": "breaches",
+    },
 )
 
 SCENARIO_MOVES = Table(
@@ -31,6 +51,11 @@ SCENARIO_MOVES = Table(
         number("moved_mb", "Data that has to move.", "MB"),
     ),
     key=("topic", "partition"),
+    made_in="result.scenario_tables",
+    rules={
+        "insight.scenarios": "",
+        "insight.failover": "new_leader",
+    },
 )
 
 ADD_BROKERS = Table(
@@ -47,6 +72,10 @@ ADD_BROKERS = Table(
         text("bound", "What sets that bound.", width=40),
     ),
     key=("resource",),
+    made_in="result.scenario_tables",
+    rules={
+        "insight.scenarios": "",
+    },
 )  # fmt: skip
 
 FAILOVER_LEADERS = Table(
@@ -61,6 +90,10 @@ FAILOVER_LEADERS = Table(
         flag("under_min_isr", "Too few in-sync replicas are left for acks=all."),
     ),
     key=("topic", "partition"),
+    made_in="result.failure_tables",
+    rules={
+        "insight.failover": "",
+    },
 )
 
 FAILOVER_MIN_ISR = Table(
@@ -75,6 +108,10 @@ FAILOVER_MIN_ISR = Table(
         flag("before", "It was under it already."),
     ),
     key=("topic", "partition"),
+    made_in="result.failure_tables",
+    rules={
+        "insight.failover": "",
+    },
 )
 
 _AFTER = {"cpu_pct", "disk_mb", "disk_pct", "leader_nw_in_kbs", "follower_nw_in_kbs", "nw_out_kbs", "pnw_out_kbs",
@@ -113,6 +150,12 @@ FAILOVER_BROKERS = Table(
     ),
     key=("broker",),
     order=("broker",),
+    made_in="result.failure_tables",
+    rules={
+        "insight.failover": "nw_out_physical_kbs nw_out_physical_kbs_before",
+        "cruise_control.broker_stats": LOAD_NAMES,
+        "insight.broker_checks": "breaches",
+    },
 )  # fmt: skip
 
 FAILURES = Table(
@@ -129,6 +172,10 @@ FAILURES = Table(
         number("headroom_pct", "Distance of that one to its threshold; negative: over it.", "%", "percent", priority=0),
     ),
     key=("failure",),
+    made_in="result.failure_tables",
+    rules={
+        "insight.failover": "",
+    },
 )
 
 ROLLING = Table(
@@ -144,4 +191,8 @@ ROLLING = Table(
         flag("nw_out_over", "Network out of its host is over the capacity threshold meanwhile."),
     ),
     key=("down", "broker"),
+    made_in="result.failure_tables",
+    rules={
+        "insight.failover": "",
+    },
 )

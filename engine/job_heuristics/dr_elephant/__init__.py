@@ -1,1 +1,1 @@
-"""Dr. Elephant, number for number: metrics, heuristics, severities."""
+"""Dr. Elephant, number for number: metrics, heuristics, severities; its published description beside its code."""

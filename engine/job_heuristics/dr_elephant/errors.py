@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.jobs import SIDES, Jobs
 from engine.job_heuristics.dr_elephant.metrics import CONTAINERS
-from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.model import job_conf
 from engine.text import clean
 

@@ -1,26 +1,32 @@
-"""The result frames of Dr. Elephant's rules: metrics, verdicts, findings, and where the published description differs."""
+"""The result tables of Dr. Elephant's rules: metrics, severity, score, verdicts and findings of each job."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from engine.incremental import FramePartials, Partials
 from engine.job_heuristics.dr_elephant import metrics, registry
 from engine.job_heuristics.dr_elephant.errors import assumptions, errors
+from engine.job_heuristics.dr_elephant.heuristic_conf import BLOCK_SIZE, Rules
 from engine.job_heuristics.dr_elephant.jobs import Jobs
-from engine.job_heuristics.dr_elephant.rules import BLOCK_SIZE, Rules
+from engine.job_heuristics.dr_elephant.published_differences import differences
 from engine.job_heuristics.dr_elephant.side_stats import Sides, measure
 from engine.job_heuristics.dr_elephant.verdicts import Verdicts, idle, rows, verdicts
 from engine.job_heuristics.model import job_conf
 from engine.job_heuristics.model.arrays import Array, TaskArrays
+from engine.job_heuristics.model.model import Model
+from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.model import JOB_MODEL
-from engine.job_heuristics.tables.result import DIFFERENCES, JOBS, LETTERS, SEVERITIES
+from engine.job_heuristics.tables.result import JOBS, LETTERS, SEVERITIES
 from engine.result import Finding, Level
+from engine.view import Context
 
 Properties = Mapping[str, Mapping[str, str]]
 
@@ -123,9 +129,9 @@ def judge(jobs: pl.DataFrame, sides: Sides, properties: Properties, rules: Rules
         for name in ("used_mb_s", "wasted_mb_s", "wait_ms"):
             columns[name] = [None if u else value for u, value in zip(unknown, columns[name], strict=True)]
     shown = JOBS.frame(columns)
-    differences = _differences(jobs, by_code, by_description, counted)
     strips = pl.DataFrame({"job_id": judged.names, "strip": strips_of(judged.names, heuristics, rules.names)})
-    return Judged(shown, heuristics, differences, strips, findings_of(shown, heuristics))
+    differing = differences(jobs, by_code, by_description, counted)
+    return Judged(shown, heuristics, differing, strips, findings_of(shown, heuristics))
 
 
 def strips_of(jobs: list[str], heuristics: pl.DataFrame, names: tuple[str, ...]) -> list[str]:
@@ -164,54 +170,47 @@ def _totals(jobs: Jobs, made: Verdicts) -> tuple[list[int | None], list[int]]:
     return [None if level < 0 else level for level in worst.tolist()], score.tolist()
 
 
-METRIC_DIFFERENCES = {
-    "used_mb_s": "the published description counts exact times, Dr. Elephant whole seconds of each task",
-    "wasted_mb_s": "the published description counts container - peak of each task, Dr. Elephant container - 1.5 x the "
-    "side's largest peak",
-    "wait_ms": "the published description's ideal start is the launch and the slow-start share of maps, and waits may be "
-    "negative; Dr. Elephant's is submission and the last map, floored at 0",
-}
-"""Why a metric differs between the published description and Dr. Elephant's code."""
+_FRAMES = ("jobs", "heuristics", "differences", "strips")
 
 
-def _differences(
-    jobs: pl.DataFrame,
-    by_code: Verdicts,
-    by_description: Verdicts,
-    counted: Mapping[bool, Mapping[str, metrics.Whole]],
-) -> pl.DataFrame:
-    """Return DIFFERENCES rows, by job in the order of ``jobs``, metrics before heuristics."""
-    parts: list[tuple[list[int], str, list[str], list[str], str]] = []
-    for name, reason in METRIC_DIFFERENCES.items():
-        one, two = counted[False][name], counted[True][name]
-        at = [j for j, (x, y) in enumerate(zip(one, two, strict=True)) if x != y]
-        parts.append((at, name, [str(one[j]) for j in at], [str(two[j]) for j in at], reason))
-    by_rule = {id(rule): verdict for rule, verdict in by_description}
-    for rule, verdict in by_code:
-        other = by_rule.get(id(rule))
-        if other is verdict:
-            continue
-        ours = np.where(verdict.given, verdict.severity, -1)
-        theirs = np.where(other.given, other.severity, -1) if other is not None else np.full(jobs.height, -1)
-        where = np.flatnonzero(ours != theirs)
-        reason = rule.heuristic.difference
-        parts.append((where.tolist(), rule.name, _severity_words(ours[where]), _severity_words(theirs[where]), reason))
-    names = jobs["job_id"].to_list()
-    rows = sorted(
-        (j, order, what, a, b, reason)
-        for order, (at, what, code, described, reason) in enumerate(parts)
-        for j, a, b in zip(at, code, described, strict=True)
+@dataclass(frozen=True)
+class JudgedFleet:
+    """Result frames of all jobs (JOBS, HEURISTICS, DIFFERENCES, strips), jobs in model order, and a finding per bad verdict.
+
+    ``version`` differs whenever any of them does.
+    """
+
+    jobs: pl.DataFrame
+    heuristics: pl.DataFrame
+    differences: pl.DataFrame
+    strips: pl.DataFrame
+    findings: tuple[Finding, ...]
+    version: int
+
+
+def judge_all(model: Model, chosen: Rules, parameters: JobParameters, context: Context) -> JudgedFleet:
+    """Judge all jobs of ``model`` by the rules ``chosen``; only jobs that changed since the last call are judged again."""
+    memo, times = context.memo, "now" if context.at_ms is None else "past"
+    frames: FramePartials[str] = memo.state(f"verdicts {times}", lambda: FramePartials("job_id"))
+    findings: Partials[str, tuple[Finding, ...]] = memo.state(f"findings {times}", Partials)
+    fresh: dict[str, tuple[Finding, ...]] = {}
+
+    def compute(jobs: Collection[str]) -> Mapping[str, pl.DataFrame]:
+        part = model.only(jobs)
+        sides = sides_of(part.jobs, part.arrays[0], part.properties)
+        judged = judge(part.jobs, sides, part.properties, chosen, published=parameters.mode == "published")
+        fresh.update(judged.findings)
+        return {name: getattr(judged, name) for name in _FRAMES}
+
+    key = (parameters.mode, chosen.key)
+    frames.update(model.stamps, compute, key=key)
+    findings.update(frames.revisions, lambda jobs: {job: fresh[job] for job in jobs})
+    return memo.value(
+        f"all verdicts {times}",
+        frames.version,
+        lambda: JudgedFleet(
+            **{name: frames.frame(name) for name in _FRAMES},
+            findings=tuple(chain.from_iterable(findings.values())),
+            version=frames.version,
+        ),
     )
-    return DIFFERENCES.frame(
-        {
-            "job_id": [names[row[0]] for row in rows],
-            "what": [row[2] for row in rows],
-            "upstream": [row[3] for row in rows],
-            "published": [row[4] for row in rows],
-            "reason": [row[5] for row in rows],
-        }
-    )
-
-
-def _severity_words(severity: Array) -> list[str]:
-    return ["-" if value < 0 else SEVERITIES[value] for value in severity.tolist()]

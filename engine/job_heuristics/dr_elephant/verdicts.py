@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant.heuristic import Rule, verdict
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.jobs import Jobs, Verdict
-from engine.job_heuristics.dr_elephant.rules import Rules
 from engine.job_heuristics.tables.result import HEURISTICS, SEVERITIES
 
 NO_DATA = "No Data Received"

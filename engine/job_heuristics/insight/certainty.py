@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.job_heuristics.dr_elephant.gates import Final, Reading, Tree
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.insight.job_verdicts import Floats, Sample, job_verdicts
 from engine.job_heuristics.insight.whatif import makespan, peak_slots
 from engine.job_heuristics.model.arrays import Array

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.job_heuristics.dr_elephant import metrics, registry
 from engine.job_heuristics.dr_elephant.gates import Tree
 from engine.job_heuristics.dr_elephant.heuristic import Rule
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.side_stats import Groups, Measure, SideTasks, TaskStats
 from engine.job_heuristics.model.arrays import Array
 from engine.job_heuristics.model.job_arrays import SIDE_COLUMNS, Job, Side

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.side_stats import Segments, truncated
 from engine.job_heuristics.insight.recommendation_rules import LEAST_MB, advise, used_mb_s
 from engine.job_heuristics.insight.whatif import COPY_BYTES_PER_MS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.job_heuristics.dr_elephant.gates import MINUTE, amount
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.insight.whatif import START_MOST_MS, START_MS
 from engine.job_heuristics.model.job_arrays import MB, number
 from engine.text import clean

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from engine.job_heuristics.dr_elephant import metrics as dr_elephant_metrics
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.side_stats import truncated
 from engine.job_heuristics.insight.job_verdicts import job_verdicts, tasks_of
 from engine.job_heuristics.insight.skew import robust_line
@@ -314,3 +314,9 @@ def _later(job: Job, side: Side, slowstart: float, last_map: int, start: Ints, t
     copy = _whole(np.ceil(side.size / copy_rate(side, last_map)))
     left = np.maximum(0, copy - (last_map - moved))
     return moved, np.where(early, np.maximum(tail, np.where(moved > start, left, 0)), tail)
+
+
+def change(now: int, then: int) -> tuple[float | None, str]:
+    """Return by how many percent a figure of which less is better changes (None from 0), and ``better``, ``worse``, ``same``."""
+    word = "same" if now == then else "better" if then < now else "worse"
+    return (100 * (then / now - 1) if now else None), word

@@ -64,22 +64,23 @@ def _ends(task_ends: pl.DataFrame, attempts: pl.DataFrame) -> pl.DataFrame:
 def _chosen_attempts(ends: pl.DataFrame, attempts: pl.DataFrame, rest: pl.Series) -> pl.DataFrame:
     """The attempt whose times and counters an ended task takes: (task_id, attempt_id, fallback). ``fallback``: Dr.
     Elephant would find none."""
-    named = ends.select("task_id", FILE, "state", pl.col("chosen_id").alias("attempt_id")).with_columns(
+    named = ends.select("job_id", "task_id", FILE, "state", pl.col("chosen_id").alias("attempt_id")).with_columns(
         rest=pl.col(FILE).is_in(rest.implode())
     )
     sure = named.filter(pl.col("attempt_id").is_not_null() & (~pl.col("rest") | (pl.col("state") == "SUCCEEDED")))
-    open_ = named.join(sure, on="task_id", how="anti").select("task_id", "state", "rest")
+    telling = pl.col("job_id").is_in(sure["job_id"].unique().implode())
+    open_ = named.join(sure, on="task_id", how="anti").select("task_id", "state", "rest", telling=telling)
     certain = sure.select("task_id", "attempt_id", fallback=pl.lit(False))
     if not open_.height:
         return certain
     tried = attempts.select("task_id", "attempt_id", pl.col("state").alias("how"), "finish_ms")
-    # Old histories do not name the successful attempt; REST never names that of an unsuccessful task: Dr. Elephant
-    # then takes the earliest-ended of those that did not succeed.
+    # Old histories name no successful attempt at all, and Dr. Elephant gives up; a single task without one has no times. REST
+    # never names the attempt of an unsuccessful task: Dr. Elephant then takes the earliest-ended that did not succeed.
     guess = (
         open_.join(tried, on="task_id", how="inner")
         .filter(
             pl.when(pl.col("state") == "SUCCEEDED")
-            .then(pl.col("how") == "SUCCEEDED")
+            .then((pl.col("how") == "SUCCEEDED") & ~pl.col("telling"))
             .otherwise(pl.col("rest") & (pl.col("how") != "SUCCEEDED"))
         )
         .sort("task_id", "finish_ms", "attempt_id", nulls_last=True)

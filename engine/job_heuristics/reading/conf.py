@@ -34,11 +34,10 @@ class JobConf:
     """``JOBID_conf.xml`` beside a history, or ``job.xml`` in a staging folder."""
 
     id = "job-conf"
-    title = "Job configuration"
+    title = "Job configurations (JOBID_conf.xml)"
     append = False
     version = 2
     tables: tuple[Table, ...] = (CONF,)
-    formats = "Job configurations, job_*_conf.xml"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by name: a Hadoop configuration without a job's name is a site file."""

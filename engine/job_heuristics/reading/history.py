@@ -32,11 +32,10 @@ class History:
     """Job histories (``.jhist``): Avro-Json and Avro-Binary of Hadoop 0.23 to 3.x."""
 
     id = "jhist"
-    title = "Job history"
+    title = "Hadoop job histories (.jhist) as text or binary, finished or growing"
     append = True
     version = 3
     tables: tuple[Table, ...] = (JOB_EVENTS, TASK_STARTS, TASK_ENDS, ATTEMPT_STARTS, ATTEMPT_ENDS)
-    formats = "Hadoop job histories, *.jhist, as text (Avro-Json) or binary (Avro-Binary), finished or growing"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by its header line within the first bytes, or by its name."""

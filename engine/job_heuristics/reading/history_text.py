@@ -137,7 +137,8 @@ def _unusual_line(line: bytes, number: int, errors: dict[str, str], to: Collecto
 def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collector) -> None:
     """Note why a line's decoder refused it, and collect what is sound of it.
 
-    Not UTF-8: decoded with replacement. A number beyond 64 bit: left out. Another wrapping: taken as it is.
+    Not UTF-8: decoded with replacement. A counter that is no 64-bit number: left out. A fraction: cut to a whole number, as
+    Hadoop's parser does. Another wrapping: taken as it is.
     """
     reason = _PLACE.sub("", str(error))
     text = line
@@ -149,7 +150,7 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         value = _ANY.decode(text)
         event = value["event"]
         inner = next((v for v in event.values() if isinstance(v, dict)), event)
-        dropped = _drop_big(inner)
+        dropped = _drop_counters(_cut_fractions(inner))
         record = msgspec.convert(_raws(inner), shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         to.problem("bad-record", f"{kind}: {reason}", line=number)
@@ -160,8 +161,8 @@ def _salvage(line: bytes, number: int, kind: str, error: Exception, to: Collecto
         to.parser_error(number, cannot_parse(to.path, reason))
         return
     if dropped:
-        to.problem("bad-number", f"{kind}: {dropped} number(s) beyond 64 bit left out", line=number)
-        to.parser_error(number, cannot_parse(to.path, "Numeric value out of range of long"))
+        to.problem("bad-number", f"{kind}: {dropped} counter(s) that are no 64-bit number left out", line=number)
+        to.parser_error(number, cannot_parse(to.path, reason))
     elif text is not line:
         to.problem("bad-text", f"{kind}: {reason}", line=number)
     HANDLERS[shape](to, number, kind, record)
@@ -175,15 +176,23 @@ def _valid_utf8(line: bytes) -> bool:
     return True
 
 
-def _drop_big(value: Any) -> int:
+def _cut_fractions(value: dict[str, Any]) -> dict[str, Any]:
+    """Cut the numbers of a decoded record, or of a counter, to whole ones."""
+    for name, number in value.items():
+        if isinstance(number, float) and abs(number) < 2.0**63:
+            value[name] = int(number)
+    return value
+
+
+def _drop_counters(record: dict[str, Any]) -> int:
     """Take counters whose value is no Java long out of a decoded record. Returns their number."""
     dropped = 0
-    counters = value.get("counters") if isinstance(value, dict) else None
+    counters = record.get("counters")
     if isinstance(counters, dict):
         counters = counters.get(NAMESPACE + "JhCounters", counters)
         for group in counters.get("groups") or ():
-            counts = group.get("counts") or []
-            sound = [c for c in counts if isinstance(c.get("value"), int) and -(2**63) <= c["value"] < 2**63]
+            counts = [_cut_fractions(count) for count in group.get("counts") or []]
+            sound = [c for c in counts if type(c.get("value")) is int and -(2**63) <= c["value"] < 2**63]
             dropped += len(counts) - len(sound)
             group["counts"] = sound
     return dropped

@@ -10,4 +10,4 @@ from engine.reading import FileKind
 
 HISTORY = History()
 KINDS: tuple[FileKind, ...] = (HISTORY, JobConf(), RestAnswer(), RumenTrace(), Summary())
-"""All file kinds, in the order of recognition."""
+"""All file kinds, in the order of the page of formats."""

@@ -191,7 +191,6 @@ class TaskFinished(Record):
     taskid: str
     finishTime: Time
     taskType: str = ""
-    status: str = "SUCCEEDED"
     counters: Counters | None = None
     successfulAttemptId: Text = None
 

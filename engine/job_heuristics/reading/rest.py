@@ -28,11 +28,10 @@ class RestAnswer:
     """One saved answer of ``/ws/v1/history/mapreduce/jobs/...`` or ``/ws/v1/mapreduce/jobs/...``."""
 
     id = "mapreduce-rest"
-    title = "History server answer"
+    title = "Answers of the history server and the application master (JSON)"
     append = False
     version = 2
     tables: tuple[Table, ...] = INPUTS
-    formats = "History-server and application-master REST answers saved as files"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by the first key and the form of its ids."""

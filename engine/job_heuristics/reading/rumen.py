@@ -44,11 +44,10 @@ class RumenTrace:
     """A Rumen trace: one JSON object per job, one after the other."""
 
     id = "rumen"
-    title = "Rumen trace"
+    title = "Rumen job traces (JSON)"
     append = False
     version = 2
     tables: tuple[Table, ...] = INPUTS
-    formats = "Rumen job traces (JSON)"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by the keys of a job with its id within the first bytes."""
@@ -170,11 +169,10 @@ class Summary:
     """``JOBID.summary``: one line with the times and the end of a job."""
 
     id = "job-summary"
-    title = "Job summary"
+    title = "Job summaries (job_*.summary)"
     append = False
     version = 1
     tables: tuple[Table, ...] = (JOB_EVENTS,)
-    formats = "Job summaries, job_*.summary"
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise it by its first words."""

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
 from engine.job_heuristics.dr_elephant.verdicts import NO_DATA, NO_DATA_ADVICE
 from engine.job_heuristics.insight import certainty, decision, phases, skew, whatif
 from engine.job_heuristics.insight.job_verdicts import job_verdicts

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from engine import units
-from engine.job_heuristics.dr_elephant.judging import JudgedFleet
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
 from engine.job_heuristics.insight import history, whatif
 from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.model import Model
@@ -144,16 +144,12 @@ def _what_if(job_detail: detail.JobDetail) -> pl.DataFrame:
         ("run time", before.runtime_ms, after.runtime_ms, units.duration),
     )
     rows: list[tuple[str, str, str, float | None, str]] = [
-        (what, write(a), write(b), *_change(a, b)) for what, a, b, write in metrics if a is not None and b is not None
+        (what, write(a), write(b), *whatif.change(a, b))
+        for what, a, b, write in metrics
+        if a is not None and b is not None
     ]
     for v in job_detail.verdicts:
         if v.predicted is not None and v.severity in SEVERITIES:
-            now = SEVERITIES.index(v.severity)
-            word = "same" if now == v.predicted else "better" if v.predicted < now else "worse"
+            _, word = whatif.change(SEVERITIES.index(v.severity), v.predicted)
             rows.append((v.heuristic, v.severity, SEVERITIES[v.predicted], None, word))
     return WHAT_IF.frame({name: [row[k] for row in rows] for k, name in enumerate(WHAT_IF.schema)})
-
-
-def _change(a: int, b: int) -> tuple[float | None, str]:
-    word = "same" if a == b else "better" if b < a else "worse"
-    return (100 * (b / a - 1) if a else None), word

@@ -29,6 +29,10 @@ RECOMMENDATIONS = Table(
         text("text", "the reason in words, with the job's numbers", width=80, priority=2),
     ),
     key=("job_id", "rank"),
+    made_in="insight.recommend",
+    rules={
+        "insight.recommendation_rules": "topic key value saving_mb_s text",
+    },
 )
 
 COSTS = Table(
@@ -46,6 +50,7 @@ COSTS = Table(
     ),
     key=("job_id", "cause"),
     title="cost",
+    made_in="insight.cost",
 )
 
 ROLLUP = Table(
@@ -70,6 +75,7 @@ ROLLUP = Table(
     ),
     key=("by", "group"),
     title="roll-up",
+    made_in="insight.rollup",
 )
 
 EXPLAINED = Table(
@@ -93,6 +99,13 @@ EXPLAINED = Table(
     ),
     key=("heuristic",),
     title="verdicts",
+    made_in="result.job_tables",
+    rules={
+        "insight.decision": "value limits reason worse better margin",
+        "insight.certainty": "status likely chance",
+        "insight.whatif": "predicted",
+        "dr_elephant.mapreduce": "advice",
+    },
 )
 
 PHASES = Table(
@@ -107,6 +120,10 @@ PHASES = Table(
         text("meaning", "from when until when", width=50, priority=2),
     ),
     key=("phase",),
+    made_in="result.job_tables",
+    rules={
+        "insight.phases": "",
+    },
 )
 
 HISTORY = Table(
@@ -129,6 +146,7 @@ HISTORY = Table(
     ),
     key=("job_id",),
     title="history",
+    made_in="insight.history",
 )
 
 CONF_CHANGES = Table(
@@ -143,6 +161,10 @@ CONF_CHANGES = Table(
     key=("key",),
     order=("key",),
     title="conf changes",
+    made_in="result.job_tables",
+    rules={
+        "insight.history": "",
+    },
 )
 
 WHAT_IF = Table(
@@ -157,6 +179,10 @@ WHAT_IF = Table(
     ),
     key=("what",),
     title="what if",
+    made_in="result.job_tables",
+    rules={
+        "insight.whatif": "",
+    },
 )
 
 TABLES: tuple[Table, ...] = (RECOMMENDATIONS, COSTS, ROLLUP, EXPLAINED, PHASES, HISTORY, CONF_CHANGES, WHAT_IF)

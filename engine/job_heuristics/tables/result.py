@@ -42,6 +42,13 @@ JOBS = Table(
     ),
     key=("job_id",),
     order=("-submit_ms", "job_id"),
+    made_in="dr_elephant.verdict_tables",
+    rules={
+        "dr_elephant.metrics": "used_mb_s wasted_mb_s wait_ms runtime_ms",
+        "dr_elephant.errors": "upstream_says notes",
+        "model.job_conf": "job_type queue",
+        "model.assembly": "",
+    },
 )
 
 HEURISTICS = Table(
@@ -55,6 +62,12 @@ HEURISTICS = Table(
         text("details", "Dr. Elephant's labels and values, JSON", kind="json"),
     ),
     key=("job_id", "heuristic"),
+    made_in="dr_elephant.verdicts",
+    rules={
+        "dr_elephant.mapreduce": "",
+        "dr_elephant.heuristic": "severity score",
+        "dr_elephant.gates": "severity",
+    },
 )
 
 DIFFERENCES = Table(
@@ -68,6 +81,11 @@ DIFFERENCES = Table(
         text("reason", "the rule that differs", priority=1),
     ),
     key=("job_id", "what"),
+    made_in="dr_elephant.published_differences",
+    rules={
+        "dr_elephant.metrics": "published",
+        "dr_elephant.mapreduce": "published reason",
+    },
 )
 
 TASKS = Table(
@@ -76,4 +94,8 @@ TASKS = Table(
     (*(c for c in TASK_MODEL.columns if c.name not in COUNTER_COLUMNS), *COUNTERS),
     key=("job_id", "task_id"),
     order=("job_id", "side", "task_id"),
+    made_in="view",
+    rules={
+        "model.task_rows": "",
+    },
 )

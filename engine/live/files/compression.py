@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 Packing = Literal["", "gzip", "zstd"]
@@ -17,6 +19,9 @@ class Damaged(Exception):
     def __init__(self, reason: str, *, cut: bool) -> None:
         super().__init__(reason)
         self.cut = cut
+
+    def __reduce__(self) -> tuple[Callable[..., Damaged], tuple[str]]:
+        return partial(Damaged, cut=self.cut), (str(self),)
 
 
 def sniff(head: bytes) -> Packing:

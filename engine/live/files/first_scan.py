@@ -19,6 +19,6 @@ class FirstScan:
 
     def __init__(self, roots: Sequence[str | os.PathLike[str]], settings: LiveSettings) -> None:
         self.roots = absolute(roots)
-        self.scanner = Scanner(self.roots, ignore=settings.ignore, follow_symlinks=settings.follow_symlinks)
+        self.scanner = Scanner(self.roots, settings)
         self.changes: Changes = self.scanner.scan()
         self.size = sum(stat[2] for stat in self.changes.changed.values())

@@ -2,7 +2,8 @@
 
 Events only say where to look; this module says what is true. A full scan compares every file by ``stat``; a hinted
 one only the named paths. Directories are visited once by identity, so that overlapping roots and symbolic links (and
-loops of them) give each directory one path: the real one rather than a linked one, in the order of the roots.
+loops of them) give each directory one path: the real one rather than a linked one, in the order of the roots. Links that lead
+out of the roots are not followed unless asked for, and there is a bound on files and on depth.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import stat as modes
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from engine.live.files.paths import below, canonical, inside, relative
+from engine.live.options import LiveSettings
 from engine.problems import Problem
-from engine.text import clean
 
 Stat = tuple[int, int, int, int, int]
 """Device, inode, size, mtime (ns), ctime (ns)."""
@@ -85,11 +87,37 @@ class Changes:
         return bool(self.changed or self.gone)
 
 
+@dataclass(slots=True)
+class LeftOut:
+    """What one scan has not looked at: links out of each root with the first of them, folders too deep, further files."""
+
+    links: dict[int, tuple[int, str]] = field(default_factory=dict)
+    deep: str = ""
+    files: int = 0
+    full: bool = False
+
+    def problems(self, roots: Sequence[str], settings: LiveSettings) -> dict[str, Problem]:
+        """Return a problem of each sort, under a key that no path has."""
+        found = {}
+        for number, (count, first) in self.links.items():
+            what = f"{count} symbolic links lead" if count > 1 else "a symbolic link leads"
+            reason = f"{what} elsewhere and is not followed (follow-symlinks): {first}"
+            found[f"{roots[number]}\0links"] = Problem.at(roots[number], "link-not-followed", reason)
+        if self.deep:
+            reason = f"folders {settings.max_depth} below another and deeper are not looked at (max-depth)"
+            found[f"{self.deep}\0deep"] = Problem.at(self.deep, "too-deep", reason)
+        if self.full:
+            reason = f"there are more than {settings.max_files:,} files: the rest is not looked at (max-files)"
+            found["\0files"] = Problem.at(roots[0], "too-many-files", reason)
+        return found
+
+
 class Scanner:
     """Compares what is below ``roots`` (absolute paths) with the last look."""
 
-    def __init__(self, roots: Sequence[str], *, ignore: Sequence[str] = (), follow_symlinks: bool = True) -> None:
+    def __init__(self, roots: Sequence[str], settings: LiveSettings | None = None) -> None:
         self.roots = tuple(roots)
+        self._settings = settings or LiveSettings()
         self.folders: dict[str, Folder] = {}
         self.singles: dict[str, Stat] = {}
         self.problems: dict[str, Problem] = {}
@@ -98,8 +126,9 @@ class Scanner:
         self._aliases: dict[str, str] = {}
         self.complete = True
         self._interrupted: Callable[[], bool] | None = None
-        self._follow = follow_symlinks
-        self._names = Names(ignore)
+        self._names = Names(self._settings.ignore)
+        self._real_roots: tuple[str, ...] = ()
+        self._left_out = LeftOut()
 
     @property
     def count(self) -> int:
@@ -108,9 +137,8 @@ class Scanner:
 
     def stat_of(self, path: str) -> Stat | None:
         """Return the identity of the file at ``path`` as last seen, None if none was."""
-        single = self.singles.get(path)
-        if single is not None:
-            return single
+        if path in self.singles:
+            return self.singles[path]
         parent, name = os.path.split(path)
         folder = self.folders.get(parent)
         return folder.files.get(name) if folder is not None else None
@@ -148,6 +176,8 @@ class Scanner:
 
     def _scan(self, changes: Changes, interrupted: Callable[[], bool] | None) -> None:
         self._interrupted = interrupted
+        self._real_roots = tuple(os.path.realpath(root) for root in self.roots)
+        self._left_out = LeftOut()
         self.problems = {}
         self.skipped = {}
         self._aliases = {}
@@ -164,7 +194,7 @@ class Scanner:
                     self.problems[root] = Problem.at(root, "missing-root", "there is no such file or folder")
                 else:
                     self._unreadable(root, error)
-                    seen |= self._below(root)
+                    seen |= below(root, self.folders)
                     if root in self.singles:
                         singles.add(root)
                 continue
@@ -184,6 +214,7 @@ class Scanner:
             changes.gone.add(path)
         for path in self.folders.keys() - seen:
             self._drop(path, changes)
+        self.problems |= self._left_out.problems(self.roots, self._settings)
 
     def _single(self, root: str, status: os.stat_result, changes: Changes) -> None:
         stat = _stat_of(status)
@@ -192,10 +223,6 @@ class Scanner:
 
     def _unreadable(self, path: str, error: OSError) -> None:
         self.problems[path] = Problem.at(path, "unreadable", f"{error.strerror or error}")
-
-    def _below(self, path: str) -> set[str]:
-        prefix = path.rstrip("/") + "/"
-        return {folder for folder in self.folders if folder == path or folder.startswith(prefix)}
 
     def _drop(self, path: str, changes: Changes) -> None:
         folder = self.folders.pop(path)
@@ -211,8 +238,12 @@ class Scanner:
         changes: Changes,
     ) -> None:
         stack = [top]
-        while stack:
+        deepest = self.roots[root].rstrip("/").count("/") + self._settings.max_depth
+        while stack and not self._left_out.full:
             path = stack.pop()
+            if path.count("/") > deepest:
+                self._left_out.deep = self._left_out.deep or path
+                continue
             try:
                 status = os.stat(path)
                 identity = (status.st_dev, status.st_ino)
@@ -227,7 +258,7 @@ class Scanner:
                 if error.errno not in _GONE:
                     # What was read from there stays; a problem says that it cannot be checked any more.
                     self._unreadable(path, error)
-                    seen |= self._below(path)
+                    seen |= below(path, self.folders)
                 continue
             seen.add(path)
             join = path.rstrip("/") + "/"
@@ -257,22 +288,21 @@ class Scanner:
                 if hidden and self._names.ignored_folder(name):
                     continue
                 try:
-                    kind = self._kind(entry)
+                    kind = self._kind(entry, root)
                     if kind in ("folder", "link"):
                         (folders if kind == "folder" else links).add(name)
-                        continue
-                    if hidden or kind == "unwanted":
-                        continue
-                    status = entry.stat(follow_symlinks=kind == "file")
+                    new = None if hidden else self._file(entry, kind)
                 except OSError as error:
                     if self._entry_error(join + name, entry, error) and old is not None:
                         present.append(name)
                     continue
-                if not modes.S_ISREG(status.st_mode):
-                    self._skip(join + name, "not a regular file")
+                if new is None:
                     continue
+                if self._left_out.files >= self._settings.max_files:
+                    self._left_out.full = True
+                    break
+                self._left_out.files += 1
                 present.append(name)
-                new = _stat_of(status)
                 if new != old:
                     files[name] = new
                     changes.changed[join + name] = new
@@ -284,15 +314,28 @@ class Scanner:
         self.folders[path] = folder
         return folder
 
-    def _kind(self, entry: os.DirEntry[str]) -> str:
+    def _kind(self, entry: os.DirEntry[str], root: int) -> str:
         """Return ``folder``, ``link`` (to a folder), ``file``, ``unwanted`` or ``other``. Raises OSError."""
         if entry.is_symlink():
-            if not self._follow:
+            if not (self._settings.follow_symlinks or inside(entry.path, self._real_roots)):
+                self._skip(entry.path, "link to elsewhere")
+                count, first = self._left_out.links.get(root, (0, entry.path))
+                self._left_out.links[root] = (count + 1, first)
                 return "unwanted"
             return "link" if entry.is_dir() else "file"
         if entry.is_dir(follow_symlinks=False):
             return "folder"
         return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+    def _file(self, entry: os.DirEntry[str], kind: str) -> Stat | None:
+        """Return the identity of a regular file, None for all else. Raises OSError."""
+        if kind not in ("file", "other"):
+            return None
+        status = entry.stat(follow_symlinks=kind == "file")
+        if modes.S_ISREG(status.st_mode):
+            return _stat_of(status)
+        self._skip(entry.path, "not a regular file")
+        return None
 
     def _entry_error(self, path: str, entry: os.DirEntry[str], error: OSError) -> bool:
         """Note why a directory entry cannot be looked at. Returns whether it is there nevertheless."""
@@ -343,13 +386,13 @@ class Scanner:
         parent, name = os.path.split(path)
         folder = self.folders.get(parent)
         if folder is None:
-            canonical = self._canonical(parent)
-            if canonical is None:
+            place = canonical(parent, self._aliases, self.folders)
+            if place is None:
                 # Below something ignored: nothing to do. Else below a directory that is new.
-                parts = self._relative(path).split("/")
+                parts = relative(path, self.roots).split("/")
                 return any(self._names.ignored_folder(part) for part in parts) or self._arrived(parent, changes)
-            folder = self.folders[canonical]
-            path = os.path.join(canonical, name)
+            folder = self.folders[place]
+            path = os.path.join(place, name)
         if self._names.ignored_folder(name) or (self._names.ignored(name) and not os.path.isdir(path)):
             return True
         try:
@@ -363,6 +406,8 @@ class Scanner:
         if name in folder.folders or name in folder.links:
             return False
         new = _stat_of(status)
+        if self._left_out.full and name not in folder.files:
+            return True
         if folder.files.get(name) != new:
             folder.files[name] = changes.changed[path] = new
             changes.gone.discard(path)
@@ -417,26 +462,3 @@ class Scanner:
         elif name in folder.folders or name in folder.links:
             return False
         return True
-
-    def _canonical(self, parent: str) -> str | None:
-        probe, rest = parent, ""
-        while probe not in ("/", ""):
-            target = self._aliases.get(probe)
-            if target is not None:
-                found = os.path.join(target, rest) if rest else target
-                return found if found in self.folders else None
-            probe, tail = os.path.split(probe)
-            rest = os.path.join(tail, rest) if rest else tail
-        return None
-
-    def _relative(self, path: str) -> str:
-        for root in self.roots:
-            if path.startswith(root.rstrip("/") + "/"):
-                return path[len(root.rstrip("/")) + 1 :]
-        return path
-
-
-def label(path: str, root: str) -> str:
-    """Return ``path`` as an operator would write it: relative to ``root``, harmless for a terminal."""
-    prefix = root.rstrip("/") + "/"
-    return clean(path[len(prefix) :] if path.startswith(prefix) else os.path.basename(path))

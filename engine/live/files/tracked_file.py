@@ -64,6 +64,8 @@ class TrackedFile:
     belongs to what was read last, None if never; ``seen_stat`` to the last look, at the monotonic time ``seen_at``.
     ``head_length`` and ``head_mark`` fingerprint the beginning. ``is_copy``: a compressed copy of a file beside it.
     ``due``: monotonic time of the next look; ``verify``: modified so recently that its content must be compared then.
+    ``given_up``: as it was when it could not be read: it is not tried again before it changes, nor before the monotonic
+    time ``rests_until``. ``suspect``: it may have ended a process that read it.
     """
 
     identity: tuple[int, int]
@@ -86,6 +88,9 @@ class TrackedFile:
     unpacked_size: tuple[int, bytes] | None = None
     due: float | None = None
     verify: bool = False
+    given_up: tuple[int, int, int] | None = None
+    rests_until: float = 0.0
+    suspect: bool = False
     group: tuple[str, str] = ("", "")
     shown: str = ""
     label: str = ""

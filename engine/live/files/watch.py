@@ -236,6 +236,10 @@ class Watcher:
 
     def _wake_on(self, stop: threading.Event) -> None:
         stop.wait()
+        self.wake()
+
+    def wake(self) -> None:
+        """Look whether a file is due now."""
         with self._wake:
             self._wake.notify_all()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from engine.live.files.compression import PACKED, group_of
-from engine.live.files.scan import label
+from engine.live.files.paths import label
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.file_content import MARK, Content
 from engine.live.ingest.unpack import TooBig

@@ -7,12 +7,12 @@ stopped tells an append from a rewrite that happens to be larger.
 from __future__ import annotations
 
 import os
-import stat as modes
 from collections.abc import Iterator
 
 import xxhash
 
 from engine.live.files.compression import Damaged, Packing, sniff
+from engine.live.files.opening import open_regular
 from engine.live.ingest.unpack import TooBig, unpacked
 from engine.reading import HEAD, HEAD_RESUMED, Resumable
 
@@ -26,12 +26,6 @@ EAGER = 256 << 10
 """Bytes up to which a new file is read in one call."""
 WHOLE = 4 << 20
 """Bytes up to which a file stays in memory while several readers look at it."""
-
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-
-
-class NotRegular(OSError):
-    """What is at the path now is no regular file."""
 
 
 def fingerprint(data: bytes) -> int:
@@ -48,11 +42,8 @@ class Content:
 
     def __init__(self, path: str, *, max_unpacked: int, max_document: int, eager: bool = False) -> None:
         whole: bytes | None = None
-        self._fd = os.open(path, _FLAGS)
+        self._fd, self.status = open_regular(path)
         try:
-            self.status = os.fstat(self._fd)
-            if not modes.S_ISREG(self.status.st_mode):
-                raise NotRegular("not a regular file")
             size = self.status.st_size
             if eager and HEAD < size <= EAGER:
                 whole = _pread(self._fd, size, 0)  # a small file that is new: one call instead of two
@@ -127,6 +118,20 @@ class Content:
         else:
             yield from self._unpacked_blocks(offset)
 
+    def exceeds(self, offset: int, limit: int) -> bool:
+        """Whether there are more than ``limit`` bytes of content from ``offset`` on. Raises TooBig for what is never read."""
+        if not self.packing:
+            return self.size - offset > limit
+        total = 0
+        try:
+            for piece in unpacked(self._fd, self.packing, self._max_unpacked):
+                total += len(piece)
+                if total > offset + limit:
+                    return True
+        except Damaged:
+            pass
+        return False
+
     @property
     def streamed(self) -> bool:
         """Whether content comes in blocks one after another; else ``piece`` can read anywhere."""
@@ -167,15 +172,19 @@ class Content:
             yield b"".join(parts)
 
     def whole(self) -> bytes:
-        """Return the whole content. Raises TooBig if it does not fit the limit for documents."""
+        """Return the whole content. Raises TooBig if it does not fit the limit for documents.
+
+        What is packed is unpacked twice: only what will fit is kept.
+        """
         if self._whole is None:
-            if self.size > self._max_document:
-                raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+            too_big = TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+            if self.exceeds(0, self._max_document):
+                raise too_big
             parts, total = [], 0
             for block in self.blocks(0):
                 total += len(block)
                 if total > self._max_document:
-                    raise TooBig(f"larger than {self._max_document >> 20} MB (max-file-mb)")
+                    raise too_big
                 parts.append(block)
             self._whole = parts[0] if len(parts) == 1 else b"".join(parts)
             self._counted = True

@@ -6,13 +6,15 @@ import errno
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from engine.live.files.compression import stem
+from engine.live.files.opening import NotRegular
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.compressed_twins import CompressedTwins
 from engine.live.ingest.document_reader import DocumentReader
-from engine.live.ingest.file_content import Content, NotRegular, fingerprint
+from engine.live.ingest.file_content import Content, fingerprint
 from engine.live.ingest.log_reader import LogReader, Piece
 from engine.live.ingest.recognise import Recogniser
 from engine.live.ingest.registry import Registry
@@ -27,8 +29,23 @@ log = logging.getLogger(__name__)
 RACY_S = 2.0
 """Seconds after its modification during which a file is looked at once more: a write within the same tick of the file
 system's clock leaves no trace in its modification time."""
+Verify = Literal["restart", "whole", "marks"]
 _VERIFY_WHOLE = 16 << 20
 """Bytes up to which a file is compared whole rather than by fingerprints of its beginning and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A file at one look: size, mtime and ctime; monotonic time; whether nothing will follow, it has settled, it is the
+    same as at the last look, begins with the same bytes; how much of what was read must be proven unchanged."""
+
+    stat: tuple[int, int, int]
+    at: float
+    final: bool
+    quiet: bool
+    same: bool
+    same_head: bool
+    verify: Verify
 
 
 class Follower:
@@ -64,12 +81,19 @@ class Follower:
         return max(0.0, self.settings.settle_s - still)
 
     def visit(
-        self, file: TrackedFile, *, final: bool = False, force: bool = False, pieces: Iterable[Piece | int] = ()
-    ) -> None:
+        self,
+        file: TrackedFile,
+        *,
+        final: bool = False,
+        force: bool = False,
+        at_most: int | None = None,
+        pieces: Iterable[Piece] = (),
+    ) -> bool:
         """Bring the stores up to date with one file. Never raises for what is on disk.
 
         ``final``: nothing will follow; ``force``: visited only because a sibling changed; ``pieces``: what workers
-        have read of it.
+        have read of it. Returns False if a reader would have to be given more than ``at_most`` bytes: then nothing is
+        read, and another process has to do it.
         """
         due, file.due = file.due, None
         limits = {
@@ -81,23 +105,24 @@ class Follower:
         except NotRegular:
             self.registry.release_all(file)
             file.reason = "not a regular file"
-            return
+            return True
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                return  # gone since the scan: the next one will say so
-            self._unreadable(file, error)
-            return
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):  # else gone since the scan: the next one will say so
+                self._unreadable(file, error)
+            return True
         with content:
             status = content.status
             if (status.st_dev, status.st_ino) != file.identity:
-                return  # replaced since the scan
+                return True  # replaced since the scan
             try:
-                if not self._visit(file, content, final, force, pieces):
-                    file.due = due
+                seen = self._see(file, content, final, force, due)
+                if seen is not None and not self._visit(file, content, seen, at_most, pieces):
+                    return False
             except OSError as error:
                 self._unreadable(file, error)
             finally:
                 self.bytes_read += content.bytes_read
+        return True
 
     def _unreadable(self, file: TrackedFile, error: OSError) -> None:
         before = file.problems
@@ -109,67 +134,92 @@ class Follower:
         if file.problems != before:
             self.registry.touched.update(file.views(self.registry.stores))
 
-    def give_up(self, file: TrackedFile, error: BaseException) -> None:
-        """Note that visiting ``file`` failed by a mistake of this program. Raises the error if strict.
+    def give_up(self, file: TrackedFile, problem: Problem) -> None:
+        """Note that ``file`` cannot be read. What was read of it stays, marked stale; its next change is another try."""
+        file.problems = (problem,)
+        file.stat, file.given_up = None, file.seen_stat
+        self.registry.mark_stale(file)
+        self.registry.touched.update(file.views(self.registry.stores))
 
-        What was read of it stays, marked stale; its next change is another try.
-        """
+    def failed(self, file: TrackedFile, error: BaseException) -> None:
+        """Give up ``file`` for a mistake of this program. Raises the error if strict."""
         if self.recogniser.strict:
             raise error
         log.error("%s: following failed", file.shown, exc_info=error)
         reason = f"following it failed ({type(error).__name__}: {error}): please report"
-        file.problems = (Problem.at(file.path, "internal-error", reason),)
-        file.stat = None
-        self.registry.mark_stale(file)
-        self.registry.touched.update(file.views(self.registry.stores))
+        self.give_up(file, Problem.at(file.path, "internal-error", reason))
+        file.given_up = None
 
-    def _visit(
-        self, file: TrackedFile, content: Content, final: bool, force: bool, pieces: Iterable[Piece | int]
-    ) -> bool:
-        """Read what is new. Returns False if there was nothing to look at: what was due stays due."""
+    def _see(self, file: TrackedFile, content: Content, final: bool, force: bool, due: float | None) -> _Seen | None:
+        """Compare the file with the last look at it. Returns None if there is nothing to read; what is ``due`` stays so."""
         now = time.monotonic()
         status = content.status
         stat = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if stat == file.given_up:
+            return None
         if stat != file.seen_stat:
             file.seen_stat, file.seen_at = stat, now
         quiet = final or self.quiet_in(file, now) == 0.0
         same = stat == file.stat and file.path == file.read_path
         rewritten = self._head_changed(file, content)
         file.packing = content.packing = content.packing if content.raw_head else ""
+        same_head = same and len(content.raw_head) == file.head_length
         if self.twins.is_copy(file, content):
             if not file.is_copy:
                 self.registry.release_all(file)
             file.is_copy, file.stat, file.read_path = True, stat, file.path
             self._mark_head(file, content)
-            return True
-        head_length = file.head_length
+            return None
         if file.is_copy:
-            file.is_copy, same, head_length = False, False, -1
+            file.is_copy, same, same_head = False, False, False
         elif force and same and not file.verify and file.stat is not None and not any(r.rest for r in file.readers):
-            return False
+            file.due = due
+            return None
+        return _Seen(stat, now, final, quiet, same, same_head and not rewritten, self._verify(file, stat, rewritten))
+
+    def _visit(
+        self, file: TrackedFile, content: Content, seen: _Seen, at_most: int | None, pieces: Iterable[Piece]
+    ) -> bool:
+        """Read what is new. Returns False if it is more than ``at_most``."""
         before, file.problems = file.problems, ()
-        same_head = same and len(content.raw_head) == head_length
-        if not same_head or rewritten or not file.readers or any(reader.retained for reader in file.readers):
-            self._recognise(file, content, quiet)
+        if not seen.same_head or not file.readers or any(reader.retained for reader in file.readers):
+            self._recognise(file, content, seen.quiet)
             file.head_problems, file.problems = file.problems, ()
-        waiting = self._read(file, content, quiet, same, self._verify(file, stat, rewritten), pieces)
-        waiting |= self._damaged(file, content, quiet)
+        self._mark_head(file, content)
+        if at_most is not None:
+            if len(file.readers) == 1 and file.readers[0].kind.append:
+                self._logs.join(file, file.readers[0], content, pieces, at_most=at_most)
+            if self._exceeds(file, content, seen, at_most):
+                file.problems = before
+                return False
+        waiting = self._read(file, content, seen)
+        waiting |= self._damaged(file, content, seen.quiet)
         file.problems = (*file.head_problems, *file.problems)
         if file.problems != before:
             self.registry.touched.update(file.views(self.registry.stores))
-        self._mark_head(file, content)
-        age = self.now_ms() / 1000 - stat[1] / 1e9
-        file.stat, file.read_path, file.verify = stat, file.path, 0 <= age < RACY_S and bool(file.readers)
-        if not final:
-            if waiting and not quiet:
-                file.due = now + max(0.005, self.quiet_in(file, now))
+        age = self.now_ms() / 1000 - seen.stat[1] / 1e9
+        file.stat, file.read_path, file.verify = seen.stat, file.path, 0 <= age < RACY_S and bool(file.readers)
+        if not seen.final:
+            if waiting and not seen.quiet:
+                file.due = seen.at + max(0.005, self.quiet_in(file, seen.at))
             if file.verify:
-                file.due = now + RACY_S - age if file.due is None else min(file.due, now + RACY_S - age)
+                file.due = seen.at + RACY_S - age if file.due is None else min(file.due, seen.at + RACY_S - age)
         return True
 
-    def _read(
-        self, file: TrackedFile, content: Content, quiet: bool, same: bool, verify: str, pieces: Iterable[Piece | int]
-    ) -> bool:
+    def _exceeds(self, file: TrackedFile, content: Content, seen: _Seen, at_most: int) -> bool:
+        """Whether a reader of the file would be given more than ``at_most`` bytes."""
+        for reader in file.readers:
+            begin = 0
+            if reader.kind.append and reader.consumed and not content.packing:
+                begin = 0 if self._logs.rewritten(reader, content, seen.verify) else reader.consumed
+            try:
+                if not reader.retained and content.exceeds(begin, at_most):
+                    return True
+            except TooBig:
+                return False  # which costs nothing to find out again
+        return False
+
+    def _read(self, file: TrackedFile, content: Content, seen: _Seen) -> bool:
         """Let every reader of the file read what is new. Returns whether one of them waits for more."""
         waiting = False
         for reader in list(file.readers):
@@ -180,10 +230,10 @@ class Follower:
             try:
                 if reader.kind.append:
                     waiting |= self._logs.read(
-                        file, reader, content, quiet=quiet, same=same, verify=verify, pieces=pieces
+                        file, reader, content, quiet=seen.quiet, same=seen.same, verify=seen.verify
                     )
                 else:
-                    waiting |= self._documents.read(file, reader, content, quiet=quiet)
+                    waiting |= self._documents.read(file, reader, content, quiet=seen.quiet)
             except TooBig as error:
                 self.registry.refuse(file, reader, str(error))
             self.registry.note_problems(reader)
@@ -202,7 +252,7 @@ class Follower:
         file.head_mark = fingerprint(content.raw_head)
 
     @staticmethod
-    def _verify(file: TrackedFile, stat: tuple[int, int, int], rewritten: bool) -> Literal["restart", "whole", "marks"]:
+    def _verify(file: TrackedFile, stat: tuple[int, int, int], rewritten: bool) -> Verify:
         """Return how much of what was read must be proven unchanged: all, or the fingerprints at its ends."""
         if rewritten:
             return "restart"

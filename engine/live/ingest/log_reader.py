@@ -54,35 +54,21 @@ class LogReader:
         quiet: bool,
         same: bool,
         verify: str,
-        pieces: Iterable[Piece | int] = (),
     ) -> bool:
         """Read the new records. Returns whether bytes are left that wait for more. Raises TooBig.
 
         ``quiet``: the file has settled; ``same``: it is as it was at the last look; ``verify``: how much of what was
-        read must be proven unchanged; ``pieces``: what workers have read of it, in file order, or a byte up to which to
-        read before the next one is asked for.
+        read must be proven unchanged.
         """
-        if reader.consumed and self._rewritten(reader, content, verify):
+        if reader.consumed and self.rewritten(reader, content, verify):
             self._registry.restart(reader)
         elif reader.id and same and (reader.provisional or not reader.rest or not quiet) and not reader.stale:
             return reader.rest and not reader.provisional
         elif reader.consumed and reader.hasher is None and not self._proven(reader, content):
             self._registry.restart(reader)
-        changed = self._begin(reader)
-        reader.stale = False
-        carry: bytes | None = b""
-        for piece in pieces if not content.streamed else ():
-            before = reader.consumed
-            carry = self._read_until(file, reader, content, piece.begin if isinstance(piece, Piece) else piece)
-            if isinstance(piece, Piece) and carry is not None:
-                self._join(file, reader, content, piece)
-            changed |= reader.consumed > before
-            if carry is None:
-                break
-        if carry is not None:
-            before = reader.consumed
-            carry = self._read_until(file, reader, content, content.size)
-            changed |= reader.consumed > before
+        changed, before = self._begin(reader), reader.consumed
+        carry = self._read_until(file, reader, content, content.size)
+        changed |= reader.consumed > before
         reader.stale = carry is None
         reader.rest = bool(carry)
         if carry and quiet and content.damage is None:
@@ -96,6 +82,7 @@ class LogReader:
         changed = not reader.id
         if not reader.id:
             self._registry.register(reader)
+        if not reader.consumed:
             reader.hasher = xxhash.xxh3_64()
         if reader.provisional:
             self._registry.stores[reader.view].forget_provisional(reader.id)
@@ -166,6 +153,28 @@ class LogReader:
 
     # -- pieces read by workers --------------------------------------------------------------------------------
 
+    def join(
+        self, file: TrackedFile, reader: ReaderState, content: Content, pieces: Iterable[Piece], *, at_most: int
+    ) -> None:
+        """Take over what workers have read of a new file, in file order, up to the first piece that does not fit.
+
+        ``at_most``: bytes between two pieces that are read here.
+        """
+        if content.streamed:
+            return
+        for piece in pieces:
+            if not reader.id:
+                self._begin(reader)
+            gap = piece.begin - reader.consumed
+            if 0 < gap <= at_most:
+                self._read_until(file, reader, content, piece.begin)
+            before = reader.consumed
+            self._join(file, reader, content, piece)
+            if reader.consumed == before:
+                break
+        if reader.consumed:
+            self._registry.describe(file, reader, changed=True, content=content)
+
     def _join(self, file: TrackedFile, reader: ReaderState, content: Content, piece: Piece) -> None:
         """Take over ``piece`` if it was read from just the place and state that the bytes before it have led to."""
         store = self._registry.stores[reader.view]
@@ -200,7 +209,8 @@ class LogReader:
     # -- fingerprints ------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _rewritten(reader: ReaderState, content: Content, verify: str) -> bool:
+    def rewritten(reader: ReaderState, content: Content, verify: str) -> bool:
+        """Whether what was read of the file is no longer how it begins (``verify``: how thoroughly to look)."""
         if verify == "restart":
             return True
         if content.packing or verify == "whole":

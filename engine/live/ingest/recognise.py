@@ -21,6 +21,11 @@ class Recogniser:
         self.kinds = tuple(kinds)
         self.strict = strict
 
+    @property
+    def by_id(self) -> dict[tuple[str, str], FileKind]:
+        """All readers by view and id."""
+        return {(view, kind.id): kind for view, kind in self.kinds}
+
     def readers(self, file: TrackedFile, name: str, head: bytes) -> list[tuple[str, FileKind, str]]:
         """Return view, reader and the name it knows the file by, of all readers that take it.
 

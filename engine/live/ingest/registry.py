@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import polars as pl
@@ -30,6 +32,7 @@ class Registry:
         self.readers: dict[str, dict[int, ReaderState]] = {}
         self.indexes: dict[str, FileIndex] = {}
         self.with_problems: dict[str, set[ReaderState]] = {}
+        self.budget: Callable[[int], AbstractContextManager[object]] = nullcontext  # of a reader for some bytes
         self._last_id = 0
         for view, store in stores.items():
             self.admit(view, store)
@@ -48,6 +51,13 @@ class Registry:
         self._last_id += 1
         reader.id = self._last_id
         self.readers[reader.view][reader.id] = reader
+
+    def know(self, reader: ReaderState, number: int) -> None:
+        """Let ``reader`` have an id that another process gave it."""
+        reader.id = number
+        if number:
+            self.readers[reader.view][number] = reader
+            self._last_id = max(self._last_id, number)
 
     def release(self, reader: ReaderState) -> None:
         """Drop the rows of ``reader`` and forget it."""
@@ -102,7 +112,11 @@ class Registry:
             reader.consumed if reader.kind.append else 0,
         )
         try:
-            reading = reader.kind.read(source, data, state, final)
+            with self.budget(len(data)):
+                reading = reader.kind.read(source, data, state, final)
+            undeclared = reading.rows.keys() - {table.name for table in reader.kind.tables}
+            if undeclared:
+                raise BadRows(f"rows of {', '.join(sorted(undeclared))}, which is not among its tables")
             rows = self.stores[reader.view].check(reading.rows)
             if reader.kind.append:
                 if not 0 <= reading.consumed <= len(data):
@@ -131,10 +145,16 @@ class Registry:
         if content is not None and not (reader.stale and old is not None and not reader.kind.append):
             mtime_ms, size = content.status.st_mtime_ns // 1_000_000, content.size
         kind = reader.kind.id
-        reader.info = FileInfo(reader.id, file.shown, file.label, kind, mtime_ms, size, reader.version, reader.stale)
-        if reader.info != old:
-            self.indexes[reader.view].put(reader.info)
+        self.inform(
+            reader, FileInfo(reader.id, file.shown, file.label, kind, mtime_ms, size, reader.version, reader.stale)
+        )
+
+    def inform(self, reader: ReaderState, info: FileInfo | None) -> None:
+        """Let ``info`` be what is known of the reader's file outside."""
+        if info is not None and info != reader.info:
+            self.indexes[reader.view].put(info)
             self.touched.add(reader.view)
+        reader.info = info
 
     def mark_stale(self, file: TrackedFile) -> None:
         """Mark all rows of ``file`` as those of an older content."""

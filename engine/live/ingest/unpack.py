@@ -12,6 +12,9 @@ from engine.live.files.compression import Damaged, Packing
 
 _CHUNK = 1 << 20
 _PIECE = 8 << 20
+"""Bytes that one step unpacks at most."""
+_FED = 256
+"""Bytes that Zstandard is fed at once: 128 KB of content may lie in 4 of them."""
 _RATIO_FROM = 64 << 20
 MAX_RATIO = 500
 """Above 64 MB unpacked, more than this many times the packed size is taken for a bomb."""
@@ -48,19 +51,19 @@ class _Gzip:
 
 
 class _Zstd:
-    """One Zstandard frame. A frame's window is limited, so that a hostile header cannot ask for gigabytes."""
+    """One Zstandard frame. Its window is limited to that of the program zstd, so that no header asks for gigabytes."""
 
     def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=1 << 28).decompressobj()
+        self._inner = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
         self._fed = False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         """Yield what ``data`` unpacks to; fed in small steps, since a step cannot be bounded. Raises ZstdError."""
-        for begin in range(0, len(data), 4096):
+        for begin in range(0, len(data), _FED):
             if self._inner.eof:
                 self._rest = self._rest + data[begin:]
                 return
-            yield self._inner.decompress(data[begin : begin + 4096])
+            yield self._inner.decompress(data[begin : begin + _FED])
             self._rest = self._inner.unused_data
 
     _rest: bytes = b""

@@ -1,40 +1,78 @@
-"""Merging of what worker processes have read into the session's stores."""
+"""Merging of what other processes have read into the session's stores."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import polars as pl
 
-from engine.live.cache.manifest import add_reader, mark_read
 from engine.live.files.scan import Stat
 from engine.live.files.tracked_file import TrackedFile
 from engine.live.ingest.follower import Follower
 from engine.live.ingest.log_reader import Piece
+from engine.live.pool.file_state import adopt
 from engine.live.pool.reading_pool import ReadingPool
 from engine.live.pool.tasks import PieceTask
-from engine.live.pool.worker import FilesRead, PieceRead
-from engine.view import View
+from engine.live.pool.worker import FilesRead, Frames, PieceRead
 
 log = logging.getLogger(__name__)
+Tables = dict[str, dict[str, pl.DataFrame]]
+"""Frames by view and table."""
+
+
+class Batch:
+    """Files that were read elsewhere, taken one by one; their rows come into the stores with ``flush``."""
+
+    def __init__(self, read: FilesRead, follower: Follower) -> None:
+        """Load the rows. Raises OSError, PolarsError, ValueError if they cannot be used."""
+        self._follower = follower
+        self._stores = follower.registry.stores
+        self._files = read.files
+        self._frames = [self._load(frames) for frames in (read.frames, read.provisional)]
+        self._ids: dict[str, dict[int, int]] = {}
+        follower.bytes_read += read.bytes_read
+
+    def _load(self, saved: dict[str, Frames]) -> Tables:
+        frames = {view: each.load() for view, each in saved.items()}
+        if not all(self._stores[view].fits(tables) for view, tables in frames.items()):
+            raise ValueError("rows of other tables")
+        return frames
+
+    def take(self, file: TrackedFile, path: str, *, recognised: bool) -> bool:
+        """Let ``file`` be as it was read. Returns False if it was not.
+
+        ``recognised``: the other process has gone on with what was known of it here; then all that it found counts.
+        """
+        state = self._files.get(path)
+        if state is None or not (recognised or state.read):
+            return False
+        kinds, registry = self._follower.recogniser.by_id, self._follower.registry
+        for view, ids in adopt(file, state, kinds, registry, recognised=recognised).items():
+            self._ids.setdefault(view, {}).update(ids)
+        return True
+
+    def flush(self) -> None:
+        """Put the rows of the files taken so far into the stores."""
+        for view, ids in self._ids.items():
+            self._follower.registry.flush(view)
+            for frames, provisional in zip(self._frames, (False, True), strict=True):
+                self._stores[view].put_frames(frames.get(view, {}), ids, provisional=provisional)
+        self._ids = {}
 
 
 class Merger:
     """Takes files from a pool instead of reading them, in the order in which a session comes to them."""
 
-    def __init__(self, pool: ReadingPool, follower: Follower, views: Mapping[str, View]) -> None:
+    def __init__(self, pool: ReadingPool, follower: Follower) -> None:
         self._pool = pool
         self._follower = follower
-        self._kinds = {(view.name, kind.id): kind for view in views.values() for kind in view.kinds}
         self._index = -1
-        self._batch: FilesRead | None = None
+        self._batch: Batch | None = None
         self._first: PieceRead | None = None
-        self._frames: dict[str, dict[str, pl.DataFrame]] = {}
-        self._ids: dict[str, dict[int, int]] = {}
 
     def take(self, file: TrackedFile, stat: Stat) -> bool:
-        """Merge ``file`` as a worker has read it. Returns False if it must be read here."""
+        """Merge ``file`` as a worker has read it. Returns False if it must be visited here."""
         index = self._pool.place(file.path, stat)
         if index < 0 or file.readers or file.stat is not None:
             return False
@@ -43,44 +81,26 @@ class Merger:
             self._index, self._batch, self._first = index, None, None
             if not self._pool.claim(index):
                 self._open(self._pool.result(index))
-        read = self._batch.files.get(file.path) if self._batch is not None else None
-        if read is None:
-            return False
-        file.head_length, file.head_mark, file.reason = read.head_length, read.head_mark, read.reason
-        for view, entry in read.entries:
-            reader = add_reader(self._follower.registry, view, self._kinds[view, entry.kind], file, entry)
-            self._ids[view][entry.number] = reader.id
-        mark_read(file, stat)
-        file.verify, file.due = read.verify, read.due
-        return True
+        file.suspect = self._pool.suspects(file.path)
+        return self._batch is not None and self._batch.take(file, file.path, recognised=False)
 
-    def _open(self, batch: FilesRead | PieceRead | None) -> None:
-        if not isinstance(batch, FilesRead):
-            self._first = batch
+    def _open(self, read: FilesRead | PieceRead | None) -> None:
+        if not isinstance(read, FilesRead):
+            self._first = read
             return
-        stores = self._follower.registry.stores
         try:
-            frames = {view: saved.load() for view, saved in batch.frames.items()}
-        except (OSError, pl.exceptions.PolarsError):
+            self._batch = Batch(read, self._follower)
+        except (OSError, ValueError, pl.exceptions.PolarsError):
             log.warning("rows of a worker process cannot be used", exc_info=True)
-            return
-        if all(stores[view].fits(tables) for view, tables in frames.items()):
-            self._batch, self._frames, self._ids = batch, frames, {view: {} for view in stores}
-            self._follower.bytes_read += batch.bytes_read
 
     def flush(self) -> None:
         """Put the rows of the files taken so far into the stores."""
-        for view, ids in self._ids.items():
-            if ids:
-                self._follower.registry.flush(view)
-                self._follower.registry.stores[view].put_frames(self._frames[view], ids)
-        self._frames, self._ids = {}, {}
+        if self._batch is not None:
+            self._batch.flush()
 
-    def pieces(self, file: TrackedFile, stat: Stat) -> Iterator[Piece | int]:
-        """Yield, for a file that ``take`` has just left to be read here, what workers have read of it, in file order.
-
-        An integer stands for a piece that they have not: the byte up to which to read here. Waits for each piece.
-        """
+    def pieces(self, file: TrackedFile, stat: Stat) -> Iterator[Piece]:
+        """Yield, for a file that ``take`` has just left to be visited here, what workers have read of it, in file order,
+        up to the first piece that they have not. Waits for each piece."""
         index = self._pool.place(file.path, stat)
         if index < 0 or index != self._index:
             return
@@ -89,10 +109,11 @@ class Merger:
             task = self._pool.tasks[at]
             if not (isinstance(task, PieceTask) and isinstance(first, PieceTask) and task.file is first.file):
                 return
-            read: FilesRead | PieceRead | None = self._first
-            if at != index:
-                read = None if self._pool.claim(at) else self._pool.result(at)
+            read = self._first if at == index else self._pool.result(at)
+            if not isinstance(read, PieceRead):
+                return
             try:
-                yield read.piece() if isinstance(read, PieceRead) else task.end
+                yield read.piece()
             except (OSError, pl.exceptions.PolarsError):
                 log.warning("rows of a worker process cannot be used", exc_info=True)
+                return

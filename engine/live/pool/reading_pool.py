@@ -1,9 +1,9 @@
 """A pool of processes that read files: parsing is bound to one core by the interpreter's lock.
 
 The list of files is cut into tasks: batches of small files, and pieces of large ones. Workers do them from the last to
-the first; the session goes through them from the first to the last, does those that no worker has begun, and takes the
-results of the others. What was read lies in files of a temporary folder. Nothing depends on a worker: what it cannot be
-sure of, or does not deliver because it was killed or hangs, the session reads itself.
+the first; the session goes through them from the first to the last, does those of small files that no worker has begun,
+and takes the results of the others. What was read lies in files of a temporary folder. Nothing depends on a worker: files
+that were being read when one died or was late are suspects, read one by one later; the pool is made new for the rest.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ import contextlib
 import itertools
 import logging
 import os
-import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, TimeoutError
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from engine.live.files.compression import PACKED
+from engine.live.files.opening import opened
 from engine.live.files.scan import Stat
 from engine.live.options import LiveSettings
-from engine.live.pool import worker_process
-from engine.live.pool.tasks import FileTask, PieceTask
+from engine.live.pool import limits
+from engine.live.pool.processes import Processes
+from engine.live.pool.tasks import FileTask, PieceTask, Task
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from engine.live.pool.worker import FilesRead, PieceRead
 
 log = logging.getLogger(__name__)
@@ -42,10 +40,10 @@ SMALLEST_TASK, LARGEST_TASK = 2 << 20, 32 << 20
 the session waits for the last ones."""
 SPLIT = 32 << 20
 """Bytes from which a file is read in pieces."""
+RENEWALS = 3
+"""Times that the pool is made new without a suspect."""
 PATIENCE_S = 30.0
-"""Seconds to wait for a task, and one more for each MB of it, before the pool is given up."""
-RENEWALS = 1
-"""Pools that replace one whose worker died."""
+"""Seconds to wait for a task, and one more for each MB of it, before the process that does it counts as hanging."""
 _STEP = 1 << 20
 
 
@@ -56,18 +54,17 @@ class ReadingPool:
         self, files: Sequence[FileTask], modules: Sequence[str], settings: LiveSettings, *, workers: int, final: bool
     ) -> None:
         """Start reading. ``final``: nothing will follow (``Session.scan``). Raises OSError if no process can start."""
-        self._folder = tempfile.TemporaryDirectory(prefix="loadlens-", ignore_cleanup_errors=True)
-        self._start = (self._folder.name, tuple(modules), settings, final)
-        self._workers = workers
-        self._renewals = RENEWALS
-        self._lock = threading.Lock()
-        self._open: list[int] = []  # not begun yet, in order
-        self._futures: dict[int, Future[Any]] = {}
-        self._executor: ProcessPoolExecutor | None = self._new_executor()
+        self._processes = Processes(settings, workers)
+        self._modules, self._final = tuple(modules), final
         sizes = _sizes(sum(file.stat[2] for file in files), workers)
         self.tasks = list(_tasks(sorted(files, key=lambda file: file.path), sizes))
         self._place = {file.path: index for index in reversed(range(len(self.tasks))) for file in self.files(index)}
-        self._open = list(range(len(self.tasks)))
+        self._suspects: set[str] = set()
+        self._futures: dict[int, Future[Any]] = {}
+        self._open = list(range(len(self.tasks)))  # not begun yet
+        self._changed = threading.Condition()  # guards what follows the tasks
+        self._broken = False
+        self._renewals = RENEWALS
         self._feed_all()
 
     def files(self, index: int) -> Sequence[FileTask]:
@@ -83,107 +80,115 @@ class ReadingPool:
         same = index >= 0 and any(file.path == path and file.stat == stat for file in self.files(index))
         return index if same else -1
 
+    def suspects(self, path: str) -> bool:
+        """Whether ``path`` was being read when a worker died or was late."""
+        return path in self._suspects
+
     def claim(self, index: int) -> bool:
-        """Take task ``index`` back to do it here. Returns False if a worker has begun it or done it."""
-        with self._lock:
-            if index in self._open:
+        """Take task ``index`` back to do it here. Returns False if a worker has begun it, or ought to do it."""
+        with self._changed:
+            if index in self._open and all(file.stat[2] <= limits.SMALL for file in self.files(index)):
                 self._open.remove(index)
-            return index not in self._futures
+            return index not in self._futures and index not in self._open
 
     def result(self, index: int) -> FilesRead | PieceRead | None:
         """Wait for task ``index`` and return what it gave, None if it must be done here."""
-        task, future = self.tasks[index], self._futures.get(index)
+        future = self._begun(index)
         if future is None:
             return None
+        task = self.tasks[index]
         size = task.end - task.begin if isinstance(task, PieceTask) else sum(file.stat[2] for file in task)
         try:
             result: FilesRead | PieceRead | None = future.result(PATIENCE_S + size / (1 << 20))
             return result
         except Exception as error:
             log.warning("reading in a worker process failed (%s: %s)", type(error).__name__, error)
-            self._recover(error, index)
+            self._recover()
             return None
 
-    def _recover(self, error: Exception, index: int) -> None:
-        """Replace the pool if one of its workers died, for the tasks behind ``index``; end it if one hangs."""
-        from concurrent.futures.process import BrokenProcessPool
+    def _begun(self, index: int) -> Future[Any] | None:
+        """Wait until a worker has begun task ``index``: none, if it will not be."""
+        with self._changed:
+            if index in self._open:  # the next one to be done
+                self._open.remove(index)
+                self._open.append(index)
+        while self._processes.running:
+            with self._changed:
+                if index not in self._open:
+                    break
+                self._changed.wait(1.0)
+            if self._broken:
+                self._recover()
+        return self._futures.get(index)
 
-        if isinstance(error, TimeoutError):
-            self._end()
-        elif isinstance(error, BrokenProcessPool):
-            self._end(wait=True)
-            with self._lock:
-                failed = {at for at, future in self._futures.items() if future.exception() is not None}
-                self._open = sorted({*self._open, *(at for at in failed if at != index)})
-                self._futures = {at: future for at, future in self._futures.items() if at not in failed}
-            if self._renewals:
-                self._renewals -= 1
-                self._executor = self._new_executor()
+    def _recover(self) -> None:
+        """Make the pool new without what was being read: some of that has ended it."""
+        came_up = self._processes.came_up
+        self._processes.end(wait=True)
+        with self._changed:
+            done = {at: future for at, future in self._futures.items() if future.done() and future.exception() is None}
+            self._suspects |= {file.path for at in self._futures.keys() - done.keys() for file in self.files(at)}
+            self._renewals -= len(done) == len(self._futures)
+            self._futures, self._broken = done, False
+            self._open = [at for at in self._open if not any(self.suspects(file.path) for file in self.files(at))]
+        if self._open and self._renewals and came_up:
+            with contextlib.suppress(OSError):
+                self._processes.start()
                 self._feed_all()
 
-    # -- processes ---------------------------------------------------------------------------------------------
-
-    def _new_executor(self) -> ProcessPoolExecutor:
-        """Return an executor whose processes are starting."""
-        import multiprocessing
-        from concurrent.futures import ProcessPoolExecutor
-
-        spawn = multiprocessing.get_context("spawn")  # a fork would copy locks held by other threads
-        executor = ProcessPoolExecutor(self._workers, spawn, worker_process.initialise, self._start)
-        with _without_interrupt():
-            for _ in range(self._workers):
-                executor.submit(os.getpid)
-        return executor
+    # -- work --------------------------------------------------------------------------------------------------
 
     def _feed_all(self) -> None:
         """Give every worker a task as soon as it is ready: until then the session can do it."""
-        for _ in range(self._workers):
-            assert self._executor is not None
+        for _ in range(self._processes.count):
             with contextlib.suppress(RuntimeError):  # broken already
-                self._executor.submit(os.getpid).add_done_callback(self._feed)
+                self._processes.idle().add_done_callback(self._feed)
 
     def _feed(self, _done: object = None) -> None:
         """Give the last open task to the workers, and another one when it is done."""
         # Not all at once: one that is cancelled before a worker dies brings down the executor's thread (Python 3.11).
-        with self._lock:
-            if self._executor is None or not self._open:
+        with self._changed:
+            self._changed.notify_all()
+            if not self._processes.running or not self._open:
                 return
-            index = self._open[-1]
+            task = self.tasks[self._open[-1]]
+            work = task if isinstance(task, PieceTask) else tuple(task)
             try:
-                future = self._futures[index] = self._executor.submit(worker_process.run, self.tasks[index])
+                future = self._processes.submit(Task(work, self._modules, self._final))
             except RuntimeError:  # broken or shut down
+                self._broken = True
                 return
-            self._open.pop()
+            self._futures[self._open.pop()] = future
         future.add_done_callback(self._feed)
-
-    def _end(self, *, wait: bool = False) -> None:
-        """End the workers; with ``wait``, until they are gone."""
-        executor, self._executor = self._executor, None
-        if executor is not None:
-            for process in (executor._processes or {}).values():  # ``kill_workers`` is new in Python 3.14
-                process.kill()
-            ending = threading.Thread(target=executor.shutdown, daemon=True)
-            ending.start()
-            if wait:
-                ending.join()
 
     def close(self) -> None:
         """End the workers and remove what they have read; may be called twice."""
-        self._end()
-        self._folder.cleanup()
+        self._processes.close()
 
 
 def start(
-    files: Sequence[FileTask], modules: Sequence[str], settings: LiveSettings, *, worth: int, final: bool
+    files: Sequence[FileTask],
+    modules: Sequence[str],
+    settings: LiveSettings,
+    *,
+    worth: int,
+    final: bool,
+    early: bool = False,
 ) -> ReadingPool | None:
     """Return a pool that reads those of ``files`` that are not compressed, None if it would not pay or cannot start.
 
-    ``worth``: bytes to read from which it pays.
+    ``worth``: bytes to read from which it pays; ``early``: for a single file, too, that will need a process anyway.
     """
-    workers = (settings.workers or _cores()) - 1
     plain = [file for file in files if not file.path.endswith(PACKED)]  # a compressed one may be a copy of another
-    if workers < 1 or not all(modules) or sum(file.stat[2] for file in plain) < worth:
+    large = any(file.stat[2] > limits.SMALL for file in plain)
+    pays = sum(file.stat[2] for file in plain) >= worth
+    workers = settings.workers or _cores()
+    if workers < 2 or not all(modules) or not (pays or (early and large)):
         return None
+    if not pays:
+        workers = 1
+    elif not large:
+        workers -= 1  # this process reads as much as one of them
     try:
         return ReadingPool(plain, modules, settings, workers=workers, final=final)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
@@ -243,23 +248,13 @@ def _pieces(file: FileTask, sizes: Iterator[int]) -> Iterator[PieceTask]:
     """Yield the pieces of a large file, and count the line breaks before each."""
     at = breaks = 0
     try:
-        with open(file.path, "rb", buffering=0) as opened:
+        with opened(file.path) as descriptor:
             while at < file.stat[2]:
                 end = min(file.stat[2], at + next(sizes))
                 yield PieceTask(file, at, end, breaks)
-                while at < end and (data := opened.read(min(_STEP, end - at))):
+                while at < end and (data := os.read(descriptor, min(_STEP, end - at))):
                     breaks += data.count(b"\n")
                     at += len(data)
                 at = end
     except OSError:
         return  # the session will meet it, too
-
-
-@contextlib.contextmanager
-def _without_interrupt() -> Iterator[None]:
-    """Let processes that start meanwhile never see Ctrl+C: it is this process that ends them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine.live.files.scan import Stat
+
+if TYPE_CHECKING:
+    from engine.live.pool.file_state import FileState
 
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """One file to read: its path, the root it was found under, and its identity."""
+    """One file to read: its path, the root it was found under, its identity, and what is known of it already."""
 
     path: str
     root: str
     stat: Stat
+    known: FileState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +29,15 @@ class PieceTask:
     begin: int
     end: int
     breaks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some files or a piece of one, to be read for the views in ``modules`` (each holds one as ``VIEW``).
+
+    ``final``: nothing will follow (``Session.scan``).
+    """
+
+    work: tuple[FileTask, ...] | PieceTask
+    modules: tuple[str, ...]
+    final: bool

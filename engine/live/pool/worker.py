@@ -9,21 +9,22 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 import polars as pl
 
 from engine.inputs import FILE
-from engine.live.cache.manifest import Entry, entry_of
 from engine.live.files.compression import stem
 from engine.live.files.tracked_file import ReaderState, TrackedFile
 from engine.live.ingest.file_content import BLOCK, Content
 from engine.live.ingest.follower import Follower
 from engine.live.ingest.log_reader import Piece
 from engine.live.options import LiveSettings
-from engine.live.pool.tasks import FileTask, PieceTask
+from engine.live.pool import limits
+from engine.live.pool.file_state import FileState, put, state_of
+from engine.live.pool.tasks import FileTask, PieceTask, Task
 from engine.live.store import Store
 from engine.problems import Problem
 from engine.reading import HEAD_RESUMED, Resumable, Source
@@ -59,23 +60,12 @@ class Frames:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRead:
-    """One file that was read: its fingerprint, when to look again, and per reader its view and entry."""
-
-    head_length: int
-    head_mark: int
-    reason: str
-    verify: bool
-    due: float | None
-    entries: tuple[tuple[str, Entry], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FilesRead:
-    """Files that were read, by path, and their rows by view and table; others must be read elsewhere."""
+    """Files that were visited, by path, and their rows by view and table, firm and provisional ones."""
 
-    files: dict[str, FileRead]
+    files: dict[str, FileState]
     frames: dict[str, Frames]
+    provisional: dict[str, Frames]
     bytes_read: int
 
 
@@ -98,73 +88,86 @@ class PieceRead:
         return Piece(self.view, self.kind, self.begin, self.end, self.before, self.after, self.problems, frames)
 
 
-_worker: Worker
+_folder: str
+_settings: LiveSettings
+_workers: dict[tuple[str, ...], Worker] = {}
 
 
-def initialise(folder: str, modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
-    """Load the views, once per process."""
-    global _worker
-    gc.disable()  # readers make rows, not cycles
-    _worker = Worker(folder, [importlib.import_module(module).VIEW for module in modules], settings, final)
+def initialise(folder: str, settings: LiveSettings) -> None:
+    """Prepare this process for ``run``, once."""
+    global _folder, _settings
+    gc.freeze()
+    gc.disable()  # readers make rows, hardly any cycles
+    _folder, _settings = folder, settings
 
 
-def run(task: Sequence[FileTask] | PieceTask) -> FilesRead | PieceRead | None:
+def run(task: Task) -> FilesRead | PieceRead | None:
     """Do ``task`` in the initialised process."""
-    return _worker.piece(task) if isinstance(task, PieceTask) else _worker.files(task)
+    worker = _workers.get(task.modules)
+    if worker is None:
+        views = [importlib.import_module(module).VIEW for module in task.modules]
+        worker = _workers[task.modules] = Worker(_folder, views, _settings)
+    try:
+        return worker.run(task)
+    finally:
+        gc.collect()
 
 
 class Worker:
     """Reads files for ``views`` as a session with ``settings`` would; their rows go to ``folder``."""
 
-    def __init__(self, folder: str, views: Sequence[View], settings: LiveSettings, final: bool) -> None:
+    def __init__(self, folder: str, views: Sequence[View], settings: LiveSettings) -> None:
         self._folder = folder
         self._views = views
         self._settings = settings
-        self._final = final
+
+    def run(self, task: Task) -> FilesRead | PieceRead | None:
+        """Do ``task``."""
+        if isinstance(task.work, PieceTask):
+            return self._piece(task.work, task.final)
+        return self._files(task.work, task.final)
 
     def _follower(self) -> Follower:
         stores = {view.name: Store(table for kind in view.kinds for table in kind.tables) for view in self._views}
         kinds = [(view.name, kind) for view in self._views for kind in view.kinds]
-        return Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
+        follower = Follower(kinds, stores, self._settings, lambda: time.time_ns() // 1_000_000)
+        follower.registry.budget = limits.budget
+        return follower
 
     # -- whole files -------------------------------------------------------------------------------------------
 
-    def files(self, tasks: Sequence[FileTask]) -> FilesRead:
-        """Read whole files; those of which anything is odd are left out."""
+    def _files(self, tasks: Sequence[FileTask], final: bool) -> FilesRead:
         follower = self._follower()
-        done = {task.path: read for task in tasks if (read := self._file(follower, task)) is not None}
-        frames: dict[str, Frames] = {}
-        for view, store in follower.registry.stores.items():
-            ids = frozenset(entry.number for read in done.values() for name, entry in read.entries if name == view)
+        files = {task.path: file for task in tasks if (file := self._visited(follower, task, final)) is not None}
+        stores = follower.registry.stores
+        for view in stores:
             follower.registry.flush(view)
-            tables = {name: store.firm(name, ids) for name in store.tables} if ids else {}
-            frames[view] = Frames.save(self._folder, tables)
-        return FilesRead(done, frames, follower.bytes_read)
+        frames = {view: Frames.save(self._folder, store.frames(provisional=False)) for view, store in stores.items()}
+        loose = {view: Frames.save(self._folder, store.frames(provisional=True)) for view, store in stores.items()}
+        states = {path: state_of(file) for path, file in files.items()}
+        return FilesRead(states, frames, loose, follower.bytes_read)
 
-    def _file(self, follower: Follower, task: FileTask) -> FileRead | None:
-        """Read one file. Returns None if the session had better read it itself."""
+    @staticmethod
+    def _visited(follower: Follower, task: FileTask, final: bool) -> TrackedFile | None:
+        """Visit a file. Returns None if the session had better do it, which knows more of it."""
         file = TrackedFile(task.stat[:2])
         follower.twins.place(file, task.path, task.root)
+        if task.known is not None:
+            put(file, task.known, follower.recogniser.by_id, follower.registry)
         try:
-            follower.visit(file, final=self._final)
-        except Exception:
-            return None  # the session meets it too and reports it
+            follower.visit(file, final=final)
+        except (Exception, pl.exceptions.PanicException) as error:
+            follower.failed(file, error)
         finally:
             follower.twins.leave(file)
-        sound = file.stat == task.stat[2:] and not (file.problems or file.packing or file.is_copy)
-        entries = [
-            (reader.view, entry_of(file, reader, task.stat, "", reader.id) if sound and reader.complete else None)
-            for reader in file.readers
-        ]
-        complete = [(view, entry) for view, entry in entries if entry is not None]
-        if not sound or len(complete) != len(entries):
-            follower.registry.release_all(file)
+        if task.known is None and file.packing:
+            follower.registry.release_all(file)  # it may be a copy of a file beside it
             return None
-        return FileRead(file.head_length, file.head_mark, file.reason, file.verify, file.due, tuple(complete))
+        return file
 
     # -- a piece of a large file -------------------------------------------------------------------------------
 
-    def piece(self, task: PieceTask) -> PieceRead | FilesRead | None:
+    def _piece(self, task: PieceTask, final: bool) -> PieceRead | FilesRead | None:
         """Read a piece. Returns None if it cannot be read without the bytes before it.
 
         The first piece of a file that cannot be read in pieces is the whole file.
@@ -183,7 +186,7 @@ class Worker:
                 return self._records(
                     content, task, source, follower.registry.stores[view], ReaderState(view, kind, name)
                 )
-        return self.files([task.file]) if task.begin == 0 else None
+        return self._files((task.file,), final) if task.begin == 0 else None
 
     def _records(
         self, content: Content, task: PieceTask, source: Source, store: Store, reader: ReaderState
@@ -206,7 +209,8 @@ class Worker:
         at, before, problems = begin, msgspec.msgpack.encode(state), list[Problem]()
         while at < end:
             data = content.piece(at, min(BLOCK, end - at))
-            reading = kind.read(Source(source.path, source.name, source.mtime_ms, source.size, at), data, state, False)
+            with limits.budget(len(data)):
+                reading = kind.read(replace(source, offset=at), data, state, False)
             if not reading.consumed:
                 break
             store.put(1, reading.rows, store.check(reading.rows))

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 from engine.live.options import LiveSettings
-from engine.live.pool.tasks import FileTask, PieceTask
+from engine.live.pool.tasks import Task
 
 
-def initialise(folder: str, modules: Sequence[str], settings: LiveSettings, final: bool) -> None:
+def initialise(folder: str, settings: LiveSettings) -> None:
     """Load what a worker process needs. ``folder``: where it writes rows."""
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the terminal belongs to the dashboard
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # each core has a worker already
-    from engine.live.pool import worker
+    from engine.live.pool import limits, worker
 
-    worker.initialise(folder, modules, settings, final)
+    limits.bound_memory(settings.max_memory_mb)
+    worker.initialise(folder, settings)
 
 
 def _end_with_parent(folder: str) -> None:
@@ -33,7 +33,7 @@ def _end_with_parent(folder: str) -> None:
     os._exit(0)
 
 
-def run(task: Sequence[FileTask] | PieceTask) -> Any:
+def run(task: Task) -> Any:
     """Do ``task`` in an initialised process."""
     from engine.live.pool import worker
 

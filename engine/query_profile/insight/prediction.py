@@ -12,7 +12,7 @@ import polars as pl
 from engine.parameters import Attachment
 from engine.problems import Problem
 from engine.query_profile import tables
-from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.parameters import QueryProfileParameters
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.wlr.regression import HUGE, Lines, Quality, quality, without_tiny

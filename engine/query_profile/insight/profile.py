@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.query_profile.estimators.attribution import Attribution
-from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.insight.trust import NO_TRUST, UNTESTED, Trust
 from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import HUGE, Lines, plausible
@@ -78,6 +78,31 @@ class Profile:
         """Length of the intervals shown; NaN where any is unknown."""
         seconds = self.work.seconds[self.shown]
         return float(seconds.sum()) if len(seconds) and np.isfinite(seconds).all() else math.nan
+
+    @property
+    def costs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Costs of each class (J,) per time and per call by the chosen method, NaN where it has none."""
+        unknown = np.full(len(self.work.classes), np.nan)
+        if not self.attributable:
+            return unknown, unknown
+        if self.method == "wlr":
+            lines = self.lines
+            return (unknown if lines is None else np.where(lines.usable(), lines.slope, 0.0)), unknown
+        fitted = self.attribution if self.method == "default" else self.fits.costs(self.method)
+        assert fitted is not None
+        return fitted.time, unknown if self.work.calls is None else fitted.call
+
+    @property
+    def unattributed_share(self) -> float:
+        """Part of the measured use that is given to no class; NaN where the resource is unknown."""
+        known = self.attributable and self.measured > 0
+        return (self.measured - self.attributed) / self.measured if known else math.nan
+
+    @property
+    def utilisation(self) -> float:
+        """Part of the host's CPUs in use, 0 to 1; NaN where their number, times or the resource are unknown."""
+        capacity = self.work.cores * self.seconds * 1e6
+        return self.measured / capacity if self.attributable and capacity > 0 else math.nan
 
     def unattributed(self, method: str) -> float:
         """Return what ``method`` leaves of the measured use, rounding taken for nothing."""

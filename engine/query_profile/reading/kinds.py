@@ -1,4 +1,4 @@
-"""The file kinds of the query profile, in the order of recognition."""
+"""The file kinds of the query profile."""
 
 from __future__ import annotations
 

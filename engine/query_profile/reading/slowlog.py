@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.formats.sql_text import fingerprint, query_hash
 from engine.formats.timestamps import instant_ms, name_stem, old_mysql_ms
 from engine.problems import Problem
-from engine.query_profile.reading.fingerprint import fingerprint, query_hash
 from engine.query_profile.reading.resource_rows import finite
 from engine.query_profile.tables import INTERVALS_IN
 from engine.reading import Reading, Source

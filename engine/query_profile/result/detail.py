@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from engine.formats import sql_text
 from engine.query_profile.insight import whatif
 from engine.query_profile.insight.prediction import Exact
 from engine.query_profile.insight.profile import Profile
-from engine.query_profile.reading import fingerprint
 from engine.query_profile.tables import METHODS
 from engine.query_profile.wlr.regression import plausible
 
@@ -118,7 +118,7 @@ class Detail:
         )
         return Drill(
             label=self.names.get(name, name),
-            query=fingerprint.readable(work.classes[j].query),
+            query=sql_text.readable(work.classes[j].query),
             facts=tuple(fact for fact in facts if fact[1] not in (None, "")),
             at=at.tolist(),
             timed=timed,

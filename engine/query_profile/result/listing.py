@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from engine.formats import sql_text
+from engine.query_profile.insight import grouping
 from engine.query_profile.insight.profile import Profile
 from engine.query_profile.parameters import QueryProfileParameters
-from engine.query_profile.reading import fingerprint
-from engine.query_profile.result import grouping
 from engine.query_profile.wlr.regression import plausible
 from engine.query_profile.workloads.workload import ClassInfo
 from engine.tables import Column, Table
@@ -117,7 +117,7 @@ INTERVALS = Table(
 
 def labels(infos: Sequence[ClassInfo]) -> dict[str, str]:
     """Return what the screen calls each class, by name: its statement, with user, database or id where that is not unique."""
-    texts = [fingerprint.label(info.query) for info in infos]
+    texts = [sql_text.label(info.query) for info in infos]
     counts = Counter(texts)
     by_name = {}
     for info, text in zip(infos, texts, strict=True):
@@ -231,7 +231,16 @@ def trends(profile: Profile, parameters: QueryProfileParameters, listed: list[st
     separate = set(listed)
     row = np.array([i if name in separate or not others else len(names) for i, name in enumerate(names)], np.int64)
     table = profile.by_class if profile.by_class.any() else plausible(work.x)
-    points = grouping.sparks(table, SPARK_POINTS)
+    points = _sparks(table, SPARK_POINTS)
     sums = np.zeros((len(names) + 1, points.shape[1]))
     np.add.at(sums, row[group[keep]], points[keep])
     return {name: line.tolist() for name, line in zip([*names, others], sums, strict=True)}
+
+
+def _sparks(table: np.ndarray, points: int) -> np.ndarray:
+    """Return the sums (J, points) of a table (T, J) over equal stretches of the intervals."""
+    rows = len(table)
+    if not rows:
+        return np.zeros((table.shape[1], 0))
+    edges = np.linspace(0, rows, min(points, rows) + 1).astype(int)
+    return np.add.reduceat(table, edges[:-1], axis=0).T

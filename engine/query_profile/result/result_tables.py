@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from engine.formats.sql_text import verb
 from engine.query_profile import tables
-from engine.query_profile.insight import whatif
+from engine.query_profile.insight import grouping, whatif
 from engine.query_profile.insight.profile import Profile
 from engine.query_profile.parameters import QueryProfileParameters
-from engine.query_profile.reading.fingerprint import verb
-from engine.query_profile.result import grouping
+from engine.query_profile.tables import NAN_TO_NULL
 from engine.query_profile.workloads.sources import Sources
-from engine.query_profile.workloads.windows import Side
 from engine.query_profile.workloads.workload import Workload
-
-NAN_TO_NULL = pl.col(pl.Float64).fill_nan(None)
-"""Unknown numbers as result tables have them."""
-
 
 LINE_COLUMNS = ("r2", "slope", "slope_stderr", "intercept", "intercept_stderr", "intercept_stderr_correct")
 """Columns of ``classes`` that are fields of WLR's lines."""
@@ -36,16 +30,16 @@ def classes(parameters: QueryProfileParameters, profile: Profile) -> pl.DataFram
         frame = frame.filter(pl.Series(keep))
     if parameters.group != "class":
         place, names = grouping.group(work, parameters.group)
-        frame = _bounded(_grouped(frame, [names[p] for p in place[keep]], parameters.group), measured)
+        frame = grouping.sums(frame, [names[p] for p in place[keep]], parameters.group, measured)
     whole_x = float(np.nansum(profile.x_total))
-    frame = _shares(frame, whole_x, measured).with_columns(NAN_TO_NULL)
+    frame = grouping.with_shares(frame, whole_x, measured).with_columns(NAN_TO_NULL)
     rank = {"cpu": "y_total", "time": "x_total", "io": "io_us", "latency": "latency_us"}
     order = [rank.get(parameters.metric, parameters.metric), "x_total", "class"]
     frame = frame.sort(order, descending=[True, True, False], nulls_last=True, maintain_order=True)
     if parameters.top and frame.height > parameters.top:
         rest = frame.slice(parameters.top)
-        others = _grouped(rest, [f"{grouping.OTHERS} - {rest.height} items"] * rest.height, "class")
-        others = _shares(_bounded(others, measured), whole_x, measured)
+        others = grouping.sums(rest, [f"{grouping.OTHERS} - {rest.height} items"] * rest.height, "class", measured)
+        others = grouping.with_shares(others, whole_x, measured)
         frame = pl.concat([frame.head(parameters.top), others]).with_columns(NAN_TO_NULL)
     return frame.select(tables.CLASSES.schema.names())
 
@@ -56,7 +50,7 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
     unknown = np.full(len(infos), np.nan)
     metrics = profile.work.metrics.items()
     metric = {name: values[profile.shown].sum(axis=0) for name, values in metrics if name != "time_us"}
-    time, call = _costs(profile)
+    time, call = profile.costs
     low, high = profile.interval
     columns: dict[str, Any] = {
         "class": [i.name for i in infos],
@@ -87,47 +81,6 @@ def _class_columns(profile: Profile) -> dict[str, Any]:
     return columns
 
 
-def _costs(profile: Profile) -> tuple[np.ndarray, np.ndarray]:
-    """Return the costs of each class (J,) per time and per call by the chosen method, NaN where it has none."""
-    unknown = np.full(len(profile.work.classes), np.nan)
-    if not profile.attributable:
-        return unknown, unknown
-    if profile.method == "wlr":
-        lines = profile.lines
-        return (unknown if lines is None else np.where(lines.usable(), lines.slope, 0.0)), unknown
-    fitted = profile.attribution if profile.method == "default" else profile.fits.costs(profile.method)
-    assert fitted is not None
-    return fitted.time, unknown if profile.work.calls is None else fitted.call
-
-
-def methods_side_by_side(profile: Profile) -> pl.DataFrame:
-    """Build the ``methods`` table: what each method makes of the same intervals."""
-    rows: list[dict[str, Any]] = []
-    y, measured = profile.fits.y, profile.measured
-    positive = y > 0
-    for name, total in profile.totals.items():
-        fitted = profile.fits.fitted(name)
-        with np.errstate(invalid="ignore", over="ignore"):
-            mape = float(np.mean(np.abs(fitted[positive] / y[positive] - 1))) if positive.any() else math.nan
-        top = int(np.argmax(total)) if len(total) else -1
-        moved = math.nan
-        if "default" in profile.totals and measured > 0:
-            moved = float(np.abs(total - profile.totals["default"]).sum()) / 2 / measured
-        rows.append(
-            {
-                "method": name,
-                "mape": mape,
-                "attributed": float(total.sum()),
-                "background": profile.fits.background(name),
-                "unattributed": profile.unattributed(name),
-                "moved_share": moved,
-                "top_class": profile.work.classes[top].name if top >= 0 else "",
-                "top_share": float(total[top]) / measured if top >= 0 and measured > 0 else math.nan,
-            }
-        )
-    return pl.DataFrame(rows, schema=tables.METHODS_SIDE_BY_SIDE.schema).with_columns(NAN_TO_NULL)
-
-
 def intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
     """Build the ``intervals`` table; ``used``: mask (T,)."""
     finite = np.isfinite(work.y)
@@ -150,25 +103,6 @@ def intervals(work: Workload, used: np.ndarray) -> pl.DataFrame:
     return frame.with_columns(
         *(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(name) for name in ("start_ms", "end_ms")), NAN_TO_NULL
     )
-
-
-def comparison(work: Workload, now: Side, before: Side) -> pl.DataFrame:
-    """Build the ``comparison`` table: classes of either window, those whose time changed most first."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        factor = np.where(before.x > 0, now.x / before.x, np.nan)
-    status = np.where((before.x > 0) & (now.x > 0), "both", np.where(now.x > 0, "new", "gone"))
-    names = [info.name for info in work.classes]
-    columns: dict[str, Any] = {"class": names, "x_factor": factor, "status": status.tolist()}
-    for when, side in (("before", before), ("now", now)):
-        columns |= {f"x_{when}": side.x, f"calls_{when}": side.calls, f"y_{when}": side.y}
-        columns[f"latency_{when}_us"] = side.latency
-    frame = (
-        tables.COMPARISON.frame(columns)
-        .with_columns(NAN_TO_NULL)
-        .filter((pl.col("x_before") > 0) | (pl.col("x_now") > 0))
-    )
-    change = (pl.col("x_now") - pl.col("x_before")).abs()
-    return frame.sort(change, pl.col("class"), descending=[True, False], maintain_order=True)
 
 
 def what_if(classes: pl.DataFrame, parameters: QueryProfileParameters, profile: Profile) -> pl.DataFrame:
@@ -208,40 +142,3 @@ def sources(found: Sources, chosen: Workload) -> pl.DataFrame:
         for w in found.workloads
     ]
     return pl.DataFrame(rows, schema=tables.SOURCES.schema)
-
-
-def _shares(frame: pl.DataFrame, whole_x: float, measured: float) -> pl.DataFrame:
-    """Add the columns that follow from the sums of each row. The methods disagree on a row by the difference of its sums:
-    which of a group's classes cause it does not matter to the group."""
-    unknown = pl.lit(None, dtype=pl.Float64)
-    differ = (pl.col("y_default") - pl.col("y_wlr")).abs() / measured
-    return frame.with_columns(
-        (differ if measured > 0 else unknown).alias("disagreement"),
-        (pl.col("x_total") / whole_x if whole_x > 0 else unknown).alias("x_share"),
-        (pl.col("y_total") / measured if measured > 0 else unknown).alias("y_share"),
-        pl.when(pl.col("calls") > 0).then(pl.col("x_total") / pl.col("calls")).alias("latency_us"),
-    )
-
-
-def _bounded(frame: pl.DataFrame, measured: float) -> pl.DataFrame:
-    """Bound the sums of upper ends of intervals by what was measured (or attributed, if that is more)."""
-    if not math.isfinite(measured):
-        return frame
-    most = pl.max_horizontal("y_total", pl.lit(measured))
-    return frame.with_columns(pl.when(pl.col("y_high") > most).then(most).otherwise(pl.col("y_high")).alias("y_high"))
-
-
-def _grouped(frame: pl.DataFrame, names: list[str], by: str) -> pl.DataFrame:
-    """Sum the rows of each group; intervals add as if classes erred together (never too narrow)."""
-    summed = (
-        "y_total", "y_low", "y_high", "x_total", "calls", "rows", "errors", "io_us", "lock_us", "cpu_measured_us",
-        *(f"y_{name}" for name in tables.METHODS),
-    )  # fmt: skip
-    sums = (pl.when(pl.col(name).is_not_null().any()).then(pl.col(name).sum()).first().alias(name) for name in summed)
-    grouped = (
-        frame.with_columns(NAN_TO_NULL, pl.Series("group", names, dtype=pl.String))
-        .group_by("group", maintain_order=True)
-        .agg(*sums, pl.col("members").sum())
-        .rename({"group": "class"})
-    )
-    return tables.CLASSES.frame(grouped if by == "class" else grouped.with_columns(pl.col("class").alias(by)))

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from engine.formats.timestamps import name_run
-from engine.query_profile.reading.server_names import depth
+from engine.query_profile.workloads.server_names import depth
 
 PREFERENCE = ("process", "pidstat", "node_exporter", "procstat", "mpstat", "sadf", "vmstat", "docker")
 """Sources, best first: the database process before its host, counters before percent, fine before rounded percent, moments

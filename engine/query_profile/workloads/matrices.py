@@ -12,9 +12,9 @@ import polars as pl
 from engine.incremental import Partials
 from engine.inputs import FILE, Inputs
 from engine.problems import Problem
-from engine.query_profile.reading.server_names import folder, label
 from engine.query_profile.reading.wlr_csv import DEFAULT_TARGET, WlrCsv
 from engine.query_profile.wlr.regression import HUGE, TINY
+from engine.query_profile.workloads.server_names import folder, label
 from engine.query_profile.workloads.workload import ClassInfo, Workload
 from engine.view import Context
 

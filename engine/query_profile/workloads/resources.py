@@ -9,9 +9,9 @@ import numpy as np
 
 from engine.formats.timestamps import utc_text
 from engine.problems import Problem
-from engine.query_profile.reading.server_names import Origin
 from engine.query_profile.workloads import alignment, deltas
 from engine.query_profile.workloads.alignment import Series
+from engine.query_profile.workloads.server_names import Origin
 from engine.query_profile.workloads.workload import Workload
 
 ENOUGH = 0.9

@@ -15,11 +15,11 @@ from engine.incremental import Partials
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem
 from engine.query_profile.reading.kinds import KINDS
-from engine.query_profile.reading.server_names import Origin, folder, label, of_files
 from engine.query_profile.reading.snapshots import STEM
 from engine.query_profile.tables import SNAPSHOTS
 from engine.query_profile.workloads import alignment, deltas, log_workloads, matrices, resources
 from engine.query_profile.workloads.deltas import Interval, Snapshot, Statistics
+from engine.query_profile.workloads.server_names import Origin, folder, label, of_files
 from engine.query_profile.workloads.workload import Workload
 from engine.view import Context
 

@@ -11,10 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
+from engine.ring_placement import tables
+from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import jump, xxh64, xxh64_each
 from engine.ring_placement.pyroscope.keys import Groups, Keys, weigh
+from engine.ring_placement.scenarios.failover import (
+    member_mask,
+    place_without,
+    relayout_outcome,
+    transient_outcome,
+)
+from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario
 from engine.ring_placement.scenarios.sweep_totals import imbalance
+from engine.view import Context
 
 MAGLEV_SIZE = 65537
 """Entries of Maglev's lookup table: a prime, as in the paper."""
@@ -155,3 +166,39 @@ def compare_algorithms(
         add(f"bounded loads ({BOUND:g} x mean)", bounded(hashes, weight, old), bounded(hashes, weight, new))
     add("jump over sorted nodes", jump(hashes, len(old)), jump(hashes, len(new)))
     return results
+
+
+def comparison_table(s: SegmentScenario, p: RingParameters, context: Context) -> pl.DataFrame:
+    """Build table ``comparison``: the same keys by other algorithms."""
+    planned, down = s.planned, frozenset(s.down)
+    before_ring = s.before.ring if s.added or p.scale is not None else planned.ring
+    old = [i for i, active in zip(before_ring.ids, before_ring.active, strict=True) if active]
+    new = [i for i, active in zip(planned.ring.ids, planned.ring.active, strict=True) if active and i not in down]
+
+    def make() -> pl.DataFrame:
+        context.check()
+        later = place_without(planned, down) if down else planned
+        own = relayout_outcome(s.before, later, down)
+        ratio, variation = imbalance(own.after[[name not in down for name in own.nodes]])
+        rows = [("Pyroscope (as configured)", own.moved_bytes, own.needless_moved_bytes, ratio, variation)]
+        if down:
+            failed = member_mask(planned.ring, down)
+            now = transient_outcome(planned, failed)
+            rows.append(("Pyroscope, first minute (A)", now.moved_bytes, 0, *imbalance(now.after[~failed])))
+        context.check()
+        rows += [
+            (other.algorithm, other.moved_bytes, other.needless_moved_bytes, other.max_over_mean, other.variation)
+            for other in compare_algorithms(planned.keys, planned.groups, old, new)
+        ]
+        total = planned.groups.total
+        frame: dict[str, Any] = {
+            "algorithm": [row[0] for row in rows],
+            "moved_bytes": [round(row[1]) for row in rows],
+            "moved_share": [float(row[1]) / total if total else 0.0 for row in rows],
+            "needless_moved_bytes": [round(row[2]) for row in rows],
+            "max_over_mean": [row[3] for row in rows],
+            "coefficient_of_variation": [row[4] for row in rows],
+        }
+        return tables.COMPARISON.sorted(tables.COMPARISON.frame(frame))
+
+    return context.memo.value("comparison", (s.planned_key, tuple(old), tuple(new)), make, keep=KEEP)

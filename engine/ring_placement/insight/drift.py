@@ -10,7 +10,7 @@ from engine.ring_placement.pyroscope.hashing import jump, xxh64_each
 from engine.ring_placement.pyroscope.limits import DEFAULTS, policy_of
 from engine.ring_placement.pyroscope.ring import Ring
 from engine.ring_placement.pyroscope.subrings import subrings
-from engine.ring_placement.reading.cluster import Cluster
+from engine.ring_placement.scenarios.cluster import Cluster
 
 
 def in_range(cluster: Cluster, ring: Ring, pairs: pl.DataFrame) -> pl.Series:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from engine.problems import Problem
 from engine.result import Finding, Level
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.scenarios.scenario_state import KEEP, SegmentScenario
-from engine.ring_placement.scenarios.sweep import every_node, one_by_one
+from engine.ring_placement.scenarios.scenario_state import (
+    KEEP,
+    SegmentScenario,
+    SegmentState,
+)
+from engine.ring_placement.scenarios.segment_sweeps import every_node, one_by_one
 from engine.ring_placement.scenarios.sweep_totals import Sweep, receiving_members, worst_case
 from engine.view import Context
 
@@ -120,3 +125,17 @@ def _reasons(s: SegmentScenario, sweep: Sweep, k: np.intp) -> list[str]:
             f"{s.planned.ring.ids[hottest]} with {round(sweep.worst_load[k])} B/s of {s.capacity_array[hottest]:.0f}"
         )
     return reasons
+
+
+OLD_SHARD_LIMIT = 4096
+"""Shards above which Pyroscope up to v1.18.0 panics (its table of permutation steps had a fixed length)."""
+
+
+def many_shards(state: SegmentState) -> list[Problem]:
+    """Report a ring that an old Pyroscope cannot lay out."""
+    ring = state.cluster.ring
+    tokens = sum(m.tokens for m in ring.members) if ring else 0
+    if ring is None or tokens <= OLD_SHARD_LIMIT:
+        return []
+    reason = f"{tokens} tokens: Pyroscope up to v1.18.0 panics above {OLD_SHARD_LIMIT} shards"
+    return [Problem.at(ring.label, "many-shards", reason)]

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.problems import Problem
 from engine.result import Finding, Level
 from engine.ring_placement.dskit.token_ring import SPACE
 from engine.ring_placement.scenarios.replica_sweeps import PairSums, TenantCounts
-from engine.ring_placement.scenarios.scenario_state import KEEP, ReplicatedScenario, replicated_ring
+from engine.ring_placement.scenarios.scenario_state import (
+    KEEP,
+    ReplicatedScenario,
+    ReplicatedState,
+    replicated_ring,
+)
 from engine.view import Context
 
 MAX_NAMED = 50
@@ -219,3 +225,17 @@ def _partitions(s: ReplicatedScenario) -> list[Finding]:
         elif needed and readers == 1:
             findings.append(Finding("moderate", f"partition {p.id}", "only one owner answers for it"))
     return findings[:MAX_NAMED]
+
+
+def token_problems(state: ReplicatedState) -> list[Problem]:
+    """Report tokens that several members hold."""
+    ring = state.placement.ring.tokens
+    listed = sum(len(i.tokens) for i in ring.instances)
+    label = state.cluster.ring.label if state.cluster.ring else ""
+    if listed == len(ring.tokens):
+        return []
+    reason = (
+        f"{listed - len(ring.tokens)} tokens are held by several members; which one the system takes is left to chance: here "
+        "one that is not LEAVING, then the smallest ID"
+    )
+    return [Problem.at(label, "token-conflict", reason)]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.ring_placement.insight.receivers import stored_by
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.result.layout_tables import stored_by
 from engine.ring_placement.scenarios.failover import (
     member_mask,
     place_without,

@@ -9,14 +9,13 @@ import polars as pl
 
 from engine import units
 from engine.incremental import Memo
-from engine.problems import Problem
 from engine.result import Headline, Level
+from engine.ring_placement.insight.receivers import alive_loads
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.result.layout_tables import alive_loads, ring_names
-from engine.ring_placement.scenarios.members import best_next_id
+from engine.ring_placement.result.layout_tables import ring_names
+from engine.ring_placement.scenarios.member_ids import best_next_id
 from engine.ring_placement.scenarios.scenario_state import (
     KEEP,
-    ReplicatedState,
     SegmentScenario,
     SegmentState,
     segment_load,
@@ -204,31 +203,3 @@ def _stale_note(state: SegmentState, p: RingParameters) -> list[str]:
     return [
         f"the newest heartbeat is {behind} before the file's time; -o now={newest} looks at the ring as it was then"
     ]
-
-
-OLD_SHARD_LIMIT = 4096
-"""Shards above which Pyroscope up to v1.18.0 panics (its table of permutation steps had a fixed length)."""
-
-
-def many_shards(state: SegmentState) -> list[Problem]:
-    """Report a ring that an old Pyroscope cannot lay out."""
-    ring = state.cluster.ring
-    tokens = sum(m.tokens for m in ring.members) if ring else 0
-    if ring is None or tokens <= OLD_SHARD_LIMIT:
-        return []
-    reason = f"{tokens} tokens: Pyroscope up to v1.18.0 panics above {OLD_SHARD_LIMIT} shards"
-    return [Problem.at(ring.label, "many-shards", reason)]
-
-
-def token_problems(state: ReplicatedState) -> list[Problem]:
-    """Report tokens that several members hold."""
-    ring = state.placement.ring.tokens
-    listed = sum(len(i.tokens) for i in ring.instances)
-    label = state.cluster.ring.label if state.cluster.ring else ""
-    if listed == len(ring.tokens):
-        return []
-    reason = (
-        f"{listed - len(ring.tokens)} tokens are held by several members; which one the system takes is left to chance: here "
-        "one that is not LEAVING, then the smallest ID"
-    )
-    return [Problem.at(label, "token-conflict", reason)]

@@ -1,4 +1,4 @@
-"""Result tables of many scenarios: sweeps, and other placement algorithms on the same keys."""
+"""Result table of many scenarios: sweeps."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ import polars as pl
 
 from engine.incremental import Memo
 from engine.ring_placement import tables
-from engine.ring_placement.insight.alternatives import compare_algorithms
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.scenarios.failover import (
-    member_mask,
-    place_without,
-    relayout_outcome,
-    transient_outcome,
-)
-from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario, SegmentScenario
+from engine.ring_placement.scenarios.scenario_state import KEEP, Scenario
+from engine.ring_placement.scenarios.segment_sweeps import random_sets
 from engine.ring_placement.scenarios.strategy import TOTALS, P
-from engine.ring_placement.scenarios.sweep import random_sets
-from engine.ring_placement.scenarios.sweep_totals import Sweep, imbalance
+from engine.ring_placement.scenarios.sweep_totals import Sweep
 from engine.view import Context
 
 
@@ -74,39 +67,3 @@ def _sweep_rows(s: Scenario[P], p: RingParameters, sweep: Sweep) -> pl.DataFrame
         if getattr(sweep, name):
             frame[name] = ordered(name)
     return tables.SWEEP.frame(frame)
-
-
-def comparison_table(s: SegmentScenario, p: RingParameters, context: Context) -> pl.DataFrame:
-    """Build table ``comparison``: the same keys by other algorithms."""
-    planned, down = s.planned, frozenset(s.down)
-    before_ring = s.before.ring if s.added or p.scale is not None else planned.ring
-    old = [i for i, active in zip(before_ring.ids, before_ring.active, strict=True) if active]
-    new = [i for i, active in zip(planned.ring.ids, planned.ring.active, strict=True) if active and i not in down]
-
-    def make() -> pl.DataFrame:
-        context.check()
-        later = place_without(planned, down) if down else planned
-        own = relayout_outcome(s.before, later, down)
-        ratio, variation = imbalance(own.after[[name not in down for name in own.nodes]])
-        rows = [("Pyroscope (as configured)", own.moved_bytes, own.needless_moved_bytes, ratio, variation)]
-        if down:
-            failed = member_mask(planned.ring, down)
-            now = transient_outcome(planned, failed)
-            rows.append(("Pyroscope, first minute (A)", now.moved_bytes, 0, *imbalance(now.after[~failed])))
-        context.check()
-        rows += [
-            (other.algorithm, other.moved_bytes, other.needless_moved_bytes, other.max_over_mean, other.variation)
-            for other in compare_algorithms(planned.keys, planned.groups, old, new)
-        ]
-        total = planned.groups.total
-        frame: dict[str, Any] = {
-            "algorithm": [row[0] for row in rows],
-            "moved_bytes": [round(row[1]) for row in rows],
-            "moved_share": [float(row[1]) / total if total else 0.0 for row in rows],
-            "needless_moved_bytes": [round(row[2]) for row in rows],
-            "max_over_mean": [row[3] for row in rows],
-            "coefficient_of_variation": [row[4] for row in rows],
-        }
-        return tables.COMPARISON.sorted(tables.COMPARISON.frame(frame))
-
-    return context.memo.value("comparison", (s.planned_key, tuple(old), tuple(new)), make, keep=KEEP)

@@ -21,8 +21,8 @@ from engine.ring_placement.dskit.tokens import (
 )
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.ring import PLACED_STATES, Member, in_byte_order
-from engine.ring_placement.reading.cluster import Cluster
-from engine.ring_placement.scenarios.members import ordinal
+from engine.ring_placement.scenarios.cluster import Cluster
+from engine.ring_placement.scenarios.member_ids import ordinal
 from engine.ring_placement.scenarios.replica_rows import (
     Registered,
     ReplicatedPlacement,

@@ -15,13 +15,12 @@ from engine.problems import Problem
 from engine.ring_placement.parameters import RingParameters, parse_capacity, parse_now
 from engine.ring_placement.pyroscope.placement import Placement
 from engine.ring_placement.pyroscope.ring import Member, Ring, in_byte_order
-from engine.ring_placement.reading.cluster import Cluster, read_cluster
-from engine.ring_placement.reading.cluster_keys import build_keys
+from engine.ring_placement.scenarios.cluster import Cluster, read_cluster
 from engine.ring_placement.scenarios.failover import member_mask
-from engine.ring_placement.scenarios.members import named_members, pad_ids, scale_members
+from engine.ring_placement.scenarios.member_ids import named_members, pad_ids, scale_members
 from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement, Rows
 from engine.ring_placement.scenarios.replicated_rings import ReplicatedRing
-from engine.ring_placement.scenarios.segment_writers import SegmentWriters
+from engine.ring_placement.scenarios.segment_writers import SegmentWriters, build_keys
 from engine.ring_placement.scenarios.strategy import Outcome, P, Strategy
 from engine.view import Context
 

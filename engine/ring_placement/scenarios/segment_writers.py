@@ -1,21 +1,25 @@
-"""Pyroscope's segment writers as a strategy: one storing node per key, and candidates behind it."""
+"""Pyroscope's segment writers as a strategy: placement keys out of the load, one storing node per key, candidates behind it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from engine.ring_placement.parameters import RingParameters
-from engine.ring_placement.pyroscope.keys import Keys
+from engine.ring_placement.pyroscope.hashing import xxh64_column
+from engine.ring_placement.pyroscope.keys import FINGERPRINT, FIXED, SPREAD, Keys
+from engine.ring_placement.pyroscope.limits import DEFAULTS, ROUND_ROBIN
 from engine.ring_placement.pyroscope.placement import Placement, place
 from engine.ring_placement.pyroscope.ring import Member, Ring
 from engine.ring_placement.pyroscope.subrings import TRIES
+from engine.ring_placement.scenarios.cluster import Cluster
 from engine.ring_placement.scenarios.failover import count_touched, fail_members, place_without, relayout_outcome
+from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, conform
+from engine.ring_placement.scenarios.segment_sweeps import every_node, every_pair, one_by_one
 from engine.ring_placement.scenarios.strategy import Check, Outcome
-from engine.ring_placement.scenarios.sweep import every_node, every_pair, one_by_one
 from engine.ring_placement.scenarios.sweep_totals import Step, Sweep
 
 
@@ -65,3 +69,130 @@ class SegmentWriters:
         if kind == "pairs":
             return every_pair(placement, regime, limits, step)
         return one_by_one(placement, downs, regime, limits, step)
+
+
+LIMITS_FROM = ("default", "override", "rule")
+"""Where the limits of a dataset are from, as the column ``limits_from`` says it."""
+
+
+def build_keys(cluster: Cluster, ring: Ring) -> tuple[Keys, pl.DataFrame]:
+    """Build the keys of the cluster's load on ``ring``, or without any load those of the datasets that rules name.
+
+    Returns the keys and, in the order of their datasets, the texts (tenant, dataset, limits_from).
+    """
+    load = cluster.load
+    if not load.height and cluster.rule_rows.height:
+        load = _load_of_rules(cluster)
+    load = load.with_columns(pl.col("tenant").fill_null(""))
+    # Counters know tenant and shard only: then each such pair stands for a dataset.
+    by_shard = load["dataset"].null_count() == load.height and load.height > 0 and load["shard"].null_count() == 0
+    has_hashes = any(load[name].null_count() < load.height for name in ("tenant_hash", "dataset_hash"))
+    columns = ["tenant", "tenant_hash", "dataset", "dataset_hash"] if has_hashes else ["tenant", "dataset"]
+    datasets, row_dataset = distinct_rows(load.select([*columns, "shard"] if by_shard else columns))
+    tenant_columns = ["tenant", "tenant_hash"] if has_hashes else ["tenant"]
+    tenants = datasets.select(tenant_columns).unique(maintain_order=True).with_row_index("number")
+    joined = datasets.join(tenants, on=tenant_columns, how="left", maintain_order="left", nulls_equal=True)
+    tenant_of = joined["number"].to_numpy()
+    tenant_names = tenants["tenant"].to_list()
+    names = datasets["dataset"].fill_null("")
+    tenant_limit, dataset_limit, round_robin, source = _limits(
+        cluster, tenant_names, tenant_of, None if by_shard else datasets
+    )
+    kind, value = _row_kinds(load)
+    total = ring.total
+    keys = Keys(
+        tuple(tenant_names), tenant_of.astype(np.int32),
+        _hashes(tenants["tenant"], tenants["tenant_hash"] if has_hashes else None),
+        _hashes(names, datasets["dataset_hash"] if has_hashes else None), tenant_limit, dataset_limit, round_robin,
+        row_dataset, kind, value, _weights(load),
+    )  # fmt: skip
+    if by_shard and total:
+        shard = datasets["shard"].to_numpy()
+        keys = replace(keys, pinned=(shard - 1) % total, pinned_total=total)
+    elif load["shard"].null_count() < load.height and total:
+        _fix_offsets(keys, load, total)
+    labels = pl.Series("limits_from", LIMITS_FROM).gather(pl.Series(source.astype(np.uint32)))
+    return keys, datasets.select("tenant", names.alias("dataset")).with_columns(labels)
+
+
+def distinct_rows(frame: pl.DataFrame) -> tuple[pl.DataFrame, np.ndarray]:
+    """Return the distinct rows of ``frame``, sorted, and for each row the number (int32) of its distinct one."""
+    columns = frame.columns
+    distinct = frame.with_row_index("at").group_by(columns).agg("at").sort(columns, nulls_last=True)
+    number = np.empty(frame.height, dtype=np.int32)
+    # Faster than a join: the indices of each distinct row are there already.
+    number[distinct["at"].explode().to_numpy()] = np.repeat(
+        np.arange(distinct.height, dtype=np.int32), distinct["at"].list.len().to_numpy()
+    )
+    return distinct.drop("at"), number
+
+
+def _load_of_rules(cluster: Cluster) -> pl.DataFrame:
+    """Return load rows of 0 bytes for the datasets that rules name."""
+    names = sorted(cluster.rules)
+    rows = {"tenant": [n[0] for n in names], "dataset": [n[1] for n in names], "bytes": [0.0] * len(names)}
+    return conform(pl.DataFrame(rows), LOAD_SCHEMA)
+
+
+def _limits(
+    cluster: Cluster, tenant_names: list[str], tenant_of: np.ndarray, datasets: pl.DataFrame | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Look up the limits of each dataset (``pyroscope.limits.policy_of`` for many at once).
+
+    ``datasets``: their names, None where rules cannot apply. Returns tenant limits and dataset limits (int64), whether
+    requests pick a shard at random (bool), and the index in ``LIMITS_FROM`` (int8).
+    """
+    per_tenant = [cluster.limits.get(tenant, DEFAULTS) for tenant in tenant_names]
+    tenant_limit = np.array([limits.tenant_limit for limits in per_tenant], dtype=np.int64)[tenant_of]
+    dataset_limit = np.array([limits.default_dataset_shards for limits in per_tenant], dtype=np.int64)[tenant_of]
+    source = np.array([tenant in cluster.limits for tenant in tenant_names], dtype=np.int8)[tenant_of]
+    round_robin = np.array([limits.load_balancing == "round-robin" for limits in per_tenant], dtype=bool)[tenant_of]
+    if cluster.rule_rows.height and datasets is not None:
+        numbered = datasets.select("tenant", pl.col("dataset").fill_null("")).with_row_index("at")
+        rules = cluster.rule_rows.join(numbered, on=["tenant", "dataset"], how="inner", maintain_order="left")
+        at = rules["at"].to_numpy()
+        tenant_limit[at] = rules["tenant_limit"].to_numpy()
+        dataset_limit[at] = rules["dataset_limit"].to_numpy()
+        round_robin[at] = (rules["load_balancing"] == ROUND_ROBIN).to_numpy()
+        source[at] = LIMITS_FROM.index("rule")
+    return tenant_limit, dataset_limit, round_robin, source
+
+
+def _weights(load: pl.DataFrame) -> np.ndarray:
+    """Return the loads as int64 where all are whole numbers, which keeps sums exact, else as float64."""
+    values = load["bytes"].to_numpy()
+    return values.astype(np.int64) if (values == np.floor(values)).all() else values.astype(np.float64)
+
+
+def _row_kinds(load: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Return kind (uint8) and value (uint64) of each key row: by fingerprint where there is one, else spread evenly."""
+    kind = np.full(load.height, SPREAD, dtype=np.uint8)
+    value = np.zeros(load.height, dtype=np.uint64)
+    if load["fingerprint"].null_count() < load.height:
+        kind[load["fingerprint"].is_not_null().to_numpy()] = FINGERPRINT
+        value = load["fingerprint"].fill_null(0).to_numpy().astype(np.uint64)
+    return kind, value
+
+
+def _hashes(texts: pl.Series, raw: pl.Series | None) -> np.ndarray:
+    """Hash each text (uint64), or take its entry in ``raw`` where that has one: the hash of the text before cleaning."""
+    unique = texts.unique(maintain_order=True)
+    if len(unique) < len(texts):
+        table = pl.DataFrame({texts.name: unique, "hash": pl.Series(xxh64_column(unique), dtype=pl.UInt64)})
+        hashes = texts.to_frame().join(table, on=texts.name, how="left", maintain_order="left")["hash"]
+    else:
+        hashes = pl.Series("hash", xxh64_column(texts), dtype=pl.UInt64)
+    if raw is not None:
+        hashes = pl.select(pl.coalesce(raw, hashes)).to_series()
+    return hashes.to_numpy().astype(np.uint64)
+
+
+def _fix_offsets(keys: Keys, load: pl.DataFrame, total: int) -> None:
+    """Let rows whose shard is known use that shard's offset, if the dataset may use it on a ring of ``total`` shards.
+
+    The others (written before a change, or elsewhere) stay spread over the dataset's shards. Changes ``keys`` in place.
+    """
+    shard = load["shard"].fill_null(0).to_numpy().astype(np.int64)
+    offset, allowed = keys.ranges(total).offsets_of(keys.row_dataset, shard)
+    keys.row_kind[allowed] = FIXED
+    keys.row_value[allowed] = offset[allowed].astype(np.uint64)

@@ -28,6 +28,11 @@ class Axis:
     sides: Ints
     places: Ints
 
+    def inside(self, position: int) -> str:
+        """Return the side within which a level that begins at ``position`` changes: left, right, or between."""
+        here, before = int(self.sides[position]), int(self.sides[max(position - 1, 0)])
+        return ("left", "right")[here] if here == before else "between"
+
 
 def time_axis(left: Sequence[Run], right: Sequence[Run]) -> Axis:
     """Order the runs by time; equal times by side, then oldest first."""

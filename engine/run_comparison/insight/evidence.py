@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from engine.run_comparison.runs.measurements import Floats, Ints
@@ -85,6 +86,16 @@ def transform(rows: Floats, positive: NDArray[np.bool_]) -> Floats:
     if positive.all():
         return np.asarray(np.log(rows))
     return np.where(positive[:, None], np.log(np.where(rows > 0, rows, 1.0)), rows)
+
+
+def size_times_evidence() -> pl.Expr:
+    """Return column ``evidence`` of the metrics table: how far the ratio is from 1, weighed by -log10 q where there is a q.
+
+    Null where the ratio is missing or not positive.
+    """
+    size = pl.col("ratio").log().abs().clip(0.0, 50.0)
+    sure = pl.when(pl.col("q_value").is_null()).then(1.0).otherwise(-pl.col("q_value").clip(1e-300, 1.0).log10())
+    return pl.when(pl.col("ratio") > 0).then(size * sure + 0.0)
 
 
 def limits(evidence: Evidence, margin: float) -> tuple[Floats, Floats]:

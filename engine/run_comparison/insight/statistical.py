@@ -1,8 +1,12 @@
-"""Decide each metric: different, equivalent or not enough data (docs/models/run-comparison.md, Verdicts)."""
+"""Decide each metric (different, equivalent or not enough data; worse or better) and the comparison as a whole.
+
+See docs/models/run-comparison.md, Verdicts.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -98,6 +102,50 @@ def _runs_needed(evidence: Evidence, samples: Samples, lower: Floats, upper: Flo
     present = np.minimum(samples.left.sizes, samples.right.sizes)
     further = np.maximum(np.ceil(np.maximum(total, smallest)) - present, 1.0)
     return np.where(np.isfinite(total), np.minimum(further, MOST_RUNS_NEEDED), np.nan)
+
+
+def in_runs(values: Floats, samples: Samples) -> list[int | None]:
+    """Convert further values per metric to further runs, by the number of values that a run gives."""
+    left, right = samples.left, samples.right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_run = np.minimum(
+            left.sizes / np.maximum(left.runs_behind, 1), right.sizes / np.maximum(right.runs_behind, 1)
+        )
+        needed = np.ceil(values / np.maximum(per_run, 1.0))
+    return [None if np.isnan(value) else int(value) for value in needed]
+
+
+def effects(
+    ratio: Floats, words: NDArray[np.object_], changed: NDArray[np.bool_], directions: Sequence[str]
+) -> list[str]:
+    """Return ``worse`` or ``better`` for each significant change, by the direction of the metric, else an empty text."""
+    found = []
+    for value, word, moved, better in zip(ratio.tolist(), words.tolist(), changed.tolist(), directions, strict=True):
+        if not (moved or word == DIFFERENT) or value != value or value == 1.0:
+            found.append("")
+        else:
+            found.append("worse" if (value > 1.0) == (better == "lower") else "better")
+    return found
+
+
+def disagrees(words: NDArray[np.object_], matched: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which verdicts contradict the benchmark tool's answer: different where it matched, equivalent where not."""
+    return np.asarray(words == np.where(matched, DIFFERENT, EQUIVALENT))
+
+
+def overall(
+    share: float | None, interval: tuple[float, float], samples: Samples, pass_share: float
+) -> tuple[str, bool | None]:
+    """Return the verdict on the whole comparison: where the interval of the share matched lies against ``pass_share``."""
+    fewest_runs = min(samples.left.n_runs, samples.right.n_runs)
+    if share is None or fewest_runs < 3 or not np.isfinite(interval).all():
+        return NOT_ENOUGH, None
+    low, high = interval
+    if low >= pass_share:
+        return "PASS", True
+    if high < pass_share:
+        return "FAIL", False
+    return NOT_ENOUGH, None
 
 
 class Arithmetic(NamedTuple):

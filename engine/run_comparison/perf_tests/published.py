@@ -121,6 +121,13 @@ def compare(
     return PublishedAnswer(compared, mean_left, mean_right, ratio, score, matched)
 
 
+def passes(share: float | None, pass_share: float) -> tuple[str, bool | None]:
+    """Return the verdict on the whole comparison, by the share of metrics that match; None: nothing could be compared."""
+    if share is None:
+        return "not enough data", None
+    return ("PASS", True) if share >= pass_share else ("FAIL", False)
+
+
 _BLOCK = 65_536
 """Values handled at a time, so that they stay in the cache."""
 

@@ -12,8 +12,11 @@ from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 
 
-class _JsonTool:
-    """What all tools share: parsing, problems of cut files and wrong shapes, hints about directions."""
+class JsonTool:
+    """A tool that writes one JSON document: a subclass says what it recognises and what it takes.
+
+    Cut files and wrong shapes become problems here.
+    """
 
     id = ""
     title = ""
@@ -35,7 +38,7 @@ class _JsonTool:
         return out.reading(len(data))
 
     def take(self, out: Collected, document: Any) -> None:
-        """Take rows of a parsed document, and the directions that it states. Raises BadShape."""
+        """Add the values of a parsed document, its time (``out.report_ms``) and the directions it states. Raises BadShape."""
         raise NotImplementedError
 
 
@@ -52,12 +55,12 @@ def _labels(values: Any) -> str:
 _TROUBLE = re.compile(r"fail|error|drop|reject|timeout|retr", re.IGNORECASE)
 
 
-class K6Summary(_JsonTool):
+class K6Summary(JsonTool):
     """k6's end-of-test summary."""
 
     id = "k6-summary"
     title = "k6 end-of-test summary (JSON)"
-    version = 2
+    version = 3
 
     _units: ClassVar = {"time": "ms", "data": "bytes"}
 
@@ -82,7 +85,7 @@ class K6Summary(_JsonTool):
                 contains = contains or ("time" if "avg" in values and "duration" in name else "")
             if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
                 # How much was done in a run: its count and its rate say the same.
-                out.better[name] = "lower" if _TROUBLE.search(name) else "higher"
+                out.direct("k6", "verb", name, "lower" if _TROUBLE.search(name) else "higher")
             for bucket, value in values.items():
                 unit = self._units.get(contains, "")
                 if kind == "counter" and bucket == "rate":
@@ -92,7 +95,7 @@ class K6Summary(_JsonTool):
                 out.add(Series("k6", "", name, bucket=bucket, unit=unit), value)
 
 
-class PytestBenchmark(_JsonTool):
+class PytestBenchmark(JsonTool):
     """pytest-benchmark: minimum, median and mean of each benchmark, and its rounds where they are stored and few."""
 
     id = "pytest-benchmark"
@@ -124,7 +127,7 @@ class PytestBenchmark(_JsonTool):
                     out.add(Series("pytest-benchmark", report, name, bucket="round", unit="s"), value)
 
 
-class Hyperfine(_JsonTool):
+class Hyperfine(JsonTool):
     """hyperfine: every timing, and user and system time."""
 
     id = "hyperfine"
@@ -157,11 +160,12 @@ class Hyperfine(_JsonTool):
                 out.problem("failed-command", f"{command}: runs that did not exit with 0", count=failed)
 
 
-class Jmh(_JsonTool):
+class Jmh(JsonTool):
     """JMH: every iteration of every fork."""
 
     id = "jmh"
     title = "JMH -rf json"
+    version = 2
 
     def recognise(self, name: str, head: bytes) -> bool:
         """Recognise a list of benchmarks with a primary metric, or the version field."""
@@ -181,7 +185,7 @@ class Jmh(_JsonTool):
                 fields = as_object(metric, "primaryMetric")
                 full = f"{name}:{secondary}" if secondary else name
                 if mode == "thrpt" and not secondary:
-                    out.better[full] = "higher"
+                    out.direct("jmh", "verb", full, "higher")
                 series = Series("jmh", mode, full, metric=labels, bucket="score", unit=_text(fields.get("scoreUnit")))
                 raw = fields.get("rawData")
                 values = [v for fork in raw for v in fork] if isinstance(raw, list) and _nested(raw) else []
@@ -193,7 +197,7 @@ def _nested(raw: list[Any]) -> bool:
     return all(isinstance(fork, list) for fork in raw)
 
 
-class Fio(_JsonTool):
+class Fio(JsonTool):
     """fio: rates, latencies and CPU of each job."""
 
     id = "fio"
@@ -244,7 +248,7 @@ class Fio(_JsonTool):
                 out.add(series._replace(bucket=self._percentiles[key]), value)
 
 
-class Pyperf(_JsonTool):
+class Pyperf(JsonTool):
     """pyperf: every value of every worker run; calibrations have none."""
 
     id = "pyperf"
@@ -274,7 +278,7 @@ class Pyperf(_JsonTool):
                     out.add(Series("pyperf", "", name, bucket="value", unit=unit), value)
 
 
-class KubeBurner(_JsonTool):
+class KubeBurner(JsonTool):
     """kube-burner's indexed documents in a local file."""
 
     id = "kube-burner"

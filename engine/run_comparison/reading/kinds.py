@@ -1,16 +1,23 @@
-"""List the readers of run outputs, in the order of recognition."""
+"""List the readers of run outputs."""
 
 from __future__ import annotations
 
 from engine.reading import FileKind
-from engine.run_comparison.reading.buildlog import BuildLog
-from engine.run_comparison.reading.clusterloader import ClusterLoaderReport
-from engine.run_comparison.reading.csvseries import CsvSeries
-from engine.run_comparison.reading.json_tools import Fio, Hyperfine, Jmh, K6Summary, KubeBurner, Pyperf, PytestBenchmark
-from engine.run_comparison.reading.metadata import RunMetadata
-from engine.run_comparison.reading.text_tools import GoBenchmark, Sysbench
+from engine.run_comparison.reading import buildlog, clusterloader, csvseries, json_tools, metadata, text_tools
 
 READERS: tuple[FileKind, ...] = (
-    RunMetadata(), ClusterLoaderReport(), BuildLog(), GoBenchmark(), K6Summary(), PytestBenchmark(), Hyperfine(),
-    Jmh(), Fio(), Pyperf(), KubeBurner(), Sysbench(), CsvSeries(),
-)  # fmt: skip
+    metadata.RunMetadata(),
+    clusterloader.ClusterLoaderReport(),
+    buildlog.BuildLog(),
+    csvseries.CsvSeries(),
+    json_tools.K6Summary(),
+    json_tools.PytestBenchmark(),
+    json_tools.Hyperfine(),
+    json_tools.Jmh(),
+    json_tools.Fio(),
+    json_tools.Pyperf(),
+    json_tools.KubeBurner(),
+    text_tools.GoBenchmark(),
+    text_tools.Sysbench(),
+)
+"""Every reader that recognises a file reads it; their order is that of the page of formats."""

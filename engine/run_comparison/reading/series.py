@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
@@ -46,6 +46,26 @@ class Series(NamedTuple):
         return cls(*text.split(SEPARATOR))
 
 
+class Direction(NamedTuple):
+    """A statement of a file about metrics of its own tool: those of ``kind`` whose ``field`` (``unit`` as written, or
+    ``verb``) is ``name`` are better when ``better``, ``lower`` or ``higher``."""
+
+    kind: str
+    field: Literal["unit", "verb"]
+    name: str
+    better: str
+
+    def pack(self) -> str:
+        """Return the statement as one text; fields are cleaned here, for all readers."""
+        return SEPARATOR.join([clean(field) for field in self])
+
+    @classmethod
+    def unpack(cls, text: str) -> Direction:
+        """Return the direction that ``pack`` made a text of."""
+        kind, field, name, better = text.split(SEPARATOR)
+        return cls(kind, "unit" if field == "unit" else "verb", name, better)
+
+
 class Collected:
     """Columns of the ``measurements`` table of one file under construction, and its problems."""
 
@@ -60,8 +80,8 @@ class Collected:
         self.no_values = False
         """Whether perf-tests' benchmark tool reads the file and finds nothing in it."""
         self.report_ms: int | None = None
-        self.better: dict[str, str] = {}
-        """Directions that the file states, ``lower`` or ``higher`` by unit or metric."""
+        self.directions: dict[Direction, None] = {}
+        """What the file states about which values are better, where unit and name do not tell it."""
         self.problems = ProblemList()
 
     def add(self, series: Series, value: Any) -> None:
@@ -80,6 +100,10 @@ class Collected:
         self.value.append(number)
         self.run.append(run)
         self.time_ms.append(time_ms)
+
+    def direct(self, kind: str, field: Literal["unit", "verb"], name: str, better: str) -> None:
+        """Note a ``Direction`` that the file states."""
+        self.directions[Direction(kind, field, name, better)] = None
 
     def _number(self, value: Any, series: Series) -> float | None:
         what = " ".join(part for part in (series.verb, series.resource, series.metric, series.bucket) if part)
@@ -116,7 +140,7 @@ class Collected:
                 columns["time_ms"] = self.time_ms
             rows["measurements"] = columns
         facts: list[tuple[str, int | None, str | None]]
-        facts = [("direction", None, f"{name}={word}") for name, word in self.better.items()]
+        facts = [("direction", None, direction.pack()) for direction in self.directions]
         if self.no_values:
             facts.append(("no-values", None, None))
         if self.report_ms is not None:

@@ -21,7 +21,7 @@ class GoBenchmark:
     id = "go-benchmark"
     title = "Go benchmark text (go test -bench)"
     append = False
-    version = 1
+    version = 2
     tables: tuple[Table, ...] = (MEASUREMENTS, RUN_FACTS)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -44,7 +44,7 @@ class GoBenchmark:
                 for part in fields[2:]:
                     key, _, value = part.partition("=")
                     if key == "better" and value in ("higher", "lower"):
-                        out.better[fields[1]] = value
+                        out.direct("go-benchmark", "unit", fields[1], value)
             elif setting := _CONFIG.match(line):
                 if setting[2]:
                     config[setting[1]] = setting[2].strip()

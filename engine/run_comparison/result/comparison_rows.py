@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import comparison, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.result.row_names import RowNames, name_keys, name_metrics, own_name
-from engine.run_comparison.runs.measurements import Floats, Ints, Measurements
+from engine.run_comparison.runs.measurements import Ints, Measurements
 from engine.run_comparison.runs.pooling import Pool
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Samples
@@ -75,12 +75,6 @@ def _take(columns: dict[str, Any], rows: Ints) -> dict[str, Any]:
     }
 
 
-def _pass(share: float | None, parameters: ComparisonParameters) -> tuple[str, bool | None]:
-    if share is None:
-        return statistical.NOT_ENOUGH, None
-    return ("PASS", True) if share >= parameters.pass_share else ("FAIL", False)
-
-
 def _words(compared: NDArray[np.bool_], matched: NDArray[np.bool_]) -> list[str]:
     """Return the verdict of each row of a mode that knows only matched and mismatched."""
     return [
@@ -111,7 +105,7 @@ def benchmark_comparison(
     columns["verdict"] = _words((left.n > 0) & (right.n > 0), answer.matched)
     total = pool.samples.count
     share = float(answer.matched.sum()) / total if total else None
-    verdict, passed = _pass(share, parameters)
+    verdict, passed = published.passes(share, parameters.pass_share)
     notes = (
         "As perf-tests' benchmark tool: APIResponsiveness_ and PodStartupLatency_ files only; a metric that one side lacks "
         "is matched, as in the tool; the pass rule is the published description's, the tool has none.",
@@ -147,7 +141,7 @@ def published_comparison(
     rows = np.flatnonzero(part)
     total = int(answer.compared.sum())
     share = float(answer.matched.sum()) / total if total else None
-    verdict, passed = _pass(share, parameters)
+    verdict, passed = published.passes(share, parameters.pass_share)
     similarity = float(answer.similarity[answer.compared].mean()) if total else None
     notes = (
         f"Published mode: percentiles {', '.join(parameters.percentiles)}; values below 50 ms (API) and 1 s (pod startup) "
@@ -277,21 +271,21 @@ def _judge(
     columns["verdict"] = words.tolist()
     columns["changed"] = changed & compared
     columns["matched"] = inside
-    columns["runs_needed"] = _runs_needed(needed, columns)
-    columns["effect"] = _effects(columns["ratio"], words, changed, rows.names.directions)
+    columns["runs_needed"] = statistical.in_runs(needed, rows.samples)
+    columns["effect"] = statistical.effects(columns["ratio"], words, changed, rows.names.directions)
     has_key = rows.names.key_of >= 0
     benchmark_matched = (
         has_key & benchmark.matched[np.where(has_key, rows.names.key_of, 0)] if has_key.any() else has_key
     )
     columns["upstream_matched"] = _where_known(benchmark_matched, has_key)
-    columns["disagree"] = _where_known(words == np.where(benchmark_matched, *_OPPOSITES), has_key)
+    columns["disagree"] = _where_known(statistical.disagrees(words, benchmark_matched), has_key)
     shown = np.concatenate([np.flatnonzero(part), np.arange(len(pooled.keys), rows.samples.count)])
     counted = np.concatenate([(part & evidence.compared)[part], np.zeros(pools, dtype=bool)])
     matched = inside[shown]
     total = int(counted.sum())
     share = float((matched & counted).sum()) / total if total else None
     low, high = resampling.share_interval(resamples, evidence, margin, 1.0 - 2.0 * parameters.alpha, share or 0.0)
-    verdict, passed = _overall(share, low, high, rows.samples, parameters)
+    verdict, passed = statistical.overall(share, (low, high), rows.samples, parameters.pass_share)
     notes = [
         f"Statistical mode: ratio right/left (Hodges-Lehmann) with its {1 - 2 * parameters.alpha:.0%} interval; "
         f"equivalent if the interval lies within {margin:g} to {1 / margin:.3g}, different if q ≤ {parameters.alpha:g}.",
@@ -308,45 +302,5 @@ def _judge(
     )  # fmt: skip
 
 
-_OPPOSITES = statistical.DIFFERENT, statistical.EQUIVALENT
-"""Verdicts that disagree with a match and with a mismatch of the benchmark tool."""
-
-
 def _where_known(values: NDArray[np.bool_], known: NDArray[np.bool_]) -> list[bool | None]:
     return [value if is_known else None for value, is_known in zip(values.tolist(), known.tolist(), strict=True)]
-
-
-def _runs_needed(values: Floats, columns: dict[str, Any]) -> list[int | None]:
-    """Convert further values to further runs, by the number of values that a run gives."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        per_run = np.minimum(
-            columns["n_left"] / np.maximum(columns["runs_left"], 1),
-            columns["n_right"] / np.maximum(columns["runs_right"], 1),
-        )
-        needed = np.ceil(values / np.maximum(per_run, 1.0))
-    return [None if np.isnan(value) else int(value) for value in needed]
-
-
-def _effects(ratio: Floats, words: Any, changed: NDArray[np.bool_], directions: Sequence[str]) -> list[str]:
-    """Return ``worse`` or ``better`` for each significant change, by the direction of the metric, else an empty text."""
-    effects = []
-    for value, word, moved, better in zip(ratio.tolist(), words.tolist(), changed.tolist(), directions, strict=True):
-        if not (moved or word == statistical.DIFFERENT) or value != value or value == 1.0:
-            effects.append("")
-        else:
-            effects.append("worse" if (value > 1.0) == (better == "lower") else "better")
-    return effects
-
-
-def _overall(
-    share: float | None, low: float, high: float, samples: Samples, parameters: ComparisonParameters
-) -> tuple[str, bool | None]:
-    """Return the verdict on the whole comparison: where the interval of the share lies against ``pass_share``."""
-    fewest_runs = min(samples.left.n_runs, samples.right.n_runs)
-    if share is None or fewest_runs < 3 or not np.isfinite([low, high]).all():
-        return statistical.NOT_ENOUGH, None
-    if low >= parameters.pass_share:
-        return "PASS", True
-    if high < parameters.pass_share:
-        return "FAIL", False
-    return statistical.NOT_ENOUGH, None

@@ -126,11 +126,10 @@ def _changes(detail: Detail, row: Mapping[str, Any]) -> list[Fact]:
         return []
     facts = []
     unit = f" {row['unit']}" if row["unit"] else ""
-    sides = ("left", "right")
     for point, position in zip(changes.points, changes.positions, strict=True):
         run = detail.axis.runs[position]
-        here, before = (int(detail.axis.sides[at]) for at in (position, max(position - 1, 0)))
-        where = f"inside the {sides[here]} side" if here == before else "where the side changes"
+        side = detail.axis.inside(position)
+        where = "where the side changes" if side == "between" else f"inside the {side} side"
         change = point.relative_change
         share = f" ({change:+.1%})" if math.isfinite(change) else ""
         text = f"from {run.job}/{run.name} on: {_number(point.mean_before)} to {_number(point.mean_after)}{unit}{share}"

@@ -14,12 +14,14 @@ from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.result import Finding, Headline, Level, Result
 from engine.run_comparison.insight import change_points, statistical
+from engine.run_comparison.insight.evidence import size_times_evidence
+from engine.run_comparison.insight.groups import verdicts_by_label
 from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
 from engine.run_comparison.runs.selection import Sides, in_words, shorten
-from engine.run_comparison.tables import CHANGE_POINTS, GROUPS, METRICS, MISSING, RUNS
+from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
 
 MAX_FINDINGS = 200
 """Different metrics that have a finding of their own; the rest is a number in the overall finding."""
@@ -35,13 +37,15 @@ def build_result(
     problems_of_run: Mapping[RunKey, int],
 ) -> Result:
     """Return the result that all front ends show."""
-    metrics = METRICS.sorted(_with_evidence(_without_nan(METRICS.frame(comparison.columns))))
+    metrics = METRICS.sorted(
+        _without_nan(METRICS.frame(comparison.columns)).with_columns(size_times_evidence().alias("evidence"))
+    )
     tables = {
         "metrics": metrics,
         "runs": _runs_table(runs, sides, comparison, problems_of_run),
         "missing": _missing_table(metrics),
         "change_points": _change_table(comparison, metrics),
-        "groups": group(metrics, parameters.group_by),
+        "groups": verdicts_by_label(metrics, parameters.group_by),
     }
     summary = _summary(tables, parameters, sides, runs, comparison)
     notes = [sides.note] if sides.note else []
@@ -118,14 +122,6 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _with_evidence(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add ``evidence``: how far the ratio is from 1, weighed by -log10 q where there is a q; null where one is missing."""
-    size = pl.col("ratio").log().abs().clip(0.0, 50.0)
-    sure = pl.when(pl.col("q_value").is_null()).then(1.0).otherwise(-pl.col("q_value").clip(1e-300, 1.0).log10())
-    known = pl.col("ratio").is_not_null() & (pl.col("ratio") > 0)
-    return frame.with_columns(pl.when(known).then(size * sure + 0.0).otherwise(None).alias("evidence"))
-
-
 def _without_nan(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
 
@@ -199,7 +195,6 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
         for row in metrics.filter(pl.col("row").is_in(wanted.implode())).select("row", *names).iter_rows()
     }
     columns: dict[str, list[Any]] = defaultdict(list)
-    words = ("left", "right")
     for changes in comparison.changes:
         for point, position in zip(changes.points, changes.positions, strict=True):
             run = axis.runs[position]
@@ -213,31 +208,8 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
             columns["mean_after"].append(point.mean_after)
             columns["change"].append(point.relative_change if np.isfinite(point.relative_change) else None)
             columns["p_value"].append(point.p_value)
-            here, before = int(axis.sides[position]), int(axis.sides[max(position - 1, 0)])
-            columns["inside"].append(words[here] if here == before else "between")
+            columns["inside"].append(axis.inside(position))
     return CHANGE_POINTS.sorted(CHANGE_POINTS.frame(columns))
-
-
-def group(metrics: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Count verdicts by one of the labels, groups with most differences first: a shared cause shows as a group."""
-    verdict = pl.col("verdict")
-    return GROUPS.sorted(
-        GROUPS.frame(
-            metrics.filter(~pl.col("pooled"))
-            .group_by(pl.col(by).alias("group"), maintain_order=True)
-            .agg(
-                pl.len().cast(pl.Int64).alias("metrics"),
-                (verdict == "different").sum().cast(pl.Int64).alias("different"),
-                ((pl.col("effect") == "worse") & (verdict == "different")).sum().cast(pl.Int64).alias("worse"),
-                (verdict == "equivalent").sum().cast(pl.Int64).alias("equivalent"),
-                (verdict == "not enough data").sum().cast(pl.Int64).alias("not_enough_data"),
-                (verdict == "missing").sum().cast(pl.Int64).alias("missing"),
-                pl.col("matched").filter(verdict != "missing").mean().alias("share"),
-                pl.col("ratio").filter(pl.col("ratio").is_finite()).median().alias("ratio"),
-            )
-            .with_columns(pl.lit(by).alias("by"))
-        )
-    )
 
 
 def _percent(share: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Name the rows of the metrics table, and tell which direction of each is better."""
+"""Name the rows of the metrics table."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from engine.run_comparison.parameters import parse_direction_rules
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
-from engine.run_comparison.reading.metric_kinds import BY_NAME
-from engine.run_comparison.reading.series import Series
+from engine.run_comparison.reading.series import Direction, Series
+from engine.run_comparison.runs.directions import directions_of
 from engine.run_comparison.runs.measurements import Ints, Measurements, MetricKey
-from engine.run_comparison.runs.metric_units import better_direction
 from engine.run_comparison.runs.pooling import Pool
 
 _NAMING = ("test", "verb", "resource", "subresource", "scope", "bucket")
@@ -40,14 +38,14 @@ def name_metrics(
     pooled: Pool[MetricKey],
     pool: Pool[BenchmarkKey],
     measurements: Measurements,
-    hints: Sequence[str],
+    stated: Sequence[Direction],
     rules: Sequence[str],
     *,
     with_pools: bool,
 ) -> RowNames:
     """Name metrics as the benchmark tool does where a metric alone makes up one of its keys, else as their report does.
 
-    ``hints``, ``rules``: directions from readers and from the operator. ``with_pools``: append a row for each key of the
+    ``stated``, ``rules``: directions from files and from the operator. ``with_pools``: append a row for each key of the
     tool that several metrics go into.
     """
     row_of = {key: row for row, key in enumerate(pooled.keys)}
@@ -70,7 +68,7 @@ def name_metrics(
     pools = [number for number, members in enumerate(members_of) if with_pools and len(members) > 1]
     keys = [*pooled.keys, *(_key_of_pool(pool, number, measurements) for number in pools)]
     names += [pool.keys[number] for number in pools]
-    directions = _directions(keys, hints, rules)
+    directions = directions_of(keys, stated, rules)
     rows = np.array(pools, dtype=np.int64)
     return RowNames(
         _columns(names, keys, directions), directions, len(pooled.keys), rows, np.concatenate([key_of, rows])
@@ -81,7 +79,7 @@ def name_keys(pool: Pool[BenchmarkKey], measurements: Measurements, rules: Seque
     """Name the benchmark tool's keys. ``rules``: the operator's directions."""
     firsts = [_first_series(measurements, codes) for codes in pool.codes]
     keys = [MetricKey(*series[:6], "", series.bucket, series.unit) for series in firsts]
-    directions = _directions([MetricKey(*series[:8], series.unit) for series in firsts], (), rules)
+    directions = directions_of([MetricKey(*series[:8], series.unit) for series in firsts], (), rules)
     numbers = np.arange(len(keys))
     return RowNames(_columns(pool.keys, keys, directions), directions, len(keys), numbers[:0], numbers)
 
@@ -104,20 +102,6 @@ def _key_of_pool(pool: Pool[BenchmarkKey], number: int, measurements: Measuremen
 def _first_series(measurements: Measurements, codes: Iterable[int]) -> Series:
     """Return the first by name of the series behind a key, so that it does not depend on their order of arrival."""
     return min(measurements.table.series[code] for code in codes)
-
-
-def _directions(keys: Sequence[MetricKey], hints: Sequence[str], rules: Sequence[str]) -> list[str]:
-    hint_of = dict(text.rpartition("=")[::2] for text in hints)
-    parsed = parse_direction_rules(rules)
-    directions = []
-    for key in keys:
-        kind = BY_NAME.get(key.kind)
-        hint = (
-            hint_of.get(key.unit) or hint_of.get(key.bucket) or hint_of.get(key.verb) or (kind.better if kind else "")
-        )
-        name = " ".join((key.kind, key.report, key.verb, key.resource, key.metric, key.bucket))
-        directions.append(better_direction(name, key.unit, hint, parsed))
-    return directions
 
 
 def _columns(

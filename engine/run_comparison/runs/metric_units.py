@@ -1,13 +1,8 @@
-"""Convert written units to one canonical unit per dimension, and tell which direction of a metric is better."""
+"""Convert written units to one canonical unit per dimension."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import NamedTuple
-
-from engine.run_comparison.parameters import DirectionRule
 
 
 class Unit(NamedTuple):
@@ -60,31 +55,3 @@ def canonical_unit(written: str) -> Unit:
     if text.endswith("-ns"):
         return Unit(text[:-3] + "-sec", 1e-9)
     return Unit(text, 1.0)
-
-
-_HIGHER_UNIT = re.compile(r"(/s|/sec|pps|iops|ops)$", re.IGNORECASE)
-_HIGHER_NAME = re.compile(
-    r"throughput|availab|per.second|events.per|bandwidth|iops|\bbw\b|ops\b|success|checks|hit.?rate", re.IGNORECASE
-)
-_LOWER_NAME = re.compile(
-    r"latency|duration|lost|loss|error|fail|restart|wait|blocked|unavailab|jitter|time\b|gc\.alloc", re.IGNORECASE
-)
-
-
-def better_direction(name: str, unit: str, hint: str = "", rules: Sequence[DirectionRule] = ()) -> str:
-    """Return ``lower`` or ``higher``, whichever values of a metric are better.
-
-    The operator's ``rules`` decide first, then the reader's ``hint``, then name and unit. Latencies and everything
-    unknown are better when lower.
-    """
-    lowered = name.lower()
-    for rule in rules:
-        if fnmatchcase(lowered, rule.pattern) or fnmatchcase(lowered, f"*{rule.pattern}*"):
-            return rule.better
-    if hint:
-        return hint
-    if _LOWER_NAME.search(name):
-        return "lower"
-    if _HIGHER_UNIT.search(unit) or _HIGHER_NAME.search(name):
-        return "higher"
-    return "lower"

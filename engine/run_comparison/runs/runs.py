@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine.incremental import Memo, Partials
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.problems import Problem, fold
+from engine.run_comparison.reading.series import Direction
 from engine.run_comparison.runs.layout import Place, path_parts, place_files, run_number, short_names, stem_of
 from engine.run_comparison.runs.measurements import Chunk, Measurements
 from engine.text import clean
@@ -104,10 +105,10 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """All runs, by job and the newest first. ``directions``: hints of readers, as ``NAME=lower`` or ``NAME=higher``."""
+    """All runs, by job and the newest first. ``directions``: what their files state about them."""
 
     runs: tuple[Run, ...]
-    directions: tuple[str, ...]
+    directions: tuple[Direction, ...]
     bad_names: tuple[Problem, ...]
     places: Mapping[int, Place]
     jobs: dict[tuple[str, ...], list[Run]] = field(init=False, default_factory=dict)
@@ -153,8 +154,9 @@ def find_runs(inputs: Inputs, measurements: Measurements, memo: Memo) -> Runs:
     by_key: Partials[RunKey, Run] = memo.state("runs by key", Partials)
     by_key.update(stamps, make)
     runs = sorted(by_key.values(), key=lambda run: (run.job, run.job_path, -(run.number or 0), run.name))
-    directions = {fact.result or "" for of_file in facts.values() for fact in of_file if fact.name == "direction"}
-    return Runs(tuple(runs), tuple(sorted(directions)), _bad_names(runs), places)
+    stated = {fact.result for of_file in facts.values() for fact in of_file if fact.name == "direction" and fact.result}
+    directions = tuple(Direction.unpack(text) for text in sorted(stated))
+    return Runs(tuple(runs), directions, _bad_names(runs), places)
 
 
 def _read_facts(inputs: Inputs, files: Collection[int]) -> dict[int, tuple[Fact, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,19 @@ from engine.broker_load.view import VIEW
 from engine.incremental import Memo
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.parameters import parse
-from engine.reading import HEAD, Source
+from engine.problems import Problem
+from engine.reading import HEAD, FileKind, Source
 from engine.result import Result
 from engine.view import Context
 
 _TABLES = {table.name: table for table in INPUTS}
+
+
+@lru_cache(1000)
+def _read(kind: FileKind, source: Source, data: bytes) -> tuple[list[Problem], dict[str, pl.DataFrame]]:
+    """Problems and frames of one file; read once, for many tests look at the same files again and again."""
+    reading = kind.read(source, data, None, True)
+    return reading.problems, {name: _TABLES[name].frame(rows) for name, rows in reading.rows.items()}
 
 
 def read(*paths: Path, mtime_ms: int | None = None, after: int = 0) -> Inputs:
@@ -35,12 +44,11 @@ def read(*paths: Path, mtime_ms: int | None = None, after: int = 0) -> Inputs:
         for kind in VIEW.kinds:
             if not kind.recognise(path.name, data[:HEAD]):
                 continue
-            reading = kind.read(source, data, None, True)
-            problems.extend(reading.problems)
+            found, rows_of = _read(kind, source, data)
+            problems.extend(found)
             number += 1
             files[number] = FileInfo(number, str(path), path.name, kind.id, mtime, len(data), number)
-            for name, rows in reading.rows.items():
-                frame = _TABLES[name].frame(rows)
+            for name, frame in rows_of.items():
                 frames[name].append(frame.with_columns(pl.lit(number, pl.UInt32).alias(FILE)))
     tables = {
         name: pl.concat(parts) if parts else _TABLES[name].empty().with_columns(pl.lit(0, pl.UInt32).alias(FILE))

@@ -512,7 +512,9 @@ def _expected(job: OddJob) -> dict[str, Any]:
             shuffle_sort(reduces, timed_reduces), cache(properties),
         ]  # fmt: skip
     parse_double(properties.get("mapreduce.job.reduce.slowstart.completedmaps"))
-    submit = next(fields["submitTime"] for _, record, fields in job.events if record == "JobSubmitted")
+    submit = [fields["submitTime"] for _, record, fields in job.events if record in ("JobSubmitted", "JobInfoChange")][
+        -1
+    ]
     shown = [each for each in verdicts if each is not None]
     return {
         "job_type": job_type(properties),

@@ -94,6 +94,8 @@ class _Drawing:
         self.bytes = self.random.choice((0, 1000, 8 * MB, 70 * MB, 5000 * MB))
         self.huge = {name for name in (*_COUNTERS, "files") if self.often(0.02)}
         """Counters with huge values."""
+        self.nameless = not self.odd and self.often(0.1)
+        """Whether no task names its attempt, as in old histories."""
 
     def often(self, chance: float) -> bool:
         return self.random.random() < chance
@@ -113,6 +115,9 @@ class _Drawing:
         lost = [k for k, (kind, _, _) in enumerate(events) if kind.endswith("_STARTED") or kind.startswith("TASK_")]
         if not self.odd and self.often(0.15) and lost[1:]:
             del events[r.choice(lost[1:])]
+        if self.often(0.2):
+            changed = {"jobid": self.id, "submitTime": SUBMITTED + 777, "launchTime": SUBMITTED + 1_500}
+            events.insert(r.randrange(len(head), len(events) + 1), ("JOB_INFO_CHANGED", "JobInfoChange", changed))
         if state == "SUCCEEDED":
             none = {"name": "TOTAL_COUNTERS", "groups": []}
             fields = {
@@ -189,7 +194,7 @@ class _Drawing:
         while self.often(0.05) and number < 3:
             yield from attempt(r.choice(("FAILED", "KILLED")))
         if how == "failed":
-            yield from attempt("FAILED")
+            yield from attempt(r.choice(("FAILED", "FAILED", "KILLED")))
             yield self._failed(task, f"attempt_{tail}_{number - 1}", begin + 9_000, counters)
             return
         if how == "open":
@@ -244,16 +249,16 @@ class _Drawing:
         count = 12 if self.often(0.9) else self.random.choice((0, 1, 13))
         return {name: [value] * count for name in ("clockSplits", "cpuUsages", "vMemKbytes", "physMemKbytes")}
 
-    def _finished(self, task: dict[str, Any], chosen: str, finish: int, counters: dict[str, Any]) -> Event:
+    def _finished(self, task: dict[str, Any], attempt: str, finish: int, counters: dict[str, Any]) -> Event:
+        chosen: str | None = attempt
         if not self.odd and self.often(0.002):
-            chosen = chosen[:-1] + "9"
+            chosen = attempt[:-1] + "9"
+        elif self.nameless or self.often(0.01):
+            chosen = None
         fields = {
-            **task,
-            "finishTime": finish,
-            "status": "SUCCEEDED",
-            "counters": counters,
+            **task, "finishTime": finish, "status": "SUCCEEDED" if self.often(0.99) else "KILLED", "counters": counters,
             "successfulAttemptId": chosen,
-        }
+        }  # fmt: skip
         return "TASK_FINISHED", "TaskFinished", fields
 
     def _failed(self, task: dict[str, Any], chosen: str | None, finish: int, counters: dict[str, Any]) -> Event:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from engine.live.ingest.file_content import Content
+from engine.live.ingest.unpack import TooBig
 from engine.live.session import Session
 from tests.engine.live.fake import doc, docs, kinds, line, pack, session, values, view_of
 
@@ -70,6 +73,25 @@ def test_bomb(tmp_path: Path, ending: str, name: str) -> None:
     live.scan()
     assert kinds(live) == {"too-big"} and values(live) == [] and docs(live) == []
     assert {problem.kind for problem in live.problems} == {"too-big"}
+
+
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize(("limit", "peak"), [(48 << 20, 2.5 * (40 << 20)), (16 << 20, 32 << 20)])
+def test_memory_of_a_packed_document(tmp_path: Path, ending: str, limit: int, peak: float) -> None:
+    """Twice what is kept, and of what is refused only the pieces in hand."""
+    path = tmp_path / f"x.json{ending}"
+    path.write_bytes(pack(bytes(40 << 20), ending))
+    tracemalloc.start()
+    try:
+        with Content(str(path), max_unpacked=1 << 30, max_document=limit) as content:
+            if limit > 40 << 20:
+                assert len(content.whole()) == 40 << 20
+            else:
+                with pytest.raises(TooBig, match="max-file-mb"):
+                    content.whole()
+        assert tracemalloc.get_traced_memory()[1] < peak
+    finally:
+        tracemalloc.stop()
 
 
 def test_too_large_document(tmp_path: Path) -> None:

@@ -65,24 +65,62 @@ def test_links_to_files_and_folders_outside(tmp_path: Path) -> None:
     (outside / "b.log").write_bytes(line("b", 2))
     (root / "a.log").symlink_to(outside / "a.log")
     (root / "folder").symlink_to(outside)
-    live = session(root, settle_s=0.0)
+    (root / "c.log").symlink_to(outside / "nothing")
+    live = session(root, settle_s=0.0, follow_symlinks=True)
     live.scan()
     assert values(live) == [1, 2]
     with (outside / "b.log").open("ab") as file:
         file.write(line("c", 3))
     live.look({str(root / "folder" / "b.log")})
     assert values(live) == [1, 2, 3]
-    not_followed = session(root, follow_symlinks=False)
+    not_followed = session(root)
     not_followed.scan()
-    assert values(not_followed) == []
+    not_followed.look({str(root / "folder"), str(root / "a.log"), str(root / "folder" / "b.log")})
+    assert values(not_followed) == [] and not_followed.status.ignored_count == 3
+    (problem,) = not_followed.problems
+    assert problem.kind == "link-not-followed" and problem.path == str(root) and problem.reason.startswith("3 symbolic")
+    both = session(root, outside)
+    both.scan()
+    assert values(both) == [1, 2, 3] and both.problems == ()
 
 
-def test_broken_and_circular_links_sockets_and_pipes_are_passed_over(tmp_path: Path, live: Session) -> None:
+def test_a_link_to_everything_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "all").symlink_to("/")
+    live = session(tmp_path / "root")
+    live.scan()
+    assert kinds(live) == {"link-not-followed"} and live.status.files == 0
+
+
+def test_there_is_a_bound_on_files_and_on_depth(tmp_path: Path) -> None:
+    for number in range(6):
+        path = tmp_path / "/".join(["d"] * number) / f"{number}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(line(number, number))
+    live = session(tmp_path, max_depth=3, settle_s=0.0)
+    live.scan()
+    assert values(live) == [0, 1, 2, 3] and kinds(live) == {"too-deep"}
+    live = session(tmp_path, max_files=4, settle_s=0.0)
+    live.scan()
+    assert values(live) == [0, 1, 2, 3] and kinds(live) == {"too-many-files"}
+    (tmp_path / "more.log").write_bytes(line("more", 9))
+    live.look({str(tmp_path / "more.log")})
+    assert live.status.files == 4
+    live.scan()
+    assert len(values(live)) == 4 and {problem.kind for problem in live.problems} == {"too-many-files"}
+    for path in sorted(tmp_path.rglob("*.log"))[:3]:
+        path.unlink()
+    live.scan()
+    assert len(values(live)) == 4 and kinds(live) == set()
+
+
+def test_broken_and_circular_links_sockets_and_pipes_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(line("a", 1))
     (tmp_path / "broken.log").symlink_to("nowhere")
     (tmp_path / "self.log").symlink_to("self.log")
     os.mkfifo(tmp_path / "pipe.log")
     (tmp_path / "null.log").symlink_to("/dev/zero")
+    live = session(tmp_path, settle_s=0.0, follow_symlinks=True)
     (tmp_path / "topipe.log").symlink_to("pipe.log")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.path.relpath(tmp_path / "socket.log"))

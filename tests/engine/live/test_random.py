@@ -8,15 +8,21 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
+from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import engine.live.files.scan as scan
 import engine.live.ingest.follower as follow
 from engine.inputs import Inputs
+from engine.live.pool import guard, limits
+from engine.live.pool.limits import SMALL
+from engine.live.pool.processes import Processes
 from engine.live.session import Session
-from tests.engine.live.fake import doc, fresh, line, rows, session
+from tests.engine.live import hostile
+from tests.engine.live.fake import doc, fresh, line, rows, session, settings
+from tests.engine.live.pool.inline import in_a_thread
 
 NAMES = st.sampled_from(["a.log", "b.log", "a.log.1", "x.json", "y.doc", "sub/a.log", "sub/deep/z.json"])
 VALUES = st.integers(-5, 5)
@@ -196,8 +202,24 @@ class Trusting(Changes):
         super().teardown()
 
 
-Changes.TestCase.settings = Trusting.TestCase.settings = settings(
+class Elsewhere(Changes):
+    """The same where what is more than a few bytes is read by another process, here by a thread, meanwhile."""
+
+    def start(self) -> Session:
+        limits.SMALL, guard.Processes = 30, in_a_thread  # type: ignore[assignment, misc]
+        changed = settings(settle_s=0.0, cache=True, cache_dir=str(self.base / "cache"), cache_min_mb=0.0)
+        return Session([self.root], [hostile.VIEW], settings=changed)
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            limits.SMALL, guard.Processes = SMALL, Processes  # type: ignore[misc]
+
+
+Changes.TestCase.settings = Trusting.TestCase.settings = Elsewhere.TestCase.settings = profile(
     max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestChanges = Changes.TestCase
 TestTrusting = Trusting.TestCase
+TestElsewhere = Elsewhere.TestCase

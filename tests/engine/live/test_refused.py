@@ -122,9 +122,10 @@ def test_a_mistake_in_a_reader_is_a_problem_and_the_rest_goes_on(tmp_path: Path)
     "rows_given",
     [
         {"nowhere": {"key": ["a"]}},
-        {"lines": {"unknown": [1]}},
-        {"lines": {"key": ["a"], "value": [1, 2]}},
-        {"lines": {"key": [object()], "value": [1], "number": [1]}},
+        {"lines": {"key": ["a"], "value": [1], "number": [1]}},  # a table of the view, but not of this reader
+        {"docs": {"unknown": [1]}},
+        {"docs": {"doc": ["a"], "value": [1, 2]}},
+        {"docs": {"doc": [object()], "value": [1], "place": [1]}},
     ],
 )
 def test_rows_that_do_not_fit_are_the_readers_mistake(tmp_path: Path, rows_given: Any) -> None:

@@ -59,7 +59,8 @@ def started(tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> Itera
     (root / "a.log").write_bytes(line("first", 1))
     if mode == "deaf":
         monkeypatch.setattr(watch.Hints, "take", lambda self: set())
-    live = session(root, poll=mode == "polling", scan_interval_s=2 if mode == "events" else 0.1, strict=False)
+    interval = 2 if mode == "events" else 0.1
+    live = session(root, poll=mode == "polling", scan_interval_s=interval, strict=False, follow_symlinks=True)
     with watching(live):
         until(lambda: keys(live) == ["first"])
         assert live.status.roots[0].mode == ("polling" if mode == "polling" else "events")

@@ -20,7 +20,7 @@ from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
     from engine.job_heuristics.result.detail import JobDetail
-    from engine.job_heuristics.result.insights import Detail
+    from engine.job_heuristics.result.fleet_tables import Detail
     from engine.result import Result
     from engine.tables import Column, Table
     from tui.widgets.table.window import Cell
@@ -252,7 +252,7 @@ class JobLevel(Level):
 
     def _make_controls(self, shown: JobDetail) -> None:
         job = shown.facts.job
-        from engine.job_heuristics.dr_elephant.rules import default_rules
+        from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
         from engine.job_heuristics.model.job_arrays import number
 
         holder = self.query_one("#job-controls", VerticalScroll)

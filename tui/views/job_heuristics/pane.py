@@ -22,7 +22,7 @@ from tui.widgets.sections import Sections
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from engine.job_heuristics.result.insights import Detail
+    from engine.job_heuristics.result.fleet_tables import Detail
     from engine.result import Result
     from engine.tables import Table
     from tui.widgets.table.window import Cell

@@ -13,10 +13,9 @@ from textual.containers import Container
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
-from textual.widget import Widget
 
 from tui.glyphs import BRAILLE, TO_ASCII, Glyphs
-from tui.textual_internals import NeverScrolls, set_virtual_size
+from tui.textual_internals import LazyComponents, NeverScrolls, set_virtual_size
 from tui.widgets.drawing.fragments import STYLES, Line, changed_spans, fit_line
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Frame(Container, NeverScrolls):
     """A plain container for layout that does not repaint itself when it is mounted."""
 
 
-class Painter(Widget):
+class Painter(LazyComponents):
     """Base of the drawing widgets: it turns fragments into Textual strips."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS)

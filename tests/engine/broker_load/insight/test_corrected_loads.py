@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,9 @@ from engine.broker_load.cruise_control.cluster_model import Cluster, sums
 from engine.broker_load.cruise_control.replica_loads import LeaderValues
 from engine.broker_load.insight import corrected_loads
 from engine.broker_load.model.measured import Measured
-from engine.broker_load.parameters import CpuWeights
+from engine.broker_load.parameters import BrokerLoadParameters, CpuWeights
+from engine.broker_load.tables.raw_metrics import SAMPLE
+from tests.contract.samples import opened
 from tests.engine.broker_load.random_clusters import clusters
 
 
@@ -53,3 +57,15 @@ def test_what_removing_traffic_frees_is_the_difference_of_two_models(cluster: Cl
         assert got[row, column] == pytest.approx(
             measured.cpu[broker] * (1 - without / whole) if whole else 0.0, abs=1e-9
         )
+
+
+@pytest.mark.parametrize("mode", ["upstream", "corrected", "regression"])
+def test_samples_without_any_broker_are_shown(mode: str, tmp_path: Path) -> None:
+    names = ("topic", "partition", "time_ms", *SAMPLE)
+    rows = [("orders", 0, 3_600_000_000 + minute * 60_000, *(1.0 for _ in SAMPLE)) for minute in range(60)]
+    lines = [",".join(map(str, row)) for row in (names, *rows)]
+    (tmp_path / "samples.csv").write_text("\n".join(lines) + "\n")
+    session = opened("broker-load", tmp_path)
+    result = session.compute("broker-load", BrokerLoadParameters(mode=mode))
+    session.close()
+    assert result.tables["partitions"].height == 1 and not result.tables["replicas"].height

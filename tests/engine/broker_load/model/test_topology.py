@@ -8,6 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.model import topology
+from engine.broker_load.tables.inputs import TOPOLOGY
+from engine.inputs import FILE
 from tests.engine.broker_load.random_clusters import clusters
 
 
@@ -22,3 +25,23 @@ def test_partition_lists_are_the_marked_replicas(cluster: Cluster, seed: int) ->
         got = made.partition_lists(flags)
         assert got.dtype == pl.List(pl.Int32)
         assert got.to_list() == expected
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=25)
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS, st.sets(st.integers(-1, 7), min_size=1))
+def test_descriptions_in_one_pass_are_those_of_each_moment(
+    given_rows: list[tuple[int, int, int]], moments: set[int]
+) -> None:
+    """Any descriptions, in any order of time, whole or in part, with partitions described twice."""
+    times, numbers, leaders = (list(column) for column in zip(*given_rows, strict=True))
+    some = [[leader, 5] for leader in leaders]
+    columns = {"time_ms": times, "topic": [f"t{n % 2}" for n in numbers], "partition": numbers, "leader": leaders,
+               "replicas": some, "isr": some, "offline": [[]] * len(some)}  # fmt: skip
+    rows = TOPOLOGY.frame(columns).with_columns(pl.Series(FILE, times, dtype=pl.UInt32))
+    found = dict(topology.newest_at(rows, moments))
+    assert list(found) == sorted(moments)
+    for moment, frame in found.items():
+        assert frame.drop("time_ms", FILE).equals(topology.newest(rows, moment).drop("time_ms", FILE))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant import registry
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.dr_elephant.jobs import Jobs
-from engine.job_heuristics.dr_elephant.rules import default_rules
 from engine.job_heuristics.dr_elephant.verdict_tables import sides_of
 from engine.job_heuristics.dr_elephant.verdicts import verdicts
 from engine.job_heuristics.insight.job_verdicts import job_verdicts

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from engine.incremental import Memo
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.dr_elephant.jobs import Jobs
-from engine.job_heuristics.dr_elephant.rules import default_rules
 from engine.job_heuristics.dr_elephant.verdict_tables import sides_of
 from engine.job_heuristics.dr_elephant.verdicts import rows, verdicts
 from engine.job_heuristics.model.incremental_assembly import current_model

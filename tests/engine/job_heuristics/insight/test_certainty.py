@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight import certainty
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.model import job_arrays

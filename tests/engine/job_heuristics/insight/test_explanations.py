@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.gates import amount
-from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight import decision, whatif
 from engine.job_heuristics.insight.job_verdicts import Sample, job_verdicts
 from engine.job_heuristics.model import incremental_assembly, job_arrays

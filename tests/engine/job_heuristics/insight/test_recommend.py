@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.job_heuristics.dr_elephant.rules import default_rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight import cost, recommend, rollup, whatif
 from engine.job_heuristics.model import job_arrays
 from engine.job_heuristics.model.job_conf import ADVICE_KEYS

@@ -222,8 +222,16 @@ def test_counters_beyond_64_bit() -> None:
     assert "bad-record" in kinds(compute(huge).problems)
 
 
+def test_fractions_are_cut_as_hadoop_cuts_them() -> None:
+    for value, whole in ((b"1.5", 1), (b"-1.9", -1), (b"1e3", 1000), (b"1.9e18", 19 * 10**17)):
+        data = re.sub(rb'("name":"SPILLED_RECORDS","displayName":"[^"]*","value":)\d+', rb"\g<1>" + value, text())
+        result = compute(data, job=job().id)
+        assert not result.problems and result.tables["jobs"]["upstream_says"].item() == ""
+        assert result.tables["tasks"]["spilled_records"].drop_nulls().to_list() == [whole] * 3
+
+
 def test_numbers_that_are_none() -> None:
-    for value in (b"NaN", b"1e400", b'"5"', b"null", b"1.5", b"true"):
+    for value in (b"NaN", b"1e400", b'"5"', b"null", b"1e30", b"true"):
         data = re.sub(rb'("name":"SPILLED_RECORDS","displayName":"[^"]*","value":)\d+', rb"\g<1>" + value, text())
         result = compute(data, job=job().id)
         assert result.problems, value

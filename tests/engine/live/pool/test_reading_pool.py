@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,13 @@ from engine.live.files.first_scan import FirstScan
 from engine.live.ingest import file_content
 from engine.live.ingest.log_reader import LogReader
 from engine.live.options import LiveSettings
-from engine.live.pool import reading_pool
+from engine.live.pool import guard, limits, reading_pool
 from engine.live.pool.reading_pool import ReadingPool, module_of, start
-from engine.live.pool.tasks import FileTask
-from engine.live.pool.worker import Worker
+from engine.live.pool.tasks import FileTask, PieceTask, Task
 from engine.live.session import Session
 from sample_data.job_heuristics import writer
 from sample_data.job_heuristics.plans import CLUSTER, Shape, make
+from tests.engine.live.pool.inline import Inline
 
 SETTINGS = LiveSettings(cache=False, workers=2)
 
@@ -102,6 +101,10 @@ def alone(root: Path) -> Session:
     return live
 
 
+def folder(pool: ReadingPool) -> Path:
+    return Path(pool._processes.folder.name)
+
+
 def files(root: Path) -> list[FileTask]:
     return [FileTask(path, str(root), stat) for path, stat in FirstScan([root], SETTINGS).changes.changed.items()]
 
@@ -113,31 +116,40 @@ def pooled(root: Path, pool: ReadingPool | None) -> Session:
     return live
 
 
-class Inline:
-    """In the place of the processes: tasks are done here, at once, except those before ``first``."""
+class Partly(Inline):
+    """Does no task before ``first``."""
 
-    def __init__(self, pool: ReadingPool, first: int) -> None:
-        self._processes: dict[int, Any] = {}
-        self._pool, self._first = pool, first
-        self._worker = Worker(pool._folder.name, [VIEW], SETTINGS, True)
+    pool: ReadingPool
 
-    def submit(self, function: Callable[..., Any], task: Any = None) -> Future[Any]:
-        future: Future[Any] = Future()
-        if task is None:
-            future.set_result(function())
-            return future
-        if self._pool.tasks.index(task) < self._first:
+    def __init__(self, settings: LiveSettings, count: int, first: int) -> None:
+        super().__init__(settings, count)
+        self._first = first
+
+    def submit(self, task: Task) -> Future[Any]:
+        work = task.work if isinstance(task.work, PieceTask) else list(task.work)
+        if self.pool.tasks.index(work) < self._first:
             raise RuntimeError("shut down")
-        future.set_result(self._worker.files(task) if isinstance(task, list) else self._worker.piece(task))
-        return future
+        return super().submit(task)
 
-    def shutdown(self, **_: Any) -> None:
-        pass
+    def start(self) -> None:
+        self._first, self.running = 0, True
+
+
+def in_line(monkeypatch: pytest.MonkeyPatch, first: int = 0) -> None:
+    """Let pools have workers that have done all tasks from ``first`` on, and none before it."""
+    real = ReadingPool._feed_all
+
+    def feed(pool: Any) -> None:
+        pool._processes.pool = pool
+        real(pool)
+
+    monkeypatch.setattr(reading_pool, "Processes", lambda settings, count: Partly(settings, count, first))
+    monkeypatch.setattr(guard, "Processes", Inline)
+    monkeypatch.setattr(ReadingPool, "_feed_all", feed)
 
 
 def inline(monkeypatch: pytest.MonkeyPatch, root: Path, first: int = 0) -> ReadingPool:
-    """A pool whose workers have done all tasks from ``first`` on, and none before it."""
-    monkeypatch.setattr(ReadingPool, "_new_executor", lambda self: Inline(self, first))
+    in_line(monkeypatch, first)
     pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
     assert pool is not None
     return pool
@@ -150,7 +162,7 @@ def test_whoever_reads_the_rows_are_the_same(root: Path, monkeypatch: pytest.Mon
     live = pooled(root, pool)
     assert same(live, alone(root))
     assert in_order(live)
-    assert not Path(pool._folder.name).exists()
+    assert not folder(pool).exists()
     # It goes on as if it had read all itself.
     with (root / "03.jhist").open("ab") as file:
         file.write(b'{"type":"TASK_STARTED","event":{"org.apache.hadoop.mapreduce.jobhistory.TaskStarted":{"taskid":')
@@ -169,7 +181,7 @@ def test_files_that_change_meanwhile_are_read_here(root: Path, monkeypatch: pyte
 
 def test_rows_that_are_gone_are_read_here(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = inline(monkeypatch, root)
-    for path in Path(pool._folder.name).iterdir():
+    for path in folder(pool).iterdir():
         path.write_bytes(path.read_bytes()[:10])
     assert same(pooled(root, pool), alone(root))
 
@@ -189,6 +201,7 @@ def large(tmp_path: Path, large_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(file_content, "WHOLE", 1 << 16)
     monkeypatch.setattr(file_content, "EAGER", 1 << 16)
     monkeypatch.setattr(reading_pool, "SPLIT", 1 << 18)
+    monkeypatch.setattr(limits, "SMALL", 1 << 17)
     monkeypatch.setattr(reading_pool, "LARGEST_TASK", len(large_bytes) // 4)
     monkeypatch.setattr(reading_pool, "SMALLEST_TASK", len(large_bytes) // 4)
     root = tmp_path / "large"
@@ -288,8 +301,7 @@ def test_a_large_document_is_one_task(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def processes(pool: ReadingPool) -> list[int]:
-    assert pool._executor is not None
-    return list(pool._executor._processes)
+    return pool._processes.pids
 
 
 def until_begun(pool: ReadingPool, below: int = 1 << 30) -> int:
@@ -325,10 +337,10 @@ def test_a_real_process(root: Path) -> None:
     live = pooled(root, pool)
     assert same(live, alone(root)) and in_order(live)
     until_gone(pids)
-    assert not Path(pool._folder.name).exists()
+    assert not folder(pool).exists()
 
 
-def test_a_worker_that_was_killed_is_replaced_once(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_that_was_killed_is_replaced(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     pool = start(files(root), [module_of(VIEW)], SETTINGS, worth=0, final=True)
     assert pool is not None
     (first,) = processes(pool)
@@ -336,14 +348,15 @@ def test_a_worker_that_was_killed_is_replaced_once(root: Path, caplog: pytest.Lo
     os.kill(first, signal.SIGKILL)
     until_gone([first])
     index = min(pool._futures)
-    assert pool.result(index) is None and pool.claim(index), "the session reads what is due now itself"
+    suspects = pool.files(index)
+    assert pool.result(index) is None and all(pool.suspects(file.path) for file in suspects), "read one by one later"
     assert pool.result(until_begun(pool, index)) is not None, "the rest is read by a new process"
     (second,) = processes(pool)
     assert second != first and caplog.text.count("a worker process failed") == 1
     os.kill(second, signal.SIGKILL)
     until_gone([second])
     assert same(pooled(root, pool), alone(root))
-    assert not Path(pool._folder.name).exists()
+    assert not folder(pool).exists()
 
 
 def test_a_worker_that_is_stopped_is_not_waited_for(
@@ -370,7 +383,7 @@ def test_workers_end_with_their_session(root: Path, tmp_path: Path) -> None:
         "found = FirstScan([sys.argv[1]], settings).changes.changed\n"
         "pool = start([FileTask(p, sys.argv[1], s) for p, s in found.items()], ['engine.job_heuristics.view'], settings,"
         " worth=0, final=True)\n"
-        "pool.result(0)\nprint(*pool._executor._processes, flush=True)\ntime.sleep(60)\n"
+        "pool.result(0)\nprint(*pool._processes.pids, flush=True)\ntime.sleep(60)\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     with subprocess.Popen(
@@ -401,8 +414,10 @@ def test_when_there_is_no_pool(root: Path, tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_session_starts_one_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.live.visits.WORTH_LATE", 1)
+    in_line(monkeypatch)
     started: list[int] = []
-    monkeypatch.setattr(ReadingPool, "_new_executor", lambda self: started.append(1) or Inline(self, 0))
+    real = reading_pool.Processes
+    monkeypatch.setattr(reading_pool, "Processes", lambda *given: started.append(1) or real(*given))
     live = Session([root], [VIEW], settings=SETTINGS)
     live.scan(final=True)
     assert started and same(live, alone(root))

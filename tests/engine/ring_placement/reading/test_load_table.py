@@ -11,9 +11,9 @@ from engine.reading import Source
 from engine.ring_placement.parameters import RingParameters
 from engine.ring_placement.pyroscope.hashing import xxh64
 from engine.ring_placement.pyroscope.ring import Ring
-from engine.ring_placement.reading.cluster import read_cluster
-from engine.ring_placement.reading.cluster_keys import build_keys
 from engine.ring_placement.reading.kinds import KINDS
+from engine.ring_placement.scenarios.cluster import read_cluster
+from engine.ring_placement.scenarios.segment_writers import build_keys
 from engine.ring_placement.view import VIEW
 from engine.view import Context
 from tests.engine.ring_placement.cases import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from engine.ring_placement.scenarios.sweep import random_sets
+from engine.ring_placement.scenarios.segment_sweeps import random_sets
 from tests.engine.ring_placement.cases import computed, even
 
 

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 from engine.reading import HEAD, Reading, Source
-from engine.run_comparison.parameters import parse_direction_rules
 from engine.run_comparison.reading.csvseries import parse_time
 from engine.run_comparison.reading.json_document import BadShape, duration_ms
 from engine.run_comparison.reading.kinds import READERS
 from engine.run_comparison.reading.metric_kinds import fold_pod_name
-from engine.run_comparison.reading.series import Series
+from engine.run_comparison.reading.series import Direction, Series
 from engine.run_comparison.runs.layout import short_names
-from engine.run_comparison.runs.metric_units import better_direction, canonical_unit
+from engine.run_comparison.runs.metric_units import canonical_unit
 from tests.engine.run_comparison.folder import compute, read_folder
 from tests.engine.run_comparison.jobs import item, perf_data, write_run
 from tests.reference import reference
@@ -56,7 +55,7 @@ def test_go_benchmark_text() -> None:
     assert got["X/n=100-2", "", "", "widgets", "widgets"] == [7.0]
     assert len(got) == 4
     facts: Any = read("bench.txt", text).rows["run_facts"]
-    assert facts["result"] == ["widgets=higher"]
+    assert [Direction.unpack(text)[1:] for text in facts["result"]] == [("unit", "widgets", "higher")]
 
 
 def test_k6_summary_in_both_forms() -> None:
@@ -70,7 +69,8 @@ def test_k6_summary_in_both_forms() -> None:
     assert got["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
     assert got["data_received", "", "", "rate", "bytes/s"] == [2.0]
     facts: Any = read("summary.json", json.dumps(long)).rows["run_facts"]
-    assert facts["result"] == ["data_received=higher"], "count and rate of a counter say the same"
+    stated = [Direction.unpack(text) for text in facts["result"]]
+    assert stated == [("k6", "verb", "data_received", "higher")], "count and rate of a counter say the same"
     flat = {"metrics": {"http_req_duration": {"avg": 1.5, "p(90)": 2.0, "p(95)": 3.0}}}
     assert values(read("summary.json", json.dumps(flat)))["http_req_duration", "", "", "p(95)", "ms"] == [3.0]
 
@@ -100,7 +100,7 @@ def test_jmh_tells_its_direction_and_texts_for_nan() -> None:
     assert values(reading)["a.B.c", "", "n=1", "score", "ops/us"] == [4.0, 6.0]
     assert [p.kind for p in reading.problems] == ["bad-value"]
     facts: Any = reading.rows["run_facts"]
-    assert facts["result"] == ["a.B.c=higher"]
+    assert [Direction.unpack(text) for text in facts["result"]] == [("jmh", "verb", "a.B.c", "higher")]
 
 
 def test_fio_leaves_idle_directions_out() -> None:
@@ -352,17 +352,6 @@ def test_units(written: str, name: str, factor: float) -> None:
     unit = canonical_unit(written)
     assert unit.name == name
     assert unit.factor == pytest.approx(factor)
-
-
-def test_direction_by_rule_hint_unit_and_name() -> None:
-    assert better_direction("SchedulingThroughput", "pods/s") == "higher"
-    assert better_direction("GET pods", "ms") == "lower"
-    assert better_direction("availability", "%") == "higher"
-    assert better_direction("anything", "x", "higher") == "higher"
-    assert better_direction("GET pods", "ms", "", parse_direction_rules(["get*=higher"])) == "higher"
-    for wrong in ("x", "=lower", "x=up"):
-        with pytest.raises(ValueError, match="direction"):
-            parse_direction_rules([wrong])
 
 
 def test_units_that_differ_are_converted_and_told(tmp_path: Path) -> None:

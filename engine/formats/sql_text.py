@@ -1,4 +1,4 @@
-"""Turn query text into a class: literals become ``?``, lists collapse, blanks and case are normalised."""
+"""Text of SQL statements: the fingerprint that makes a class of them (literals become ``?``), labels, first words."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import re
 MAX_QUERY = 1 << 16
 """Characters of a statement that count: a class is identified by its beginning."""
 
+# Possessive, and a text without its end reaches to the end of the statement: nothing is looked at twice.
 _TOKEN = re.compile(
     r"(?P<comment>/\*(?!!).*?(?:\*/|\Z)|--[ \t][^\n]*|\#[^\n]*)"
-    r"|(?P<text>'(?:[^'\\]|\\.|'')*(?:'|\Z)|\"(?:[^\"\\]|\\.|\"\")*(?:\"|\Z))"
+    r"|(?P<text>'(?:[^'\\]++|\\.|'')*+(?:'|\\?\Z)|\"(?:[^\"\\]++|\\.|\"\")*+(?:\"|\\?\Z))"
     r"|(?P<name>`[^`]*`|[^\W\d][\w$]*(?:\.[^\W\d][\w$]*)*)"
     r"|(?P<number>[-+]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?))"
     r"|(?P<blank>\s+)"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.query_profile.estimators.design import FitOptions
-from engine.query_profile.insight.fits import Fits
+from engine.query_profile.insight.all_methods import Fits
 from engine.query_profile.workloads.workload import ClassInfo, Workload
 from engine.view import Context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.query_profile.reading.fingerprint import LABEL, fingerprint, label, verb
+from engine.formats.sql_text import LABEL, fingerprint, label, verb
 
 
 @pytest.mark.parametrize(

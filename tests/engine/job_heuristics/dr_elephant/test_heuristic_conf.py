@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.job_heuristics.dr_elephant.rules import default_rules, evaluate, limits, read
+from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules, evaluate, limits, read
 
 
 def test_thresholds() -> None:

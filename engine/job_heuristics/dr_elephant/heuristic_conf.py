@@ -1,4 +1,4 @@
-"""The heuristics in force with their parameters: Dr. Elephant's defaults, or those of a HeuristicConf.xml.
+"""The heuristics in force with their limits: Dr. Elephant's defaults, or those of a HeuristicConf.xml.
 
 See docs/models/job-heuristics.md, "HeuristicConf.xml".
 """

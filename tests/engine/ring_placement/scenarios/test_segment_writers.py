@@ -7,7 +7,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.ring_placement.reading.cluster_keys import distinct_rows
+from engine.ring_placement.scenarios.segment_writers import distinct_rows
 
 NAMES = st.one_of(st.none(), st.sampled_from(["", "a", "b", "service-1", "ünïcödé", "a longer name than a view holds"]))
 

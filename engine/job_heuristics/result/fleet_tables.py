@@ -1,4 +1,4 @@
-"""What goes beyond Dr. Elephant: further result tables, and the detail that the screen draws.
+"""Result tables of all jobs beyond Dr. Elephant's, the summary, and what the screen draws of the job list.
 
 Cost and recommendations are kept per job in ``context.memo`` and computed again only for jobs that changed; what
 concerns one job (option ``job``) is made for that one only.
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from engine.incremental import FramePartials
-from engine.job_heuristics.dr_elephant.judging import JudgedFleet
-from engine.job_heuristics.dr_elephant.rules import Rules
+from engine.job_heuristics.dr_elephant.heuristic_conf import Rules
+from engine.job_heuristics.dr_elephant.verdict_tables import JudgedFleet
 from engine.job_heuristics.insight import cost, recommend, rollup
 from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.parameters import JobParameters

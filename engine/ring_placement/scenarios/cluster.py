@@ -15,8 +15,8 @@ from engine.ring_placement.dskit.partition_ring import Partition
 from engine.ring_placement.dskit.tokens import MAX_INSTANCE, spread_minimizing_tokens
 from engine.ring_placement.pyroscope.limits import DEFAULTS, Limits, Rule
 from engine.ring_placement.pyroscope.ring import Member
-from engine.ring_placement.reading.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
 from engine.ring_placement.reading.metric_files import DSKIT, SHARD_LIMIT
+from engine.ring_placement.scenarios.load_sources import LOAD_SCHEMA, LoadSources, TenantLoads, conform, with_file_times
 
 Strategy = Literal["", "segment-writer", "token-ring", "partition-ring"]
 """Kinds of rings: Pyroscope's segment writers; the token ring of Mimir, Loki and Tempo; a ring of partitions that ingesters

@@ -1,0 +1,99 @@
+"""What to look at of each broker: thresholds broken, silence, modelled CPU that differs from the measured, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engine.broker_load.cruise_control.balance import over_capacity
+from engine.broker_load.cruise_control.cluster_model import HOST_RESOURCES, RESOURCES, BrokerSums, Cluster
+from engine.broker_load.cruise_control.load_model import Model
+from engine.broker_load.model.topology import Flags, Floats
+from engine.broker_load.parameters import BrokerLoadParameters
+
+
+def flags(model: Model, cluster: Cluster, parameters: BrokerLoadParameters) -> list[str]:
+    """Return what to look at, per broker."""
+    topology = cluster.topology
+    words: list[list[str]] = [[] for _ in range(topology.brokers)]
+    for resource in RESOURCES:
+        for index in np.flatnonzero(over_capacity(cluster, resource, parameters)).tolist():
+            words[index].append(f"over {resource}")
+    heard = np.ones(topology.brokers, np.bool_)
+    if model.rounds:
+        last = model.rounds[-1]
+        where = last.topology.index_of(topology.ids)
+        heard = np.append(last.heard, False)[where] | (where < 0)
+    for index in np.flatnonzero(topology.alive & ~heard).tolist():
+        words[index].append("silent")
+    for index in np.flatnonzero(cluster.capacities.estimated & topology.alive).tolist():
+        words[index].append("cap est.")
+    return [", ".join(each) for each in words]
+
+
+def cpu_residuals(model: Model, cluster: Cluster) -> tuple[Floats, Floats]:
+    """Return measured CPU of each broker, in % of its capacity, and modelled less measured; NaN where unknown or dead."""
+    alive = cluster.topology.alive
+    with np.errstate(divide="ignore", invalid="ignore"):
+        measured = np.where(alive, model.measured.cpu / cluster.capacity("CPU") * 100.0, np.nan)
+        modelled = np.where(alive, cluster.sums.of("CPU") / cluster.capacity("CPU") * 100.0, np.nan)
+    measured = np.where(np.isfinite(measured), measured, np.nan)
+    residual = np.where(np.isfinite(modelled - measured), modelled - measured, np.nan)
+    return measured, residual
+
+
+def residual_reasons(model: Model, cluster: Cluster, residual: Floats) -> list[str]:
+    """Return why the modelled CPU differs from the measured one, per broker."""
+    topology = cluster.topology
+    out = []
+    last = model.rounds[-1] if model.rounds else None
+    where = last.topology.index_of(topology.ids) if last is not None else None
+    skipped = np.zeros(topology.brokers, np.int64)
+    if model.samples and model.maps[-1] is None and model.samples[-1].round.topology is topology:
+        bad = (model.samples[-1].rule > 0) & (topology.leader >= 0)
+        skipped = np.bincount(topology.leader[bad], minlength=topology.brokers)
+    for index in range(topology.brokers):
+        value = residual[index]
+        if np.isnan(value):
+            no_cpu = last is not None and topology.alive[index]
+            out.append("no CPU reading" if no_cpu else "")
+            continue
+        if abs(value) < 0.05:
+            out.append("")
+            continue
+        reasons = []
+        if cluster is model.cluster:
+            place = int(where[index]) if where is not None else -1
+            if last is not None and place >= 0:
+                if np.nan_to_num(last.totals[2, place]) == 0 and np.nan_to_num(last.reported[2, place]) > 0:
+                    reasons.append("leaders get all of the CPU: Kafka publishes no replication rates per topic")
+                if not last.complete[place]:
+                    reasons.append("topics without sizes: broker totals kept as reported")
+            if cluster.sums.replicas[index] > cluster.sums.leaders[index]:
+                reasons.append("followers' CPU is derived from their leaders' brokers")
+        if skipped[index]:
+            reasons.append(f"{skipped[index]} led partitions without a sample")
+        if not reasons:
+            reasons.append("CPU that the weights do not explain")
+        out.append("; ".join(reasons))
+    return out
+
+
+def breaches(
+    cluster: Cluster, sums: BrokerSums, counted: Flags, judged: Flags, parameters: BrokerLoadParameters
+) -> list[str]:
+    """Return per broker the capacity thresholds that ``sums`` break, in words.
+
+    ``counted`` [B]: whose loads and capacities count on their hosts; ``judged`` [B]: who can break a threshold.
+    """
+    words: list[list[str]] = [[] for _ in range(cluster.topology.brokers)]
+    for resource in RESOURCES:
+        room = np.where(counted, cluster.capacity(resource), 0.0)
+        load = cluster.compared(resource, np.where(counted, sums.raw(resource), 0.0))
+        if resource in HOST_RESOURCES:
+            room = cluster.by_host(room)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            over = judged & (load > parameters.capacity_threshold(resource) * room)
+            share = 100.0 * load / room
+        for index in np.flatnonzero(over).tolist():
+            words[index].append(f"{resource} {share[index]:.1f}%")
+    return [", ".join(each) for each in words]

@@ -1,0 +1,77 @@
+"""Sum up brokers by rack, with percentages of the rack's live capacity, and partitions by topic, with their inequality."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from engine.broker_load.cruise_control.broker_stats import load_columns
+from engine.broker_load.cruise_control.cluster_model import Cluster
+from engine.broker_load.model.topology import Floats, across, any_of, tally
+from engine.broker_load.tables.columns import known
+from engine.broker_load.tables.loads import RACKS, TOPICS
+
+
+def racks(cluster: Cluster) -> pl.DataFrame:
+    """Return result table ``racks``: sums, with percentages of the rack's live capacity."""
+    topology = cluster.topology
+    columns = load_columns(cluster, cluster.sums)
+    summed = [name for name in columns if name not in ("disk_pct", "cpu_pct")]
+    extra = {
+        "_cpu": np.where(topology.alive, np.nan_to_num(cluster.sums.of("CPU")), 0.0),
+        "_cpu_cap": cluster.capacity("CPU"),
+        "_disk": np.where(topology.alive, cluster.sums.of("DISK"), 0.0),
+        "_disk_cap": cluster.capacity("DISK"),
+    }
+    frame = pl.DataFrame({"rack": list(topology.racks)} | columns | extra)
+    grouped = frame.group_by("rack", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("brokers"), *(pl.col(name).sum() for name in [*summed, *extra])
+    )
+    shares = [
+        pl.when(pl.col(f"_{name}_cap") > 0)
+        .then(100.0 * pl.col(f"_{name}") / pl.col(f"_{name}_cap"))
+        .alias(f"{name}_pct")
+        for name in ("cpu", "disk")
+    ]
+    return RACKS.sorted(RACKS.frame(grouped.with_columns(shares).drop(list(extra)).fill_nan(None)))
+
+
+def topics(cluster: Cluster) -> pl.DataFrame:
+    """Return result table ``topics``."""
+    topology, loads = cluster.topology, cluster.loads
+    count = len(topology.topics)
+
+    def total(value: Floats) -> Floats:
+        return tally(topology.topic, across(np.where(loads.held, value, 0.0)), count)
+
+    led = any_of(loads.leads)
+    cpu = np.maximum(np.nan_to_num(across(np.where(loads.leads, loads.cpu, 0.0))), 0.0)
+    rows = np.flatnonzero(led)
+    order = rows[np.argsort(cpu[rows], kind="stable")]
+    # Then stably by topic, which takes one pass where its codes are short.
+    codes = topology.topic[order]
+    order = order[np.argsort(codes.astype(np.uint16) if count <= 65536 else codes, kind="stable")]
+    topic, value = topology.topic[order], cpu[order]
+    size = np.bincount(topic, minlength=count)
+    whole = tally(topic, value, count)
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size) + 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gini = 2 * tally(topic, rank * value, count) / (size * whole) - (size + 1) / size
+    top = np.zeros(count)
+    top[topic] = value  # within a topic the largest comes last, and the last assignment stays
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = top / whole
+    frame = pl.DataFrame(
+        {
+            "topic": list(topology.topics),
+            "partitions": np.bincount(topology.topic, minlength=count),
+            "replicas": np.bincount(topology.topic, weights=across(loads.held), minlength=count),
+            "cpu_pct_cores": total(loads.cpu),
+            "disk_mb": total(loads.disk),
+            "nw_in_kbs": total(loads.nw_in),
+            "nw_out_kbs": total(loads.nw_out),
+            "gini_cpu": known("g", np.where(np.isfinite(gini), np.maximum(gini, 0.0), np.nan)),
+            "top_share_cpu": known("s", share),
+        }
+    )
+    return TOPICS.frame(frame)

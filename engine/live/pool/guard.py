@@ -1,0 +1,220 @@
+"""Reading of what is too much for the session's own process: one file after another, each within its budget.
+
+The session goes on meanwhile. A file that ends the process which reads it, by whatever it makes a reader do, costs that
+process and nothing else: the next file gets a new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.live.files.tracked_file import TrackedFile
+from engine.live.options import LiveSettings
+from engine.live.pool import limits
+from engine.live.pool.file_state import state_of
+from engine.live.pool.processes import Processes
+from engine.live.pool.tasks import FileTask, Task
+from engine.problems import Problem
+
+if TYPE_CHECKING:
+    from engine.live.pool.worker import FilesRead
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 90.0
+"""Seconds without a file after which the process is ended: files that come every minute find it ready."""
+LARGE = 64 << 20
+"""Bytes read after which it is ended at once: it would hold the memory that they took."""
+PATIENCE_S = 300.0
+"""Seconds to wait for a file, whatever its processor time, and"""
+PATIENCE_S_PER_MB = 60.0
+"""more of them for each MB that it has on disk, packed or not: for a process that is stopped, or a disk that hangs."""
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
+"""How a process ends that somebody else has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What has come of a file: what was read, or the problem that it has made, or neither if no process can be had.
+
+    ``path`` and ``stat``: as they were when it was asked for; ``took``: seconds.
+    """
+
+    file: TrackedFile
+    path: str
+    stat: tuple[int, int, int] | None
+    took: float
+    read: FilesRead | None
+    problem: Problem | None
+
+
+class Guard:
+    """The files that wait to be read by another process, and that process. For one thread at a time.
+
+    ``usable`` is False once no process could be had: then the session reads all itself.
+    """
+
+    def __init__(self, settings: LiveSettings, modules: Callable[[Iterable[str]], tuple[str, ...]]) -> None:
+        """``modules``: returns those of some views."""
+        self.usable = settings.workers != 1
+        self.done: Callable[[], None] = lambda: None  # called, in any thread, when an answer is there
+        self._settings = settings
+        self._modules = modules
+        self._waiting: dict[TrackedFile, bool] = {}
+        self._file: TrackedFile | None = None
+        self._asked = FileTask("", "", (0, 0, 0, 0, 0))
+        self._final = self._again = False
+        self._answer: Future[FilesRead] = Future()
+        self._began = 0.0
+        self._processes: Processes | None = None
+
+    def __contains__(self, file: object) -> bool:
+        return file is self._file or file in self._waiting
+
+    def __len__(self) -> int:
+        return len(self._waiting) + (self._file is not None)
+
+    def __iter__(self) -> Iterator[TrackedFile]:
+        if self._file is not None:
+            yield self._file
+        yield from self._waiting
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``take`` would return an answer."""
+        return self._file is not None and (self._answer.done() or self._late)
+
+    @property
+    def _late(self) -> bool:
+        patience = PATIENCE_S + PATIENCE_S_PER_MB * self._asked.stat[2] / (1 << 20)
+        return time.monotonic() - self._began > patience
+
+    def put(self, file: TrackedFile, *, final: bool) -> None:
+        """Let ``file`` be read after those that wait already."""
+        self._waiting[file] = final
+        self._next()
+
+    def forget(self, file: TrackedFile) -> None:
+        """Forget a file that is gone: nothing is answered for it."""
+        self._waiting.pop(file, None)
+        if file is self._file:
+            self._file = None
+            self._end()
+            self._next()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for an answer, at most so long."""
+        wait((self._answer,), seconds)
+
+    def take(self) -> Answer | None:
+        """Return the next answer that is there, and let the next file be read."""
+        if not self.ready:
+            idle = self._file is None and time.monotonic() - self._began > IDLE_S
+            if idle:
+                self._end()
+            return None
+        file, self._file = self._file, None
+        assert file is not None
+        read, problem = None, None
+        try:
+            read = self._answer.result(0)
+            if read.bytes_read > LARGE:
+                self._end()
+        except TimeoutError:
+            self._end()
+            problem = self._problem("too-slow", "reading it does not end")
+        except BrokenProcessPool:
+            status = self._end()
+            if self.usable and status in _FROM_OUTSIDE and not self._again:
+                self._ask(file, self._final, again=True)
+                return None
+            problem = self._why(status) if self.usable else None
+        except Exception as error:  # what it was asked or what it answers cannot be sent
+            log.error("%s: reading in another process failed", file.shown, exc_info=error)
+            problem = self._problem("internal-error", f"reading it failed ({type(error).__name__}: {error})")
+        took = time.monotonic() - self._began
+        answer = Answer(file, self._asked.path, self._asked.stat[2:], took, read, problem)
+        self._began = time.monotonic()
+        self._next()
+        return answer
+
+    def _why(self, status: int | None) -> Problem:
+        """Return the problem that a file is which has ended the process so."""
+        memory = limits.memory(self._settings.max_memory_mb) >> 20
+        if status == -signal.SIGPROF:
+            budget = f"{limits.CPU_S:g} s and {limits.CPU_S_PER_MB:g} s for each MB"
+            return self._problem("too-slow", f"reading it takes longer than {budget}")
+        if status == limits.MEMORY:
+            return self._problem("too-big", f"reading it needs more than {memory:,} MB of memory (max-memory-mb)")
+        how = f"exit status {status}"
+        if status is not None and status < 0:
+            with contextlib.suppress(ValueError):
+                how = signal.Signals(-status).name
+        more = f", perhaps for want of more than {memory:,} MB of memory" if status == -signal.SIGABRT else ""
+        return self._problem("reader-crash", f"it ends the process that reads it ({how}{more})")
+
+    def _problem(self, kind: str, reason: str) -> Problem:
+        log.warning("%s: %s", self._asked.path, reason)
+        return Problem.at(self._asked.path, kind, f"{reason}: given up until it changes")
+
+    def _next(self) -> None:
+        if self._file is None and self._waiting:
+            file = next(iter(self._waiting))
+            self._ask(file, self._waiting.pop(file), again=False)
+
+    def _ask(self, file: TrackedFile, final: bool, *, again: bool) -> None:
+        """Let the process read ``file``."""
+        assert file.seen_stat is not None
+        self._file, self._final, self._again, self._began = file, final, again, time.monotonic()
+        self._asked = FileTask(file.path, file.root, (*file.identity, *file.seen_stat), state_of(file))
+        views = dict.fromkeys(reader.view for reader in file.readers)
+        self._answer = self._submit(Task((self._asked,), self._modules(views), final))
+        self._answer.add_done_callback(lambda _: self.done())
+
+    def _submit(self, task: Task) -> Future[FilesRead]:
+        """Return the future of what the process will answer: it fails with BrokenProcessPool if there is no process."""
+        for _ in range(2 if self.usable else 0):
+            try:
+                if self._processes is None:
+                    self._processes = Processes(self._settings, 1)
+                elif not self._processes.running:
+                    self._processes.start()
+                return self._processes.submit(task)
+            except BrokenProcessPool:
+                self._end()  # it has died while there was nothing to do
+            except (OSError, ValueError, ImportError, RuntimeError) as error:
+                log.warning("no worker process: %s", error)
+                break
+        self.usable = False
+        failed: Future[FilesRead] = Future()
+        failed.set_exception(BrokenProcessPool())
+        return failed
+
+    def _end(self) -> int | None:
+        """End the process. Returns how it has ended."""
+        if self._processes is None or not self._processes.running:
+            return None
+        self.usable &= self._processes.came_up or not self._answer.done()
+        self._processes.end(wait=True)
+        return self._processes.exit_status
+
+    def stop(self) -> None:
+        """End the process, in any thread; what waits is not read."""
+        self.usable = False
+        if self._processes is not None:
+            self._processes.kill()
+
+    def close(self) -> None:
+        """End the process and forget what waits."""
+        self._waiting.clear()
+        self._file = None
+        if self._processes is not None:
+            self._processes.close()

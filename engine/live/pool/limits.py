@@ -1,0 +1,55 @@
+"""What a worker process may use for one file: processor time and memory. Whoever uses more is ended by the system.
+
+So it does not matter what a reader does: loop in Python or in C, hold the interpreter's lock, allocate without bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Iterator
+
+SMALL = 4 << 20
+"""Bytes that a reader is given in the session's own process at most: every reader is linear, so that takes a second
+at worst, and to start a process takes as long."""
+CPU_S = 10.0
+"""Seconds of processor time for one call of a reader,"""
+CPU_S_PER_MB = 1.0
+"""and more of them for each MB that it is given: five times what the slowest reader takes."""
+MEMORY = 77
+"""Exit status of a process that was refused memory."""
+_SMALLEST = 512 << 20
+"""Bytes without which a process cannot even load what it needs."""
+
+
+def memory(megabytes: int) -> int:
+    """Return the bytes that a process gets of so many megabytes asked for: half of the machine's at most."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(_SMALLEST, min(megabytes << 20, physical // 2))
+
+
+def bound_memory(megabytes: int) -> None:
+    """Refuse this process more than ``memory(megabytes)``.
+
+    What counts is private writable memory (Linux); what an allocator only reserves does not count.
+    """
+    limit = memory(megabytes)
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def budget(size: int) -> Iterator[None]:
+    """End this process if what is inside takes too long for ``size`` bytes, or runs out of memory."""
+    signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_S_PER_MB * size / (1 << 20))
+    try:
+        yield
+    except MemoryError:
+        os._exit(MEMORY)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)

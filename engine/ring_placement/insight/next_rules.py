@@ -1,0 +1,77 @@
+"""The rules that Pyroscope's ruler writes next, by the deviation as it is stored and by the true one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from engine.ring_placement import tables
+from engine.ring_placement.pyroscope.adaptive_placement import (
+    DatasetStats,
+    DistributionStats,
+    Ruler,
+    Rules,
+    integer_mean,
+    integer_std_dev,
+)
+from engine.ring_placement.pyroscope.limits import BY_FINGERPRINT, DEFAULTS, ROUND_ROBIN, Rule
+from engine.ring_placement.reading.document import columns_of
+from engine.ring_placement.scenarios.cluster import Cluster
+from engine.ring_placement.scenarios.scenario_state import SegmentState
+
+STRATEGY_NAMES = {BY_FINGERPRINT: "fingerprint", ROUND_ROBIN: "round-robin"}
+NO_RULES = "no rules"
+"""Stands for a strategy where the ruler fails: a unit of 0 bytes per shard is a division by zero in Pyroscope."""
+
+
+def strategy_table(state: SegmentState) -> pl.DataFrame:
+    """Build table ``strategy``: the rule in force of each dataset, and the one that Pyroscope's ruler writes next from the
+    stored stats, by the stored deviation and by the true one.
+
+    The ruler is one that has loaded the stored rules, as after a change of leader. See ``docs/models/ring-placement.md``,
+    "Distribution stats" to "Ruler".
+    """
+    cluster = state.cluster
+    stored = _stored_stats(cluster.stats)
+    true = replace(
+        stored, datasets=tuple(replace(each, std_dev=integer_std_dev(each.usage)) for each in stored.datasets)
+    )
+    usage = {(each.tenant, each.name): each for each in stored.datasets}
+    now, corrected = (_next_rules(cluster, stats) for stats in (stored, true))
+    rows = []
+    for key in now or usage:
+        known, rule = usage.get(key), cluster.rules.get(key)
+        rows.append((
+            *key, len(known.usage) if known else 0, integer_mean(known.usage) if known else None,
+            known.std_dev if known else None, integer_std_dev(known.usage) if known else None,
+            rule.dataset_limit if rule else None, now[key].dataset_limit if now else None,
+            *(STRATEGY_NAMES.get(by[key].load_balancing, "fingerprint") if by else NO_RULES for by in (now, corrected)),
+        ))  # fmt: skip
+    return tables.STRATEGY.sorted(tables.STRATEGY.frame(columns_of(tables.STRATEGY, rows)))
+
+
+def _stored_stats(rows: pl.DataFrame) -> DistributionStats:
+    """Put the stored stats, one row per shard entry, together again."""
+    key = ["tenant", "dataset"]
+    datasets = rows.group_by(key, maintain_order=True).agg("shard", "instance", "usage", pl.col("std_dev").first())
+    return DistributionStats(
+        tuple(
+            DatasetStats(tenant, name, tuple(zip(shards, owners, strict=True)), tuple(usage), std_dev)
+            for tenant, name, shards, owners, usage, std_dev in datasets.iter_rows()
+        ),
+        rows["created_at"][0],
+    )
+
+
+def _next_rules(cluster: Cluster, stats: DistributionStats) -> dict[tuple[str, str], Rule]:
+    """Return the rules that a ruler writes for ``stats`` after loading the stored ones; none where it fails."""
+    ruler = Ruler(lambda tenant: cluster.limits.get(tenant, DEFAULTS))
+    loaded_at = cluster.rule_rows["created_at"].max() if cluster.rule_rows.height else None
+    created = loaded_at if isinstance(loaded_at, int) else stats.created_at
+    ruler.load(Rules((), tuple(cluster.rules.values()), created))
+    stats = replace(stats, created_at=max(stats.created_at, created + 1))  # the next tick: it is after the rules
+    try:
+        return {(rule.tenant, rule.name): rule for rule in ruler.build(stats).datasets}
+    except ZeroDivisionError:
+        return {}

@@ -1,0 +1,124 @@
+"""What a ring with replicas means to its members and tenants: ownership, dangerous partners, lost load, spread, answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from engine.ring_placement.dskit.token_ring import SPACE
+from engine.ring_placement.insight.replica_findings import key_pairs
+from engine.ring_placement.scenarios.replica_rows import ReplicatedPlacement
+from engine.ring_placement.scenarios.scenario_state import ReplicatedScenario, replicated_ring
+from engine.view import Context
+
+NAMED_TENANTS = 8
+"""Tenants that are named of each node."""
+
+
+def ring_facts(s: ReplicatedScenario, context: Context) -> dict[str, tuple[Any, ...]]:
+    """Return by ID ownership, token ranges and share of keys in the scenario; number of tenants and the largest ones, worst
+    partner and its loss on the planned ring."""
+    planned, ring = s.planned, s.planned.ring
+    pairs = key_pairs(s, context)
+    count = len(ring.members)
+    shares = planned.rows.shares
+    tenants = np.zeros(count, dtype=np.int64)
+    largest: list[list[str]] = [[] for _ in range(count)]
+    if shares is not None:
+        holders = np.bincount(planned.rows.shard_of, minlength=len(shares))
+        tenants = (shares > 0).T.astype(np.int64) @ holders
+        # Tenants by load, and of each node the first ones whose shard has it.
+        order = np.lexsort((np.arange(len(planned.tenants.names)), -planned.tenants.total))
+        on_it = (shares > 0).T[:, planned.rows.shard_of[order]]
+        for k in range(count):
+            context.check()
+            first = np.flatnonzero(on_it[k])[:NAMED_TENANTS]
+            largest[k] = [planned.tenants.names[t] for t in order[first].tolist()]
+    after = s.after.ring
+    ranges = (None,) * len(after.ids) if planned.partitions is not None else after.tokens.token_ranges
+    now = {
+        name: (own, None if r is None else len(r), held)
+        for name, own, r, held in zip(
+            after.ids, (after.tokens.ownership / SPACE).tolist(), ranges, s.after.share.tolist(), strict=True
+        )
+    }
+    gone = (0.0, None, 0.0)
+    partners: list[tuple[str | None, float | None]] = [(None, None)] * count
+    if count > 1 and planned.partitions is None:
+        lost = pairs.matrix()
+        np.fill_diagonal(lost, -1.0)
+        worst = lost.argmax(axis=1)
+        most = lost[np.arange(count), worst]
+        partners = [
+            (ring.ids[w] if m > 0 else None, max(m, 0.0)) for w, m in zip(worst.tolist(), most.tolist(), strict=True)
+        ]
+    return {
+        name: (
+            *(now.get(name, gone) if ring.total else (None, None, now.get(name, gone)[2])),
+            int(tenants[i]),
+            largest[i],
+            *partners[i],
+        )
+        for i, name in enumerate(ring.ids)
+    }
+
+
+def lost_load(placement: ReplicatedPlacement) -> np.ndarray:
+    """Return the load of each tenant that cannot be written."""
+    rows, tenants = placement.rows, placement.tenants
+    out: np.ndarray = tenants.loads * placement.lost_share[rows.shard_of]
+    if len(tenants.key_tenant):
+        lost = np.append(placement.lost, True)[rows.key_row]  # the last entry answers for -1
+        out = out + np.bincount(tenants.key_tenant[lost], tenants.key_weight[lost], len(out))
+    return out
+
+
+def spreads(placement: ReplicatedPlacement) -> np.ndarray:
+    """Return the largest share of each shard's members over the mean; 1 where nothing is placed."""
+    shares = placement.rows.shares
+    if shares is None:
+        return np.ones(len(placement.rows.shards))
+    held = (shares > 0).sum(axis=1)
+    total = shares.sum(axis=1)
+    out: np.ndarray = np.where(total > 0, shares.max(axis=1, initial=0.0) * held / np.where(total > 0, total, 1), 1.0)
+    return out
+
+
+def answers_of(s: ReplicatedScenario, wanted: np.ndarray) -> pl.DataFrame:
+    """Say what the ring answers for each row of ``wanted``: members that take the key, how many may fail, or why not."""
+    after = s.after
+    ring, rows = after.ring, after.rows
+    # Requests to members that fail unnoticed return errors; the ring still names them.
+    knows = ring.active if s.regime == "transient" else after.alive
+    zoned = " across different availability zones" if replicated_ring(s.live).zone_aware else ""
+    out: dict[str, list[Any]] = {name: [] for name in ("replicas", "max_errors", "error", "partition", "lost")}
+    for row in wanted.tolist():
+        members = [m for m in rows.members[row].tolist() if m >= 0] if row >= 0 else []
+        live = [m for m in members if knows[m]]
+        error, errors = "", None
+        partition = None if rows.partition is None or row < 0 else int(rows.partition[row])
+        if rows.partition is not None:
+            assert after.partitions is not None
+            live = members
+            error = "no active partition" if partition is None or partition < 0 else ""
+            partition = None if error or partition is None else int(after.partitions.ids[partition])
+            errors = None if error else 0
+        elif row < 0:
+            error = "empty ring"
+        elif len(live) < rows.needed[row]:
+            bad = ",".join(ring.members[m].address or ring.ids[m] for m in members if not knows[m])
+            error = f"at least {rows.needed[row]} live replicas required{zoned}, could only find {len(live)}" + (
+                f" - unhealthy instances: {bad}" if bad else ""
+            )
+        else:
+            errors = len(live) - int(rows.needed[row])
+        out["replicas"].append([ring.ids[m] for m in live])
+        out["max_errors"].append(errors)
+        out["error"].append(error)
+        out["partition"].append(partition)
+        out["lost"].append(bool(row < 0 or after.lost[row]))
+    schema: dict[str, Any] = {"replicas": pl.List(pl.String), "max_errors": pl.Int64, "error": pl.String, "partition": pl.Int64,
+              "lost": pl.Boolean}  # fmt: skip
+    return pl.DataFrame(out, schema=schema).with_columns(pl.Series("row", wanted, dtype=pl.Int64))

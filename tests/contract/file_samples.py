@@ -1,0 +1,205 @@
+"""A small file of each kind that a view's sample data do not hold, by view and kind: its name and its bytes.
+
+``test_recognition`` holds every reader to them.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+
+import polars as pl
+
+from engine.formats.protobuf import write_bytes, write_int, write_packed
+
+
+def _parquet(columns: dict[str, list[object]]) -> bytes:
+    file = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(file)
+    return file.getvalue()
+
+
+def _partition_sample() -> bytes:
+    values = (0.5, 1000.0, 10.0, 20.0, 1.0, 2.0, 3.0, 4.0, 5.0)
+    return struct.pack(">bi9dqi", 1, 7, *values, 1_760_000_000_000, 3) + b"orders"
+
+
+def _snappy(content: bytes) -> bytes:
+    """Pack as a Snappy block of one literal."""
+    assert len(content) <= 60, "what one byte of length can say"
+    return bytes([len(content), (len(content) - 1) << 2]) + content
+
+
+def _memberlist_key() -> bytes:
+    member = write_bytes(1, b"10.0.0.1:9095") + write_int(2, 1_760_000_000) + write_packed(6, [1, 2])
+    return _snappy(write_bytes(1, write_bytes(1, b"writer-0") + write_bytes(2, member)))
+
+
+def _partition_ring() -> bytes:
+    partition = write_packed(1, [1, 2]) + write_int(2, 2) + write_int(3, 1_760_000_000)
+    owner = write_bytes(1, b"ingester-1") + write_bytes(2, write_int(1, 1) + write_int(2, 1))
+    return _snappy(write_bytes(1, write_int(1, 1) + write_bytes(2, partition)) + write_bytes(2, owner))
+
+
+SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
+    "broker-load": {
+        "cruise-control-json": (
+            "load.json",
+            b'{"version":1,"hosts":[],"brokers":[{"Broker":1,"Host":"b1","BrokerState":"ALIVE","DiskMB":10.0,"DiskPct":1.0,'
+            b'"CpuPct":2.0,"LeaderNwInRate":1.0,"FollowerNwInRate":1.0,"NwOutRate":1.0,"PnwOutRate":1.0,"Replicas":2,'
+            b'"Leaders":1}]}',
+        ),
+        "cruise-control-text": (
+            "partition_load.txt",
+            b"PARTITION LEADER FOLLOWERS CPU (%_CORES) DISK (MB) NW_IN (KB/s) NW_OUT (KB/s) MSG_IN (#/s)\n"
+            b"orders-3 7 [8] 1.0 10.0 2.0 3.0 4.0\n",
+        ),
+        "sample-records": ("partition.b64", base64.b64encode(_partition_sample()) + b"\n"),
+        "parquet": (
+            "brokers.parquet",
+            _parquet({"broker": [1], "host": ["b1"], "rack": ["r1"], "alive": [True]}),
+        ),
+    },
+    "job-heuristics": {
+        "mapreduce-rest": (
+            "job.json",
+            b'{"job":{"id":"job_1760000000000_0001","name":"sort","state":"SUCCEEDED","user":"ann","queue":"etl",'
+            b'"submitTime":1760000000000,"startTime":1760000001000,"finishTime":1760000009000}}',
+        ),
+        "rumen": (
+            "trace.json",
+            b'{"jobID":"job_1760000000000_0001","user":"ann","submitTime":1760000000000,"launchTime":1760000001000,'
+            b'"finishTime":1760000009000,"outcome":"SUCCESS","mapTasks":[],"reduceTasks":[]}',
+        ),
+        "job-summary": (
+            "job_1760000000000_0001.summary",
+            b"jobId=job_1760000000000_0001,submitTime=1760000000000,launchTime=1760000001000,finishTime=1760000009000,"
+            b"user=ann,queue=etl,status=SUCCEEDED,jobName=sort\n",
+        ),
+    },
+    "query-profile": {
+        "wlr-csv": ("table.csv", b"q1,q2,user_us\n1,2,300\n2,1,250\n"),
+        "pgss-json": (
+            "pgss-1760000000.json",
+            b'[{"userid":10,"dbid":5,"queryid":42,"query":"select 1","calls":3,"total_exec_time":4.5,"rows":3}]',
+        ),
+        "mysql-digest": (
+            "digest-1760000000.tsv",
+            b"SCHEMA_NAME\tDIGEST\tDIGEST_TEXT\tCOUNT_STAR\tSUM_TIMER_WAIT\nshop\tabc123\tSELECT ?\t5\t9000000\n",
+        ),
+        "slow-log": (
+            "slow.log",
+            b"# Time: 2026-01-05T10:00:00.000000Z\n# User@Host: app[app] @ host []  Id: 8\n"
+            b"# Query_time: 0.250000  Lock_time: 0.000010 Rows_sent: 1  Rows_examined: 100\n"
+            b"SET timestamp=1767607200;\nselect * from t where id = 1;\n",
+        ),
+        "pt-query-digest": (
+            "digest.json",
+            b'{"classes":[{"checksum":"ABC","fingerprint":"select ?","query_count":2,"ts_min":"2026-01-05 10:00:00",'
+            b'"ts_max":"2026-01-05 10:05:00","example":{"query":"select 1"},"metrics":{"Query_time":{"sum":"0.5"}}}]}',
+        ),
+        "pid-stat": (
+            "pidstat-1760000000",
+            b"1234 (postgres) S 1 1234 1234 0 -1 4194560 100 0 0 0 250 50 10 5 20 0 1 0 100 1000000 200\n",
+        ),
+        "vmstat": (
+            "vmstat.txt",
+            b"procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n"
+            b" r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC\n"
+            b" 1  0      0 100000   1000 200000    0    0     1     1   10   20  5  2 92  1  0 2026-01-05 10:00:00\n"
+            b" 1  0      0 100000   1000 200000    0    0     1     1   10   20  6  2 91  1  0 2026-01-05 10:01:00\n",
+        ),
+        "sysstat-json": (
+            "mpstat.json",
+            b'{"sysstat":{"hosts":[{"nodename":"db1","number-of-cpus":2,"date":"2026-01-05","statistics":['
+            b'{"timestamp":"10:00:00","cpu-load":[{"cpu":"all","usr":5.0,"nice":0.0,"sys":2.0,"iowait":1.0,"irq":0.0,'
+            b'"soft":0.0,"steal":0.0,"guest":0.0,"gnice":0.0,"idle":92.0}]},'
+            b'{"timestamp":"10:01:00","cpu-load":[{"cpu":"all","usr":6.0,"nice":0.0,"sys":2.0,"iowait":1.0,"irq":0.0,'
+            b'"soft":0.0,"steal":0.0,"guest":0.0,"gnice":0.0,"idle":91.0}]}]}]}}',
+        ),
+        "sadf-d": (
+            "sadf.csv",
+            b"# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n"
+            b"db1;60;2026-01-05 10:00:00 UTC;-1;5.0;0.0;2.0;1.0;0.0;92.0\n",
+        ),
+        "docker-stats": (
+            "docker-1760000000.json",
+            b'{"BlockIO":"0B / 0B","CPUPerc":"12.50%","Container":"abc","MemPerc":"1.0%","Name":"db1"}\n',
+        ),
+        "node-exporter-cpu": (
+            "node-1760000000.prom",
+            b"# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.\n# TYPE node_cpu_seconds_total counter\n"
+            b'node_cpu_seconds_total{cpu="0",mode="idle"} 1000\nnode_cpu_seconds_total{cpu="0",mode="user"} 50\n',
+        ),
+    },
+    "run-comparison": {
+        "build-log": (
+            "build-log.txt",
+            b"I0105 10:00:00.000000] Running Suite: Kubernetes e2e suite\n"
+            b'I0105 10:00:01.000000] [Result:Performance] {\nI0105 10:00:01.000000]   "version": "v1",\n'
+            b'I0105 10:00:01.000000]   "dataItems": [{"data": {"Perc50": 5.5}, "unit": "ms",\n'
+            b'I0105 10:00:01.000000]   "labels": {"Verb": "GET", "Resource": "pods", "Count": "10"}}]\n'
+            b"I0105 10:00:01.000000] }\nI0105 10:00:01.000000] [Finished:Performance]\n",
+        ),
+        "k6-summary": (
+            "summary.json",
+            b'{"root_group":{},"metrics":{"http_req_duration":{"type":"trend","contains":"time",'
+            b'"values":{"avg":1.5,"p(95)":3.0}}}}',
+        ),
+        "pytest-benchmark": (
+            "0001_unversioned.json",
+            b'{"machine_info":{"python_version":"3.11"},"datetime":"2026-01-05T10:00:00","benchmarks":[{"group":null,'
+            b'"fullname":"t.py::a","stats":{"min":0.1,"median":0.2,"mean":0.2}}]}',
+        ),
+        "jmh": (
+            "jmh.json",
+            b'[{"jmhVersion":"1.37","benchmark":"a.B.c","mode":"avgt","primaryMetric":{"score":5.0,"scoreUnit":"us/op"}}]',
+        ),
+        "fio": (
+            "fio.json",
+            b'{"fio version":"fio-3.33","timestamp_ms":1760000000000,"jobs":[{"jobname":"j","read":{"total_ios":4,'
+            b'"iops":10.5,"bw_bytes":1000}}]}',
+        ),
+        "pyperf": (
+            "pyperf.json",
+            b'{"benchmarks":[{"runs":[{"values":[0.5,0.6]}],"metadata":{"name":"x"}}],"version":"1.0"}',
+        ),
+        "kube-burner": (
+            "podLatencyQuantilesMeasurement-job.json",
+            b'[{"quantileName":"Ready","uuid":"u","P99":5,"P50":2,"metricName":"podLatencyQuantilesMeasurement",'
+            b'"jobName":"j","timestamp":"2026-01-05T10:00:00Z"}]',
+        ),
+        "sysbench": (
+            "sysbench.txt",
+            b"sysbench 1.0.20 (using system LuaJIT 2.1.0)\nGeneral statistics:\n    total time:      10.0003s\n"
+            b"Latency (ms):\n         min:      0.50\n         avg:      1.00\n",
+        ),
+    },
+    "ring-placement": {
+        "memberlist-json": (
+            "ring-key.json",
+            b'{"ingesters":{"writer-0":{"addr":"10.0.0.1:9095","timestamp":1760000000,"state":0,"tokens":[1,2],"zone":"a"}}}',
+        ),
+        "memberlist-binary": ("ring-key.bin", _memberlist_key()),
+        "partition-ring": (
+            "partitions.json",
+            b'{"partitions":{"1":{"tokens":[1,2],"state":2,"stateTimestamp":1760000000}},'
+            b'"owners":{"ingester-1":{"ownedPartition":1,"state":1}}}',
+        ),
+        "partition-ring-binary": ("partitions.bin", _partition_ring()),
+        "ring-html": (
+            "ring.html",
+            b"<p>Current time: 2026-01-05 10:00:00 +0000 UTC</p><table><tr><th>Instance ID</th><th>Availability Zone</th>"
+            b"<th>State</th><th>Address</th><th>Registered At</th><th>Last Heartbeat</th><th>Tokens</th></tr>"
+            b"<tr><td>ingester-1</td><td>a</td><td>ACTIVE</td><td>10.0.0.1:9095</td><td>2026-01-05T09:00:00Z</td>"
+            b"<td>5s ago (09:59:55)</td><td>128</td></tr></table>",
+        ),
+        "ring-store": (
+            "consul.json",
+            b'[{"Key":"collectors/ring","Value":"' + base64.b64encode(_memberlist_key()) + b'"}]',
+        ),
+        "key-table": ("keys.csv", b"tenant,token,bytes_per_s\nacme,123456,1000\n"),
+        "load-table": ("load.csv", b"tenant,dataset,bytes_per_s\nacme,cart,1000\n"),
+    },
+}

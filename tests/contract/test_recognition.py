@@ -1,0 +1,69 @@
+"""Every reader takes a file of its own kind, and no reader takes another's unless it is known to."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.reading import HEAD, FileKind, Source
+from engine.tables import height_of
+from tests.contract.file_samples import SAMPLES
+from tests.contract.samples import FED, play, view
+
+KINDS: dict[tuple[str, str], FileKind] = {(name, kind.id): kind for name in FED for kind in view(name).kinds}
+
+PROMETHEUS = {
+    ("broker-load", "metric-scrape"),
+    ("query-profile", "node-exporter-cpu"),
+    ("ring-placement", "placement-metrics"),
+}
+ALSO: dict[tuple[str, str], set[tuple[str, str]]] = {
+    # What is wanted of a scrape may stand far behind its first bytes, so that each view looks into all of it.
+    **dict.fromkeys(PROMETHEUS, PROMETHEUS),
+    # A line that begins with a word and a number looks like one of an exposition.
+    ("query-profile", "proc-stat"): PROMETHEUS,
+    ("run-comparison", "build-log"): PROMETHEUS,
+    # Which columns a Parquet file has stands at its end.
+    ("broker-load", "parquet"): {("ring-placement", "load-table")},
+}
+"""By kind: the other kinds that may take its files, too."""
+
+
+@pytest.fixture(scope="module", params=FED)
+def files(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, list[tuple[str, bytes]]]:
+    """A view's name, and name and content of its sample data and its other samples."""
+    folder = play(request.param, tmp_path_factory.mktemp("played"), changes=2)
+    played = [(path.name, path.read_bytes()) for path in sorted(folder.rglob("*")) if path.is_file()]
+    return request.param, played + list(SAMPLES.get(request.param, {}).values())
+
+
+def takers(name: str, content: bytes) -> set[tuple[str, str]]:
+    return {key for key, kind in KINDS.items() if kind.recognise(name, content[:HEAD])}
+
+
+def test_a_file_is_taken_by_the_readers_expected(files: tuple[str, list[tuple[str, bytes]]]) -> None:
+    name, contents = files
+    seen = set()
+    for file, content in contents:
+        taken = takers(file, content)
+        own = {key for key in taken if key[0] == name}
+        assert own, f"no reader of {name} takes {file}"
+        seen |= own
+        allowed = set().union(*({key} | ALSO.get(key, set()) for key in own))
+        assert len(own) == 1 and taken <= allowed, f"{file} is taken by {sorted(taken)}"
+    missing = {key for key in KINDS if key[0] == name} - seen
+    assert not missing, f"add a sample of {sorted(missing)} to tests/contract/file_samples.py"
+
+
+@pytest.mark.parametrize("key", [(name, kind) for name, kinds in SAMPLES.items() for kind in kinds], ids="/".join)
+def test_a_sample_gives_rows_of_declared_tables(key: tuple[str, str]) -> None:
+    name, content = SAMPLES[key[0]][key[1]]
+    assert key in takers(name, content)
+    source = Source(f"/data/{name}", name, 1_760_000_000_000, len(content))
+    reading = KINDS[key].read(source, content, None, True)
+    assert not reading.problems and reading.complete
+    tables = {table.name: table for table in KINDS[key].tables}
+    assert sum(height_of(rows) for rows in reading.rows.values()) > 0 and reading.rows.keys() <= tables.keys()
+    for table, rows in reading.rows.items():
+        tables[table].frame(rows)
