@@ -344,7 +344,7 @@ TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and
     Column("write_lost_load", pl.Float64, "Load that cannot be written", kind="number", title="lost load", priority=2),
     Column("reads_ok", pl.Boolean, "Whether its queries succeed in the scenario", kind="flag", title="reads ok", width=8,
            priority=0),
-    _count("down", "Instances of its shard that do not answer in the scenario", width=4, priority=0),
+    _count("instances_down", "Instances of its shard that do not answer in the scenario", title="down", width=4, priority=0),
     _ratio("spread", "Largest ownership over the mean inside its shard", title="max/mean", width=8, priority=1),
     Column("instances", pl.List(pl.String), "Instances of its shard that are written to", kind="text", width=30, priority=0),
     Column("read_instances", pl.List(pl.String), "Instances that its queries ask: the lookback adds former ones",
