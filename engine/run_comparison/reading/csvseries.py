@@ -152,7 +152,7 @@ def _read_rows(out: Collected, columns: _Columns) -> None:
             if at not in packed:
                 name, unit = columns.numbers[at]
                 packed[at] = Series("csv", report, name, metric=labels, bucket="value", unit=unit).pack()
-            out.add_number(packed[at], number, run or moment, stamp)
+            out.add_of_run(packed[at], number, run or moment, stamp)
 
 
 def _cells(line: str) -> list[str]:
