@@ -20,8 +20,8 @@ NOT_AN_INTEGER = -(2**63)
 """Count of an item whose ``Count`` label is not an integer: the benchmark tool drops such items."""
 
 
-MOST_CHARACTERS = 1 << 28
-"""Characters of packed series that one file may give."""
+MOST_CHARACTERS, PER_BYTE = 32 << 20, 50
+"""Characters of packed series that a file may give: so many, and so many for each of its bytes."""
 
 
 class Series(NamedTuple):
@@ -55,7 +55,7 @@ class Collected:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._characters = 0
+        self._room = MOST_CHARACTERS + PER_BYTE * source.size
         self.series: list[str] = []
         self.value: list[float | None] = []
         self.count: list[int | None] | None = None
@@ -86,8 +86,8 @@ class Collected:
     def append(self, packed: str, number: float | None) -> bool:
         """Append a value, null or finite. Returns False where the file's names already take too much memory: each value
         repeats them, so that a few long ones in a small file could fill it."""
-        self._characters += len(packed)
-        if self._characters > MOST_CHARACTERS:
+        self._room -= len(packed)
+        if self._room < 0:
             self.problem("too-large", "the names of its metrics are too long: the values from here on are left out")
             return False
         self.series.append(packed)
