@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from engine.run_comparison.reading.json_document import (
     BadShape,
-    as_list,
     as_number,
     as_numbers,
     as_object,
@@ -244,8 +243,11 @@ def _text(value: Any) -> str:
 
 
 def _objects(values: Any) -> Iterator[dict[str, Any] | BadShape]:
-    """Yield the objects of a list, and for each entry that is none what is wrong. Raises BadShape for no list."""
-    for value in as_list(values or []):
+    """Yield the objects of a list (None: an empty one), and for each entry that is none what is wrong."""
+    if values is not None and not isinstance(values, list):
+        yield BadShape("it is not a list where one belongs")
+        return
+    for value in values or ():
         yield value if isinstance(value, dict) else BadShape("it is not a JSON object where one belongs")
 
 
