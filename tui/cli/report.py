@@ -72,7 +72,9 @@ def check_view(arguments: argparse.Namespace) -> int:
     bad = export.at_least(result.findings, level)
     if arguments.junit is not None:
         own = getattr(view, "junit", None)
-        suite = own(result, done.parameters) if own else junit.suite_of_findings(view.name, result.findings, level)
+        suite = (
+            own(result, done.parameters, level) if own else junit.suite_of_findings(view.name, result.findings, level)
+        )
         try:
             Path(arguments.junit).write_text(junit.to_xml(suite), encoding="utf-8")
         except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from engine.run_comparison.perf_tests import comparison, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.result.row_names import RowNames, name_keys, name_metrics, own_name
 from engine.run_comparison.runs.measurements import Floats, Ints, Measurements
+from engine.run_comparison.runs.metric_units import is_time
 from engine.run_comparison.runs.pooling import Pool
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Samples
@@ -109,6 +110,7 @@ def benchmark_comparison(
     columns["ratio"], columns["p_value"], columns["matched"] = answer.ratio, answer.p_value, answer.matched
     columns["upstream_matched"] = answer.matched
     columns["verdict"] = _words((left.n > 0) & (right.n > 0), answer.matched)
+    columns["effect"] = _effects(right.mean - left.mean, ~answer.matched, names, pool.samples)
     total = pool.samples.count
     share = float(answer.matched.sum()) / total if total else None
     verdict, passed = _pass(share, parameters)
@@ -144,6 +146,8 @@ def published_comparison(
         columns[f"mean_{side}"] = np.where(part & ~answer.compared, columns[f"mean_{side}"], means)
     columns["ratio"], columns["similarity"], columns["matched"] = answer.ratio, answer.similarity, answer.matched
     columns["verdict"] = _words(answer.compared, answer.matched)
+    mismatched = answer.compared & ~answer.matched
+    columns["effect"] = _effects(answer.mean_right - answer.mean_left, mismatched, names, pooled.samples)
     rows = np.flatnonzero(part)
     total = int(answer.compared.sum())
     share = float(answer.matched.sum()) / total if total else None
@@ -278,7 +282,8 @@ def _judge(
     columns["changed"] = changed & compared
     columns["matched"] = inside
     columns["runs_needed"] = _runs_needed(needed, columns)
-    columns["effect"] = _effects(columns["ratio"], words, changed, rows.names.directions)
+    moved = np.concatenate([each.shift for each, _ in parts])
+    columns["effect"] = _effects(moved, changed | (words == statistical.DIFFERENT), rows.names, rows.samples)
     has_key = rows.names.key_of >= 0
     benchmark_matched = (
         has_key & benchmark.matched[np.where(has_key, rows.names.key_of, 0)] if has_key.any() else has_key
@@ -327,14 +332,20 @@ def _runs_needed(values: Floats, columns: dict[str, Any]) -> list[int | None]:
     return [None if np.isnan(value) else int(value) for value in needed]
 
 
-def _effects(ratio: Floats, words: Any, changed: NDArray[np.bool_], directions: Sequence[str]) -> list[str]:
-    """Return ``worse`` or ``better`` for each significant change, by the direction of the metric, else an empty text."""
+def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
+    """Return ``worse`` or ``better`` for each ``real`` change, by the sign of its shift from left to right and the direction of
+    the metric, else an empty text.
+
+    A time of zero everywhere on a side was not measured: going to or from it is neither.
+    """
+    unmeasured = (samples.left.means == 0) | (samples.right.means == 0)
     effects = []
-    for value, word, moved, better in zip(ratio.tolist(), words.tolist(), changed.tolist(), directions, strict=True):
-        if not (moved or word == statistical.DIFFERENT) or value != value or value == 1.0:
+    rows = zip(shift.tolist(), real.tolist(), unmeasured.tolist(), names.columns["unit"], names.directions, strict=True)
+    for moved, is_real, zeros, unit, better in rows:
+        if not is_real or moved != moved or moved == 0 or (zeros and is_time(unit)):
             effects.append("")
         else:
-            effects.append("worse" if (value > 1.0) == (better == "lower") else "better")
+            effects.append("worse" if (moved > 0) == (better == "lower") else "better")
     return effects
 
 

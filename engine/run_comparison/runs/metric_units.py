@@ -62,6 +62,11 @@ def canonical_unit(written: str) -> Unit:
     return Unit(text, 1.0)
 
 
+def is_time(unit: str) -> bool:
+    """Whether a canonical unit is one of durations, or of times per operation."""
+    return unit == "ms" or unit.startswith("sec/") or unit.endswith("-sec")
+
+
 _HIGHER_UNIT = re.compile(r"(/s|/sec|pps|iops|ops)$", re.IGNORECASE)
 _HIGHER_NAME = re.compile(
     r"throughput|availab|per.second|events.per|bandwidth|iops|\bbw\b|ops\b|success|checks|hit.?rate", re.IGNORECASE
