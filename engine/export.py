@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ import polars as pl
 from engine import units
 from engine.result import LEVELS, Finding, Level
 from engine.tables import Table
-from engine.text import clean
+from engine.text import clean, harmless, harmless_json
 
 _BATCH = 10_000
 """Rows turned into Python objects at a time: bounds memory and how long the interpreter lock is held."""
@@ -61,23 +62,32 @@ def finite(value: Any) -> Any:
 def to_csv(frame: pl.DataFrame, table: Table) -> str:
     """Format CSV with a header line. Nested values and documents are JSON in one field; null is empty.
 
-    Texts are written unchanged (they were cleaned at ingest): a script must get back the name it knows.
+    A text that a spreadsheet would run as a formula has ``'`` in front, so that it is shown: names come from files that
+    anybody may have written. Numbers stay numbers, and JSON has every text as it is.
     """
     documents = {c.name for c in table.columns if c.kind == "json"}
     if frame.width > 1 and documents.isdisjoint(frame.columns) and all(map(_as_is, frame.dtypes)):
         # The same bytes, much faster; Polars would write an empty text as two quotes.
         texts = pl.col(pl.String)
-        return frame.with_columns(pl.when(texts != "").then(texts)).write_csv()
+        runs = texts.str.contains(f"^{_FORMULA}") & ~texts.str.contains(f"^(?:{_NUMBER})$")
+        as_texts = pl.when((texts != "") & runs).then(texts.str.replace("^", "'")).when(texts != "").then(texts)
+        return harmless(frame.with_columns(as_texts).write_csv())
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(frame.columns)
-    plain = [dtype.is_numeric() or dtype == pl.String for dtype in frame.dtypes]
+    plain = [dtype.is_numeric() for dtype in frame.dtypes]
     for columns in _columns(frame, documents):
         for at, name in enumerate(frame.columns):
-            if not plain[at] or name in documents:  # the writer knows numbers, texts and null
+            if not plain[at] or name in documents:  # the writer knows numbers and null
                 columns[at] = [_field(value) for value in columns[at]]
         writer.writerows(zip(*columns, strict=True))
-    return out.getvalue()
+    return harmless(out.getvalue())
+
+
+_FORMULA = r"[=+\-@\uff1d\uff0b\uff0d\uff20][\s\S]"
+"""Beginnings of what Excel, LibreOffice and Sheets run, also in full width. Tabs and line ends are no part of any name."""
+_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+_is_formula, _is_number = re.compile(_FORMULA).match, re.compile(_NUMBER).fullmatch
 
 
 def _as_is(dtype: pl.DataType) -> bool:
@@ -92,6 +102,8 @@ def _field(value: Any) -> Any:
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, str) and _is_formula(value) and not _is_number(value):
+        return f"'{value}"
     return value
 
 
@@ -105,7 +117,7 @@ def to_markdown(frame: pl.DataFrame, table: Table) -> str:
     lines.extend(
         "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |" for values in _words(frame, table)
     )
-    return "\n".join(lines) + "\n"
+    return harmless("\n".join(lines) + "\n")
 
 
 def to_text(frame: pl.DataFrame, table: Table) -> str:
@@ -119,7 +131,8 @@ def to_text(frame: pl.DataFrame, table: Table) -> str:
     def line(cells: list[str]) -> str:
         return "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)).rstrip()
 
-    return "\n".join([line(header), line(["-" * width for width in widths]), *(line(cells) for cells in body)]) + "\n"
+    lines = [line(header), line(["-" * width for width in widths]), *(line(cells) for cells in body)]
+    return harmless("\n".join(lines) + "\n")
 
 
 def _words(frame: pl.DataFrame, table: Table) -> Iterator[list[str]]:
@@ -154,7 +167,7 @@ def _plain(value: Any) -> str:
 
 def to_json(frame: pl.DataFrame, table: Table) -> str:
     """Format a JSON list of row objects."""
-    return json.dumps(list(rows(frame, table)), ensure_ascii=False, indent=1) + "\n"
+    return harmless_json(json.dumps(list(rows(frame, table)), ensure_ascii=False, indent=1) + "\n")
 
 
 FORMATS = {"csv": to_csv, "markdown": to_markdown, "json": to_json, "text": to_text}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from engine.result import LEVELS, Finding, Level
+from engine.text import harmless
 
 Outcome = Literal["passed", "failure", "skipped"]
 
@@ -46,7 +48,7 @@ def suite_of_findings(view: str, findings: Sequence[Finding], failing: Level) ->
 
 
 def to_xml(suite: Suite) -> str:
-    """Return the suite as an XML document. Texts must hold no control characters (``engine.text.clean``)."""
+    """Return the suite as an XML document; what XML cannot hold is replaced."""
     counts = {outcome: sum(case.outcome == outcome for case in suite.cases) for outcome in ("failure", "skipped")}
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -67,4 +69,7 @@ def to_xml(suite: Suite) -> str:
         lines += [f"{start}>", f"    <{case.outcome}{kind} message={quoteattr(case.message)}{body}", "  </testcase>"]
     if suite.output:
         lines.append(f"  <system-out>{escape(suite.output)}</system-out>")
-    return "\n".join([*lines, "</testsuite>", ""])
+    return _NO_XML.sub("·", harmless("\n".join([*lines, "</testsuite>", ""])))
+
+
+_NO_XML = re.compile("[\ufffe\uffff]")

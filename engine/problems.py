@@ -59,7 +59,10 @@ class ProblemList(list[Problem]):
             key = (problem.kind, problem.reason)
         at = self._place.get(key)
         if at is not None:
-            self[at] = replace(self[at], count=self[at].count + problem.count)
+            first = self[at]
+            self[at] = Problem(
+                first.path, first.line, first.kind, first.reason, first.count + problem.count, first.byte
+            )
             return
         self._place[key] = len(self)
         self._of_kind[problem.kind] = self._of_kind.get(problem.kind, 0) + 1

@@ -12,6 +12,7 @@ from engine import __version__, export, units
 from engine.parameters import Attachment, Parameters, options
 from engine.problems import Problem
 from engine.result import Result
+from engine.text import harmless, harmless_json
 from engine.units import iso as iso
 from engine.view import View
 
@@ -75,7 +76,8 @@ def envelope(view: View, result: Result, parameters: Parameters, at_ms: int, onl
 
 def to_json(view: View, result: Result, parameters: Parameters, at_ms: int, only: str | None = None) -> bytes:
     """Format the report as indented UTF-8 JSON."""
-    return msgspec.json.format(msgspec.json.encode(envelope(view, result, parameters, at_ms, only)), indent=1) + b"\n"
+    encoded = msgspec.json.encode(envelope(view, result, parameters, at_ms, only))
+    return (harmless_json(msgspec.json.format(encoded, indent=1).decode()) + "\n").encode()
 
 
 def to_text(view: View, result: Result, only: str | None = None) -> str:
@@ -98,7 +100,7 @@ def to_text(view: View, result: Result, only: str | None = None) -> str:
                 meaning += f" ({shown.height:,} of {frame.height:,}: {' '.join(result.focus[name])})"
             parts.append(f"\n{name}: {meaning}\n\n{export.to_text(shown, declared[name])}")
     parts.append("\n" + problems_text(result.problems) if result.problems else "\nno problems\n")
-    return "".join(parts)
+    return harmless("".join(parts))
 
 
 def problems_text(problems: tuple[Problem, ...]) -> str:

@@ -410,10 +410,12 @@ def duration_ns(value: Any) -> int:
     typed = str(value).strip()
     if typed == "0":
         return 0
-    parts = list(_DURATION_PART.finditer(typed))
-    if not parts or "".join(part.group(0) for part in parts) != typed:
-        raise ValueError(f"{typed!r} is not a duration such as 17m or 1h30m")
-    total = sum(round(float(part.group(1)) * _DURATION_NS[part.group(2)]) for part in parts)
+    total = at = 0
+    while at < len(typed) and (part := _DURATION_PART.match(typed, at)):
+        total += round(min(float(part.group(1)), 1e30) * _DURATION_NS[part.group(2)])
+        at = part.end()
+    if not typed or at < len(typed):
+        raise ValueError(f"{typed!r:.80} is not a duration such as 17m or 1h30m")
     if total >= 2**63:
         raise ValueError("is out of range")
     return total

@@ -20,6 +20,8 @@ LONGEST = 64 * 2**20
 """Longest string (bytes), array or map (items) that is accepted."""
 DEPTH = 64
 """Deepest nesting of a schema."""
+MOST_PARTS = 1000
+"""Most branches of a union, fields of a record or symbols of an enum: each becomes code."""
 
 
 class BadRecord(ValueError):
@@ -91,8 +93,17 @@ def skip_blocks(data: bytes, at: int, item: Callable[[bytes, int], int]) -> int:
                 raise IndexError
 
 
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST
+def _parts(parts: Any, what: str) -> list[Any]:
+    """Return the parts of ``what`` (a list). Raises BadSchema where it has none, or too many."""
+    if not isinstance(parts, list):
+        raise BadSchema(f"{what} without a list of its parts")
+    if len(parts) > MOST_PARTS:
+        raise BadSchema(f"{what} with {len(parts)} parts")
+    return parts
+
+
+def _is_size(size: Any) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= LONGEST
 
 
 _NUMBERS = {"int", "long"}
@@ -128,7 +139,7 @@ class Compiler:
         if depth > DEPTH:
             raise BadSchema("nested too deeply")
         if isinstance(schema, list):
-            for branch in schema:
+            for branch in _parts(schema, "a union"):
                 self._register(branch, namespace, depth + 1)
         elif isinstance(schema, dict):
             kind = schema.get("type")
@@ -148,15 +159,12 @@ class Compiler:
         self.named.setdefault(name, schema)
         self.space[id(schema)] = full
         if schema["type"] == "fixed" and not _is_size(schema.get("size")):
-            raise BadSchema(f"fixed {name} without a size")
-        if schema["type"] == "enum" and not isinstance(schema.get("symbols"), list):
-            raise BadSchema(f"enum {name} without symbols")
+            raise BadSchema(f"{name} without a size")
+        if schema["type"] == "enum":
+            _parts(schema.get("symbols"), f"enum {name}")
         if schema["type"] not in ("record", "error"):
             return
-        fields = schema.get("fields")
-        if not isinstance(fields, list):
-            raise BadSchema(f"record {name} without fields")
-        for field in fields:
+        for field in _parts(schema.get("fields"), f"record {name}"):
             if not isinstance(field, dict) or "type" not in field:
                 raise BadSchema(f"a field of {name} without a type")
             self._register(field["type"], full.rpartition(".")[0], depth + 1)
@@ -295,10 +303,17 @@ class Compiler:
         return name
 
     def _compiled(self, body: list[str]) -> Callable[..., Any]:
-        """Compile a function of the bytes ``b`` and the position ``p``."""
-        source = "def made(b, p):\n" + "\n".join("    " + line for line in body)
+        """Compile a function of the bytes ``b`` and the position ``p``. Raises BadSchema."""
+        # A record may hold itself: data nested beyond Python's recursion are no record.
+        lines = ["def made(b, p):", "    try:", *("        " + line for line in body)]
+        source = "\n".join(
+            [*lines, "    except RecursionError:", "        raise BadRecord('nested too deeply') from None"]
+        )
         scope: dict[str, Any] = {}
-        exec(compile(source, "<avro>", "exec"), self._globals, scope)
+        try:
+            exec(compile(source, "<avro>", "exec"), self._globals, scope)
+        except (SyntaxError, RecursionError, MemoryError, OverflowError) as error:
+            raise BadSchema(f"too large to be compiled ({type(error).__name__})") from None
         made: Callable[..., Any] = scope["made"]
         return made
 

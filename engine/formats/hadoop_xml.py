@@ -5,6 +5,7 @@ Source: ``org.apache.hadoop.conf.Configuration``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element, ParseError
 
@@ -17,6 +18,8 @@ MAX_TAGS = 400_000
 """Most tags of an XML file that is parsed: each element takes about 250 bytes of memory, and a property up to ten tags."""
 _JAVA_BLANKS = "".join(map(chr, range(33)))
 """What Java's ``String.trim`` takes away."""
+_LONG_NAMESPACE = re.compile(rb"xmlns[^=<]{0,100}=\s*[\"'][^\"'<]{256}")
+"""A namespace is repeated in the name of each element below it."""
 
 
 class BadXml(ValueError):
@@ -29,6 +32,10 @@ def root_of(data: bytes, name: str) -> Element:
         raise BadXml(f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
     if data.count(b"<") > MAX_TAGS:
         raise BadXml(f"more than {MAX_TAGS} tags")
+    if b"\0" in data:
+        raise BadXml("it is not UTF-8, as Hadoop writes it")
+    if _LONG_NAMESPACE.search(data):
+        raise BadXml("a namespace of more than 256 characters")
     try:
         root: Element = fromstring(data, forbid_dtd=True)
     except DefusedXmlException as error:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import polars as pl
 
@@ -23,15 +24,23 @@ PATIENCE_S = 60.0
 """Seconds after which decoding a file is given up."""
 IDLE_S = 10.0
 """Seconds without a file after which the child process is ended."""
+MOST_CELLS = 40_000_000
+"""Most rows times columns of a file: a few bytes can announce billions of equal rows."""
+MOST_TEXT = 1 << 30
+"""Most bytes of all texts together: equal ones are stored once."""
+MOST_MEMORY = 4 << 30
+"""Bytes of address space that decoding may take."""
 
 
 class Damaged(ValueError):
     """Raised for bytes that are no readable Parquet; the message says why in a few words."""
 
 
-def read(data: bytes, wanted: Callable[[list[str]], bool]) -> pl.DataFrame | None:
-    """Decode ``data``. Returns None if ``wanted`` refuses its column names. Raises Damaged."""
-    return _CHILD.read(data, wanted)
+def read(
+    data: bytes, wanted: Callable[[list[str]], bool], keep: Callable[[str], bool] = lambda name: True
+) -> pl.DataFrame | None:
+    """Decode those columns of ``data`` that ``keep`` takes. Returns None if ``wanted`` refuses their names. Raises Damaged."""
+    return _CHILD.read(data, wanted, keep)
 
 
 class _Child:
@@ -43,15 +52,18 @@ class _Child:
         self._pipe: Connection | None = None
         self._timer: threading.Timer | None = None
 
-    def read(self, data: bytes, wanted: Callable[[list[str]], bool]) -> pl.DataFrame | None:
+    def read(
+        self, data: bytes, wanted: Callable[[list[str]], bool], keep: Callable[[str], bool]
+    ) -> pl.DataFrame | None:
         """Decode ``data`` (see the function ``read``)."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
             try:
-                if not wanted(self._ask(b"C", data).decode().split("\0")):
+                names = self._ask(b"C", data).decode().split("\0")
+                if not wanted(names):
                     return None
-                return pl.read_ipc(io.BytesIO(self._ask(b"F", b"")))
+                return pl.read_ipc(io.BytesIO(self._ask(b"F", "\0".join(filter(keep, names)).encode())))
             finally:
                 if self._process is not None:
                     self._timer = threading.Timer(IDLE_S, self.close)
@@ -110,9 +122,10 @@ class _Child:
 def serve(descriptor: int) -> None:
     """Answer messages until the pipe is closed: the child's main function.
 
-    ``C`` and a file is answered with its column names, ``F`` with the frame of that file.
+    ``C`` and a file is answered with its column names, ``F`` and names with the frame of these columns of that file.
     """
     pipe = Connection(descriptor)
+    _limit_memory()
     data = b""
     with contextlib.suppress(EOFError):
         while True:
@@ -122,9 +135,7 @@ def serve(descriptor: int) -> None:
                     data = sent
                     answer = "\0".join(pl.read_parquet_schema(io.BytesIO(data))).encode()
                 else:
-                    buffer = io.BytesIO()
-                    pl.read_parquet(io.BytesIO(data)).write_ipc(buffer, compression="uncompressed")
-                    answer = buffer.getvalue()
+                    answer = _frame(data, sent.decode().split("\0"))
                 mark = b"="
             except (Exception, pl.exceptions.PanicException) as error:
                 reason = str(error).strip() or type(error).__name__
@@ -133,6 +144,31 @@ def serve(descriptor: int) -> None:
                 mark, answer = b"!", reason.encode(errors="replace")
             pipe.send_bytes(mark)
             pipe.send_bytes(answer)
+
+
+def _limit_memory() -> None:
+    """Let the process take only so much more address space: an allocation beyond it ends it, which is a damaged file."""
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        limit = pages * resource.getpagesize() + MOST_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _frame(data: bytes, columns: list[str]) -> bytes:
+    """Decode some columns of a file to Arrow's IPC format. Raises ValueError for more than is read."""
+    rows = int(pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item())
+    if rows * len(columns) > MOST_CELLS:
+        raise ValueError(f"{rows} rows of {len(columns)} columns are more than is read")
+    frame = pl.read_parquet(io.BytesIO(data), columns=columns)
+    texts = frame.select(pl.col(pl.String)).get_columns()
+    characters = sum(int(column.str.len_bytes().sum()) for column in texts)
+    if characters > MOST_TEXT:
+        raise ValueError(f"{characters} bytes of text are more than is read")
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer, compression="uncompressed")
+    return buffer.getvalue()
 
 
 _CHILD = _Child()

@@ -73,6 +73,7 @@ def _epoch_ms(parts: list[int], fraction: str | None, offset: timedelta) -> int 
         moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC) - offset
     except (ValueError, OverflowError):
         return None
+    fraction = (fraction or "")[:9]
     millis = round(int(fraction) / 10 ** len(fraction) * 1000) if fraction else 0
     return int(moment.timestamp()) * 1000 + millis
 

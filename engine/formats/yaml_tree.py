@@ -5,8 +5,8 @@ Sources: the YAML 1.1 and 1.2 specifications; parsing is libyaml's or PyYAML's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import yaml
@@ -31,15 +31,16 @@ class BadYaml(ValueError):
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A node. ``text``: of a scalar; ``pairs``: keys and values of a mapping, ``items`` of a list. ``line`` is 1-based,
-    ``tag`` the one written or implied, of a scalar."""
+    """A node. ``text``: of a scalar; ``pairs``: keys and values of a mapping, ``merged`` what it merges (``<<``); ``items`` of a
+    list. ``line`` is 1-based, ``tag`` the one written or implied, of a scalar."""
 
     kind: Literal["scalar", "mapping", "list"]
     line: int
     text: str = ""
     tag: str = ""
-    pairs: list[tuple[Node, Node]] = field(default_factory=list)
-    items: list[Node] = field(default_factory=list)
+    pairs: Sequence[tuple[Node, Node]] = ()
+    merged: Sequence[Node] = ()
+    items: Sequence[Node] = ()
 
     @property
     def is_null(self) -> bool:
@@ -113,12 +114,19 @@ class _Composer:
             self._skip(line)
             return Node("scalar", line)
         elif isinstance(event, yaml.MappingStartEvent):
-            node = Node("mapping", line)
-            for key in self._until(yaml.MappingEndEvent):
-                node.pairs.append((self._node(key, depth + 1), self._node(next(self._events), depth + 1)))
+            pairs: list[tuple[Node, Node]] = []
+            merged: list[Node] = []
+            for event_of_key in self._until(yaml.MappingEndEvent):
+                key, value = self._node(event_of_key, depth + 1), self._node(next(self._events), depth + 1)
+                if key.tag == _TAGS + "merge":
+                    parts = value.items if value.kind == "list" else [value]
+                    merged += (part for part in parts if part.kind == "mapping")
+                else:
+                    pairs.append((key, value))
+            node = Node("mapping", line, pairs=pairs, merged=merged)
         else:
-            node = Node("list", line)
-            node.items += (self._node(item, depth + 1) for item in self._until(yaml.SequenceEndEvent))
+            items = [self._node(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
+            node = Node("list", line, items=items)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node

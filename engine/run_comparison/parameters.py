@@ -82,6 +82,14 @@ class ComparisonParameters(Parameters, frozen=True, kw_only=True):
     pass_share: Annotated[
         float, option("Share of matched metrics from which the comparison passes.", low=0.0, high=1.0)
     ] = 0.9
+    worse_by: Annotated[
+        float,
+        option(
+            "A metric that is different counts as a regression if it is worse by at least this share of the left side.",
+            low=0.0,
+        ),
+    ] = 0.0
+    regressions: Annotated[int, option("Regressions that check lets pass; it fails above.", low=0)] = 0
     percentiles: Annotated[tuple[str, ...], option("Percentiles that published mode compares.")] = ("90", "95", "99")
     kinds: Annotated[
         tuple[str, ...],

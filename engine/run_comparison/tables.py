@@ -75,6 +75,13 @@ METRICS = Table(
         Column("verdict", pl.String, "different, equivalent, not enough data or missing", priority=0),
         Column("changed", pl.Boolean, "the shift is significant, be it inside the margin or not", kind="flag"),
         Column("effect", pl.String, "worse, better or empty, by the direction of the metric", priority=1),
+        Column(
+            "regression",
+            pl.Boolean,
+            "it counts as a regression: different, and worse by at least worse-by",
+            kind="flag",
+            priority=4,
+        ),
         Column("direction", pl.String, "lower or higher is better", priority=4),
         Column("runs_needed", pl.Int64, "further runs per side for a decision", kind="count", priority=2),
         Column(

@@ -108,9 +108,9 @@ class RunComparison:
             pooled, pool, measurements, runs, sides, parameters, memo, context.check, context.progress
         )
 
-    def junit(self, result: Result, parameters: ComparisonParameters) -> Suite:
-        """Return a JUnit test suite with a case per metric (``check --junit FILE``)."""
-        return junit_suite(result)
+    def junit(self, result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
+        """Return a JUnit test suite with a case per metric (``check --junit FILE``), that fails as ``check`` does."""
+        return junit_suite(result, parameters, failing)
 
     def upstream(self, result: Result, parameters: ComparisonParameters) -> str | None:
         """Return the six tables as perf-tests' benchmark tool prints them, None in another mode than upstream."""

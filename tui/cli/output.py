@@ -6,6 +6,8 @@ import contextlib
 import os
 import sys
 
+from engine.text import harmless
+
 FINE, FINDING, USAGE, NO_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes: success, a finding at or above the level of ``check``, wrong usage, no usable input, Ctrl+C."""
 
@@ -42,5 +44,5 @@ def message(text: str) -> None:
     """Write a message to standard error; without a standard error that can be written it is lost."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            sys.stderr.write(text.rstrip("\n") + "\n")
+            sys.stderr.write(harmless(text.rstrip("\n")) + "\n")
             sys.stderr.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.text import harmless
 from tui.cli.compute import Computation, compute
 from tui.cli.output import FINDING, FINE, NO_INPUT, UsageError, message, write
 
@@ -53,7 +54,7 @@ def report_view(arguments: argparse.Namespace) -> int:
             raise UsageError(f"{view.name} has no table for these options")
         frame = result.focused(name) if arguments.format == "markdown" else result.tables[name]
         text = export.FORMATS[arguments.format](frame, declared[name])
-    write(text)
+    write(harmless(text) if arguments.format == "upstream" else text)
     if arguments.format != "text" and done.problems:
         message(report.problems_text(done.problems))
     return FINE
@@ -71,13 +72,15 @@ def check_view(arguments: argparse.Namespace) -> int:
     bad = export.at_least(result.findings, level)
     if arguments.junit is not None:
         own = getattr(view, "junit", None)
-        suite = own(result, done.parameters) if own else junit.suite_of_findings(view.name, result.findings, level)
+        suite = (
+            own(result, done.parameters, level) if own else junit.suite_of_findings(view.name, result.findings, level)
+        )
         try:
             Path(arguments.junit).write_text(junit.to_xml(suite), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--junit {arguments.junit}: {error.strerror or error}") from error
     try:
-        write("".join(f"{finding.level.upper()} {finding.subject}: {finding.text}\n" for finding in bad))
+        write(harmless("".join(f"{finding.level.upper()} {finding.subject}: {finding.text}\n" for finding in bad)))
     except BrokenPipeError:
         return FINDING  # the reader has seen enough, the verdict stands
     if done.problems:

@@ -115,6 +115,9 @@ class StatsTracker:
 
     The rates of the deviations live among those of the shards, as in Pyroscope: they expire by their own last update, which
     is a build, and outlive their dataset's shards until then.
+
+    Pyroscope's stored stats are read, never made: nothing but tests runs this class. It stays because it is what the stored
+    numbers mean (above all the deviation), and Pyroscope's own streams of samples prove it.
     """
 
     def __init__(self, window_s: float = 180.0) -> None:

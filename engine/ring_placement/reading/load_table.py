@@ -137,7 +137,11 @@ def _read_by_line(data: bytes, width: int, wanted: Mapping[str, int]) -> tuple[p
 def read_parquet(source: Source, data: bytes) -> Reading:
     """Read Parquet bytes; a Parquet file without the required columns gives no rows."""
     try:
-        frame = parquet.read(data, lambda names: set(REQUIRED) <= {name.strip().lower() for name in names})
+        frame = parquet.read(
+            data,
+            lambda names: set(REQUIRED) <= {name.strip().lower() for name in names},
+            keep=lambda name: name.strip().lower() in COLUMNS,
+        )
     except parquet.Damaged as error:
         return unreadable(source, "bad-parquet", str(error))
     if frame is None:

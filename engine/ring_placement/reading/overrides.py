@@ -12,7 +12,7 @@ from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.limits import KEYS, parse_value
-from engine.ring_placement.reading.document import Document, columns_of
+from engine.ring_placement.reading.document import Document, columns_of, unreadable
 from engine.text import clean
 from engine.units import duration_ns
 
@@ -47,7 +47,8 @@ _OTHER_PRODUCT = re.compile(
 _KEYS = KEYS | {"ingestion_partitions_tenant_shard_size": "partition_shards"}
 """Keys that are read, and the column of each."""
 _HAS_OVERRIDES = re.compile(r"(?m)^[ \t]*overrides[ \t]*:")
-_MERGE = "tag:yaml.org,2002:merge"
+MAX_BYTES = 16 << 20
+"""Largest file of overrides that is read; its tree takes some fifty times the memory."""
 _MOST_MERGED = 100
 """Mappings that one may merge (``<<``), directly or through others."""
 _FIELDS = [column.name for column in tables.OVERRIDES.columns][1:]
@@ -63,9 +64,7 @@ def _names_overrides(head: bytes) -> bool:
 
 def _entries(node: Node) -> Iterator[tuple[str, Node, int]]:
     """Yield key text, value and 1-based line of each entry of a mapping, without what it merges."""
-    for key, value in node.pairs:
-        if key.tag != _MERGE:
-            yield key.text, value, key.line
+    return ((key.text, value, key.line) for key, value in node.pairs)
 
 
 def _flat(node: Node) -> Iterator[tuple[str, Node, int]]:
@@ -88,9 +87,7 @@ def _merged(node: Node) -> list[Node]:
         if current in found:
             continue
         found.append(current)
-        merged = [value for key, value in current.pairs if key.tag == _MERGE]
-        parts = [part for value in merged for part in (value.items if value.kind == "list" else (value,))]
-        waiting += (part for part in reversed(parts) if part.kind == "mapping")
+        waiting += reversed(current.merged)
     return found[1:]
 
 
@@ -118,6 +115,8 @@ class Overrides(Document):
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one row per tenant, with the limits as set (null: not set)."""
+        if len(data) > MAX_BYTES:
+            return unreadable(source, "too-large", f"{len(data)} bytes are more than the {MAX_BYTES} that are read")
         rows = _OverrideRows(source.path, not _OTHER_PRODUCT.search(data) or b"adaptive_placement_" in data)
         content = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
         if "\ufffd" in content and b"\xef\xbf\xbd" not in data:

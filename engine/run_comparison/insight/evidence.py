@@ -106,7 +106,8 @@ def limits(evidence: Evidence, margin: float) -> tuple[Floats, Floats]:
 
 
 def as_ratio(evidence: Evidence, value: Floats) -> Floats:
-    """Convert a shift to the ratio right / left; NaN where there is none (a left median of zero that moves)."""
+    """Convert a shift to the ratio right / left, at least 0; NaN where there is none (a left median of zero that moves)."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        relative = np.where(value == 0, 1.0, np.where(evidence.base > 0, 1.0 + value / evidence.base, np.nan))
+        relative = np.maximum(1.0 + value / evidence.base, 0.0)
+        relative = np.where(value == 0, 1.0, np.where(evidence.base > 0, relative, np.nan))
         return np.where(evidence.logarithmic, np.exp(value), relative)

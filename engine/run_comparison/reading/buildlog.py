@@ -16,8 +16,20 @@ from engine.tables import Table
 _BEGIN = re.compile(r"\[Result:Performance\]\s*(\{.*)?$")
 _END = "[Finished:Performance]"
 _PREFIX = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\] ?")
-_TEST = re.compile(r"\[k8s\.io\]\s*(?:\x1b\[[0-9;]*m)?\s*([A-Z][\w ]*?)(?:\x1b|\[|\s*$)")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m|\[\d+m")
+_MARK = "[k8s.io]"
+_TEST = re.compile(r"[A-Z][\w ]*")
+
+
+def _test_named(line: str) -> str:
+    """Return the name of the test that a line of Ginkgo's output begins, empty for another line."""
+    if _MARK not in line:
+        return ""
+    rest = _ESCAPE.sub("", line).partition(_MARK)[2].strip()
+    named = _TEST.match(rest)
+    if named is None or rest[named.end() : named.end() + 1] not in ("", "[", "\x1b"):
+        return ""
+    return named[0].strip().lower()
 
 
 class BuildLog:
@@ -43,10 +55,7 @@ class BuildLog:
         for number, raw in enumerate(data.decode("utf-8", errors="replace").split("\n"), start=1):
             line = _PREFIX.sub("", raw.rstrip("\r"))
             if block is None:
-                plain = _ESCAPE.sub("", line)
-                named = _TEST.search(plain)
-                if named:
-                    test = named[1].strip().lower() or test
+                test = _test_named(line) or test
                 begun = _BEGIN.search(line)
                 if begun:
                     block, opened = [begun[1] or ""], number

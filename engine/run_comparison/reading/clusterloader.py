@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -24,7 +25,7 @@ from engine.tables import Table
 BENCHMARK_TOOL_PREFIXES = ("APIResponsiveness_", "PodStartupLatency_")
 """The only reports that perf-tests' benchmark tool reads, by what follows ``artifacts/``."""
 
-_MOST_SERIES = 65_536
+_MOST_SERIES = 16_384
 """Packed series of one report kept for the next files."""
 
 _NOT_LABELS = frozenset({"Verb", "Resource", "Subresource", "Scope", "Count", "SlowCount", "Metric"})
@@ -109,9 +110,8 @@ def take_items(out: Collected, kind: str, report: str, document: go_json.PerfDat
         bad_counts += count == NOT_AN_INTEGER
         labels = _freeze(item.labels)
         for bucket, value in item.data.items():
-            out.series.append(_pack(kind, report, labels, bucket, item.unit, exact))
-            out.value.append(value)
-            out.count.append(count)
+            if out.append(_pack(kind, report, labels, bucket, item.unit, exact), value):
+                out.count.append(count)
     if bad_counts:
         out.problem("bad-count", "the Count label is not an integer; the item is dropped", count=bad_counts)
 
@@ -120,8 +120,21 @@ def _freeze(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(labels.items())
 
 
-@lru_cache(maxsize=65536)
 def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: str, unit: str, exact: bool) -> str:
+    """Return the packed series of one value."""
+    if sum(len(name) + len(value) for name, value in labels) + len(bucket) + len(unit) > _MOST_CACHED:
+        return _pack_short.__wrapped__(kind, report, labels, bucket, unit, exact)
+    return _pack_short(kind, report, labels, bucket, unit, exact)
+
+
+_MOST_CACHED = 2000
+"""Characters of labels that are kept with their packed series: hostile files have others."""
+
+
+@lru_cache(maxsize=65536)
+def _pack_short(
+    kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: str, unit: str, exact: bool
+) -> str:
     by_name = dict(labels)
     rest = {key: value for key, value in by_name.items() if key not in _NOT_LABELS and value}
     named = {}
@@ -138,7 +151,7 @@ def _pack(kind: str, report: str, labels: tuple[tuple[str, str], ...], bucket: s
     ).pack()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _packed_percentiles(kind: str, report: str) -> dict[tuple[str, ...], tuple[str, ...]]:
     """Return the packed series of one report by its items' labels: a table that fills while files are read.
 
@@ -147,7 +160,6 @@ def _packed_percentiles(kind: str, report: str) -> dict[tuple[str, ...], tuple[s
     return {}
 
 
-@lru_cache(maxsize=65536)
 def _count(text: str) -> int | None:
     if not text:
         return None
@@ -169,9 +181,9 @@ def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDo
             if len(series_by_labels) > _MOST_SERIES:
                 series_by_labels.clear()
             start = Series(kind, report, *key[:5], "", item.unit)
-            packed = series_by_labels[key] = tuple(
-                start._replace(bucket=b).pack() for b in ("Perc50", "Perc90", "Perc99")
-            )
+            packed = tuple(start._replace(bucket=b).pack() for b in ("Perc50", "Perc90", "Perc99"))
+            if len(packed[0]) < _MOST_CACHED:
+                series_by_labels[key] = packed
         series += packed
         values += (data.Perc50, data.Perc90, data.Perc99)
         text = labels.Count
@@ -185,26 +197,27 @@ def _take_common(out: Collected, kind: str, report: str, document: go_json.ApiDo
 
 
 def _read_shape(
-    out: Collected, kind: str, read: Callable[[Any], Iterable[Measured]], report: str, data: bytes
+    out: Collected, kind: str, read: Callable[[Any], Iterable[Measured | BadShape]], report: str, data: bytes
 ) -> Reading:
     """Read a document that is not PerfData as ``read`` of its kind does."""
     document, parsed = load_document(out, data, skipped="; the whole file is skipped")
     if not parsed:
         return out.reading(len(data), complete=False)
-    measured: list[Measured] = []
+    nulls = 0
     try:
-        measured.extend(read(document))
+        for item in read(document):
+            if isinstance(item, BadShape):
+                out.problem("bad-shape", f"{kind}: {item}")
+                continue
+            labels = (item.verb, item.resource, item.subresource, item.scope, item.metric)
+            for bucket, value in item.values.items():
+                nulls += value is None
+                if value is None or math.isfinite(value):
+                    out.append(Series(kind, report, *labels, bucket, item.unit).pack(), value)
+                else:
+                    out.problem("bad-value", f"{kind}: {bucket} is beyond the range of a double")
     except BadShape as error:
         out.problem("bad-shape", f"{kind}: {error}")
-    except (TypeError, AttributeError, RecursionError, OverflowError, ZeroDivisionError) as error:
-        out.problem("bad-shape", f"{kind}: {error}")
-    nulls = 0
-    for item in measured:
-        for bucket, value in item.values.items():
-            nulls += value is None
-            labels = (item.verb, item.resource, item.subresource, item.scope, item.metric)
-            out.series.append(Series(kind, report, *labels, bucket, item.unit).pack())
-            out.value.append(value)
     if nulls:
         out.problem("null-value", "null where a number belongs", count=nulls)
     return out.reading(len(data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ _RUNS = ("run", "build", "commit", "revision", "version", "sha")
 _FORMATS = ("%Y.%m.%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%Y.%m.%d %H:%M:%S", "%d.%m.%Y %H:%M:%S")
 
 
+_LIKE_FORMATS = re.compile(r"\s*\d{1,4}[./]\d{1,2}[./]\d{1,4} .{5,30}$")
+
+
 def parse_time(text: str) -> int | None:
     """Convert ISO 8601, epoch seconds or ms, or one of Otava's notations to epoch ms; None for anything else."""
     iso_ms = time_ms(text)
@@ -30,6 +34,8 @@ def parse_time(text: str) -> int | None:
     number = plain_number(text)
     if number is not None:
         return epoch_ms(number, 1.0 if abs(number) > 1e11 else 1000.0)
+    if not _LIKE_FORMATS.match(text):
+        return None  # trying the formats takes a hundred times as long
     for form in _FORMATS:
         try:
             moment = datetime.strptime(text.strip(), form)
@@ -152,7 +158,7 @@ def _read_rows(out: Collected, columns: _Columns) -> None:
             if at not in packed:
                 name, unit = columns.numbers[at]
                 packed[at] = Series("csv", report, name, metric=labels, bucket="value", unit=unit).pack()
-            out.add_number(packed[at], number, run or moment, stamp)
+            out.add_of_run(packed[at], number, run or moment, stamp)
 
 
 def _cells(line: str) -> list[str]:

@@ -24,6 +24,8 @@ from engine.formats import deep_json
 
 DEEPEST = 10_000
 """Levels of nesting that Go's decoder accepts."""
+MOST_ITEMS = 500_000
+"""Most items of one report. Real ones have up to some thousand; an empty one takes three bytes and a hundred times the memory."""
 
 
 @dataclass(slots=True)
@@ -139,6 +141,8 @@ def _each_once(data: bytes, items: int) -> bool:
 
 class Pairs(list[tuple[str, Any]]):
     """An object as its key and value pairs, repeated keys included."""
+
+    __slots__ = ()
 
 
 class Literal(str):
@@ -268,6 +272,9 @@ class _Reader:
         """
         if value is not None and (isinstance(value, Pairs) or not isinstance(value, list)):
             self.refuse("dataItems is not a list")
+            return
+        if value and len(value) > MOST_ITEMS:
+            self.refuse(f"it has {len(value)} items, more than {MOST_ITEMS} are not read")
             return
         if not value:
             self._stored = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from engine.formats import deep_json
 from engine.run_comparison.reading.go_json import looks_cut
 from engine.run_comparison.reading.series import Collected
 
@@ -23,9 +23,7 @@ def load_document(out: Collected, data: bytes, *, skipped: str = "") -> tuple[An
         out.problem("byte-order-mark", "the file begins with a byte order mark")
         text = text[1:]
     try:
-        return json.loads(text), True
-    except RecursionError:
-        out.problem("refused-file", f"the document is nested too deeply{skipped}")
+        return deep_json.loads(text), True
     except ValueError as error:
         out.problem("cut-file" if looks_cut(text, error) else "refused-file", f"not JSON: {error}{skipped}")
     return None, False
@@ -38,18 +36,16 @@ _DURATION_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ms": 1.0, "s"
 def duration_ms(text: Any) -> float:
     """Convert a Go duration (``1m5.2s``) or a number of nanoseconds to ms. Raises BadShape."""
     if isinstance(text, (int, float)) and not isinstance(text, bool):
-        return float(text) * 1e-6
+        return (as_number(text, "duration") or 0.0) * 1e-6
     if text == "0":
         return 0.0
     total, at = 0.0, 0
     body = text.removeprefix("-") if isinstance(text, str) else ""
-    for part in _DURATION.finditer(body):
-        if part.start() != at:
-            break
+    while part := _DURATION.match(body, at):
         total += float(part[1]) * _DURATION_MS[part[2]]
         at = part.end()
     if not body or at != len(body):
-        raise BadShape(f"{text!r} is not a duration")
+        raise BadShape(f"{text!r:.80} is not a duration")
     return -total if text != body else total
 
 

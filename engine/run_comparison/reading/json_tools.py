@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, ClassVar, TypeVar
 
 from engine.reading import Reading, Source
 from engine.run_comparison.reading.json_document import BadShape, as_list, as_object, load_document
 from engine.run_comparison.reading.series import Collected, Series, epoch_ms, time_ms
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
+
+T = TypeVar("T")
 
 
 class JsonTool:
@@ -35,15 +39,26 @@ class JsonTool:
             self.take(out, document)
         except BadShape as error:
             out.problem("bad-shape", f"{self.id}: {error}")
+        if not out.series and not out.problems:
+            out.problem("no-values", "the document holds no values")
         return out.reading(len(data))
 
     def take(self, out: Collected, document: Any) -> None:
         """Add the values of a parsed document, its time (``out.report_ms``) and the directions it states. Raises BadShape."""
         raise NotImplementedError
 
+    def each(self, out: Collected, entries: Iterable[T], take: Callable[[T], None]) -> None:
+        """Let ``take`` take rows of each entry; one that has another shape is a problem, the others are kept."""
+        for entry in entries:
+            try:
+                take(entry)
+            except BadShape as error:
+                out.problem("bad-shape", f"{self.id}: {error}")
+
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else str(value)
+    """Return a name as text; objects and lists are none."""
+    return str(value) if isinstance(value, (str, int, float)) else ""
 
 
 def _labels(values: Any) -> str:
@@ -75,24 +90,26 @@ class K6Summary(JsonTool):
     def take(self, out: Collected, document: Any) -> None:
         """Take every number of every metric; also the flat form of ``--summary-export``."""
         metrics = as_object(as_object(document, "the document").get("metrics"), "metrics")
-        for name, metric in metrics.items():
-            fields = as_object(metric, name)
-            values = fields.get("values")
-            kind, contains = _text(fields.get("type")), _text(fields.get("contains"))
-            if not isinstance(values, dict):
-                skip = ("thresholds", "type", "contains")
-                values = {k: v for k, v in fields.items() if k not in skip and not isinstance(v, (dict, list))}
-                contains = contains or ("time" if "avg" in values and "duration" in name else "")
-            if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
-                # How much was done in a run: its count and its rate say the same.
-                out.direct("k6", "verb", name, "lower" if _TROUBLE.search(name) else "higher")
-            for bucket, value in values.items():
-                unit = self._units.get(contains, "")
-                if kind == "counter" and bucket == "rate":
-                    unit = (unit or "count") + "/s"
-                elif kind == "rate" and bucket in ("passes", "fails"):
-                    unit = "count"
-                out.add(Series("k6", "", name, bucket=bucket, unit=unit), value)
+        self.each(out, metrics.items(), lambda item: self._take_metric(out, *item))
+
+    def _take_metric(self, out: Collected, name: str, metric: Any) -> None:
+        fields = as_object(metric, name)
+        values = fields.get("values")
+        kind, contains = _text(fields.get("type")), _text(fields.get("contains"))
+        if not isinstance(values, dict):
+            skip = ("thresholds", "type", "contains")
+            values = {k: v for k, v in fields.items() if k not in skip and not isinstance(v, (dict, list))}
+            contains = contains or ("time" if "avg" in values and "duration" in name else "")
+        if kind == "counter" or (not kind and set(values) == {"count", "rate"}):
+            # How much was done in a run: its count and its rate say the same.
+            out.direct("k6", "verb", name, "lower" if _TROUBLE.search(name) else "higher")
+        for bucket, value in values.items():
+            unit = self._units.get(contains, "")
+            if kind == "counter" and bucket == "rate":
+                unit = (unit or "count") + "/s"
+            elif kind == "rate" and bucket in ("passes", "fails"):
+                unit = "count"
+            out.add(Series("k6", "", name, bucket=bucket, unit=unit), value)
 
 
 class PytestBenchmark(JsonTool):
@@ -113,18 +130,20 @@ class PytestBenchmark(JsonTool):
         """Take statistics in seconds, and rounds where they are few."""
         fields = as_object(document, "the document")
         out.report_ms = time_ms(fields.get("datetime"))
-        for entry in as_list(fields.get("benchmarks"), "benchmarks"):
-            benchmark = as_object(entry, "a benchmark")
-            stats = as_object(benchmark.get("stats"), "stats")
-            report = _text(benchmark.get("group"))
-            name = _text(benchmark.get("fullname") or benchmark.get("name"))
-            for bucket in ("min", "median", "mean"):
-                if bucket in stats:
-                    out.add(Series("pytest-benchmark", report, name, bucket=bucket, unit="s"), stats[bucket])
-            rounds = stats.get("data")
-            if isinstance(rounds, list) and len(rounds) <= self.rounds:
-                for value in rounds:
-                    out.add(Series("pytest-benchmark", report, name, bucket="round", unit="s"), value)
+        benchmarks = as_list(fields.get("benchmarks"), "benchmarks")
+        self.each(out, benchmarks, lambda entry: self._take_benchmark(out, as_object(entry, "a benchmark")))
+
+    def _take_benchmark(self, out: Collected, benchmark: dict[str, Any]) -> None:
+        stats = as_object(benchmark.get("stats"), "stats")
+        report = _text(benchmark.get("group"))
+        name = _text(benchmark.get("fullname") or benchmark.get("name"))
+        for bucket in ("min", "median", "mean"):
+            if bucket in stats:
+                out.add(Series("pytest-benchmark", report, name, bucket=bucket, unit="s"), stats[bucket])
+        rounds = stats.get("data")
+        if isinstance(rounds, list) and len(rounds) <= self.rounds:
+            for value in rounds:
+                out.add(Series("pytest-benchmark", report, name, bucket="round", unit="s"), value)
 
 
 class Hyperfine(JsonTool):
@@ -139,25 +158,27 @@ class Hyperfine(JsonTool):
 
     def take(self, out: Collected, document: Any) -> None:
         """Take timings in seconds; commands that failed are kept, with a problem."""
-        for entry in as_list(as_object(document, "the document").get("results"), "results"):
-            result = as_object(entry, "a result")
-            command, metric = _text(result.get("command")), _labels(result.get("parameters"))
-            times = result.get("times")
-            if isinstance(times, list) and times:
-                for value in times:
-                    out.add(Series("hyperfine", "", command, metric=metric, bucket="time", unit="s"), value)
-            elif "mean" in result:
-                out.add(Series("hyperfine", "", command, metric=metric, bucket="mean", unit="s"), result["mean"])
-            for bucket in ("user", "system"):
-                if bucket in result:
-                    out.add(Series("hyperfine", "", command, metric=metric, bucket=bucket, unit="s"), result[bucket])
-            memory = result.get("memory_usage_byte")
-            for value in memory if isinstance(memory, list) else ():
-                out.add(Series("hyperfine", "", command, metric=metric, bucket="memory", unit="bytes"), value)
-            codes = result.get("exit_codes")
-            failed = sum(1 for code in codes if code != 0) if isinstance(codes, list) else 0
-            if failed:
-                out.problem("failed-command", f"{command}: runs that did not exit with 0", count=failed)
+        results = as_list(as_object(document, "the document").get("results"), "results")
+        self.each(out, results, lambda entry: self._take_result(out, as_object(entry, "a result")))
+
+    def _take_result(self, out: Collected, result: dict[str, Any]) -> None:
+        command, metric = _text(result.get("command")), _labels(result.get("parameters"))
+        times = result.get("times")
+        if isinstance(times, list) and times:
+            for value in times:
+                out.add(Series("hyperfine", "", command, metric=metric, bucket="time", unit="s"), value)
+        elif "mean" in result:
+            out.add(Series("hyperfine", "", command, metric=metric, bucket="mean", unit="s"), result["mean"])
+        for bucket in ("user", "system"):
+            if bucket in result:
+                out.add(Series("hyperfine", "", command, metric=metric, bucket=bucket, unit="s"), result[bucket])
+        memory = result.get("memory_usage_byte")
+        for value in memory if isinstance(memory, list) else ():
+            out.add(Series("hyperfine", "", command, metric=metric, bucket="memory", unit="bytes"), value)
+        codes = result.get("exit_codes")
+        failed = sum(1 for code in codes if code != 0) if isinstance(codes, list) else 0
+        if failed:
+            out.problem("failed-command", f"{command}: runs that did not exit with 0", count=failed)
 
 
 class Jmh(JsonTool):
@@ -175,22 +196,24 @@ class Jmh(JsonTool):
 
     def take(self, out: Collected, document: Any) -> None:
         """Take raw data if stored, else the score. "NaN", "+INF" and "-INF" are texts there and become problems."""
-        for entry in as_list(document, "the document"):
-            benchmark = as_object(entry, "a benchmark")
-            name, mode = _text(benchmark.get("benchmark")), _text(benchmark.get("mode"))
-            labels = _labels(benchmark.get("params"))
-            metrics = [("", benchmark.get("primaryMetric"))]
-            metrics += list(as_object(benchmark.get("secondaryMetrics") or {}, "secondaryMetrics").items())
-            for secondary, metric in metrics:
-                fields = as_object(metric, "primaryMetric")
-                full = f"{name}:{secondary}" if secondary else name
-                if mode == "thrpt" and not secondary:
-                    out.direct("jmh", "verb", full, "higher")
-                series = Series("jmh", mode, full, metric=labels, bucket="score", unit=_text(fields.get("scoreUnit")))
-                raw = fields.get("rawData")
-                values = [v for fork in raw for v in fork] if isinstance(raw, list) and _nested(raw) else []
-                for value in values or [fields.get("score")]:
-                    out.add(series, value)
+        entries = as_list(document, "the document")
+        self.each(out, entries, lambda entry: self._take_benchmark(out, as_object(entry, "a benchmark")))
+
+    def _take_benchmark(self, out: Collected, benchmark: dict[str, Any]) -> None:
+        labels = _labels(benchmark.get("params"))
+        metrics = [("", benchmark.get("primaryMetric"))]
+        metrics += list(as_object(benchmark.get("secondaryMetrics") or {}, "secondaryMetrics").items())
+        name, mode = _text(benchmark.get("benchmark")), _text(benchmark.get("mode"))
+        for secondary, metric in metrics:
+            fields = as_object(metric, "primaryMetric")
+            full = f"{name}:{secondary}" if secondary else name
+            if mode == "thrpt" and not secondary:
+                out.direct("jmh", "verb", full, "higher")
+            series = Series("jmh", mode, full, metric=labels, bucket="score", unit=_text(fields.get("scoreUnit")))
+            raw = fields.get("rawData")
+            values = [v for fork in raw for v in fork] if isinstance(raw, list) and _nested(raw) else []
+            for value in values or [fields.get("score")]:
+                out.add(series, value)
 
 
 def _nested(raw: list[Any]) -> bool:
@@ -218,23 +241,25 @@ class Fio(JsonTool):
         """Take rates, latencies and CPU; directions of transfer without any operation are left out."""
         fields = as_object(document, "the document")
         out.report_ms = epoch_ms(fields.get("timestamp_ms"), 1.0) or epoch_ms(fields.get("timestamp"))
-        for entry in as_list(fields.get("jobs"), "jobs"):
-            job = as_object(entry, "a job")
-            report = _text(job.get("jobname"))
-            for verb in ("read", "write", "trim"):
-                part = job.get(verb)
-                if not isinstance(part, dict) or not part.get("total_ios"):
-                    continue
-                for key, unit in (("iops", "io/s"), ("bw_bytes", "bytes/s")):
-                    if key in part:
-                        out.add(Series("fio", report, verb, key, bucket="mean", unit=unit), part[key])
-                for key in ("lat_ns", "clat_ns"):
-                    self._latency(out, Series("fio", report, verb, key.removesuffix("_ns"), unit="ns"), part.get(key))
-            for key in ("usr_cpu", "sys_cpu"):
-                if key in job:
-                    out.add(Series("fio", report, "cpu", key, bucket="mean", unit="%"), job[key])
-            if job.get("error"):
-                out.problem("failed-job", f"{report}: error {job['error']!r:.40}")
+        jobs = as_list(fields.get("jobs"), "jobs")
+        self.each(out, jobs, lambda entry: self._take_job(out, as_object(entry, "a job")))
+
+    def _take_job(self, out: Collected, job: dict[str, Any]) -> None:
+        report = _text(job.get("jobname"))
+        for verb in ("read", "write", "trim"):
+            part = job.get(verb)
+            if not isinstance(part, dict) or not part.get("total_ios"):
+                continue
+            for key, unit in (("iops", "io/s"), ("bw_bytes", "bytes/s")):
+                if key in part:
+                    out.add(Series("fio", report, verb, key, bucket="mean", unit=unit), part[key])
+            for key in ("lat_ns", "clat_ns"):
+                self._latency(out, Series("fio", report, verb, key.removesuffix("_ns"), unit="ns"), part.get(key))
+        for key in ("usr_cpu", "sys_cpu"):
+            if key in job:
+                out.add(Series("fio", report, "cpu", key, bucket="mean", unit="%"), job[key])
+        if job.get("error"):
+            out.problem("failed-job", f"{report}: error {job['error']!r:.40}")
 
     def _latency(self, out: Collected, series: Series, latency: Any) -> None:
         if not isinstance(latency, dict) or not latency.get("N"):
@@ -267,15 +292,26 @@ class Pyperf(JsonTool):
         """Take every value; the name stands in the metadata of the benchmark or of the file."""
         fields = as_object(document, "the document")
         common = fields.get("metadata")
+        common = common if isinstance(common, dict) else {}
         for entry in as_list(fields.get("benchmarks"), "benchmarks"):
-            benchmark = as_object(entry, "a benchmark")
-            metadata = {**(common if isinstance(common, dict) else {}), **(benchmark.get("metadata") or {})}
-            name = _text(metadata.get("name"))
-            unit = self._units.get(_text(metadata.get("unit") or "second"), "")
-            for run in as_list(benchmark.get("runs"), "runs"):
-                values = as_object(run, "a run").get("values")
-                for value in values if isinstance(values, list) else ():
-                    out.add(Series("pyperf", "", name, bucket="value", unit=unit), value)
+            try:
+                benchmark = as_object(entry, "a benchmark")
+                own = as_object(benchmark.get("metadata") or {}, "metadata")
+                runs = as_list(benchmark.get("runs"), "runs")
+            except BadShape as error:
+                out.problem("bad-shape", f"{self.id}: {error}")
+                continue
+            name, unit = (own.get(key, common.get(key)) for key in ("name", "unit"))
+            series = Series(
+                "pyperf", "", _text(name), bucket="value", unit=self._units.get(_text(unit or "second"), "")
+            )
+            self.each(out, runs, partial(self._take_run, out, series))
+
+    @staticmethod
+    def _take_run(out: Collected, series: Series, run: Any) -> None:
+        values = as_object(run, "a run").get("values")
+        for value in values if isinstance(values, list) else ():
+            out.add(series, value)
 
 
 class KubeBurner(JsonTool):
@@ -293,19 +329,20 @@ class KubeBurner(JsonTool):
     def take(self, out: Collected, document: Any) -> None:
         """Take values by metric, job and labels; of quantile documents one value per quantile (ms)."""
         entries = document if isinstance(document, list) else [document]
-        for entry in entries:
-            fields = as_object(entry, "a document")
-            name, job = _text(fields.get("metricName")), _text(fields.get("jobName"))
-            stamp = fields.get("timestamp")
-            moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)
-            if moment is not None and (out.report_ms is None or moment < out.report_ms):
-                out.report_ms = moment
+        self.each(out, entries, lambda entry: self._take_document(out, as_object(entry, "a document")))
+
+    def _take_document(self, out: Collected, fields: dict[str, Any]) -> None:
+        name, job = _text(fields.get("metricName")), _text(fields.get("jobName"))
+        stamp = fields.get("timestamp")
+        moment = time_ms(stamp) if isinstance(stamp, str) else epoch_ms(stamp)
+        if moment is not None and (out.report_ms is None or moment < out.report_ms):
+            out.report_ms = moment
+        quantile = fields.get("quantileName")
+        if quantile is not None:
+            for bucket in self._quantiles:
+                if bucket in fields:
+                    series = Series("kube-burner", job, name, _text(quantile), bucket=bucket, unit="ms")
+                    out.add(series, fields[bucket])
+        elif "value" in fields:
             labels = _labels(fields.get("labels"))
-            quantile = fields.get("quantileName")
-            if quantile is not None:
-                for bucket in self._quantiles:
-                    if bucket in fields:
-                        series = Series("kube-burner", job, name, _text(quantile), bucket=bucket, unit="ms")
-                        out.add(series, fields[bucket])
-            elif "value" in fields:
-                out.add(Series("kube-burner", job, name, metric=labels, bucket="value"), fields["value"])
+            out.add(Series("kube-burner", job, name, metric=labels, bucket="value"), fields["value"])

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from engine.run_comparison.reading.json_document import (
-    as_list,
+    BadShape,
     as_number,
     as_numbers,
     as_object,
@@ -41,7 +42,8 @@ class MetricKind:
     ``prefixes``: how names of its reports begin. ``marks``: bytes that identify its shape under any name. ``cutoff``: in
     published mode smaller values count as this one (in the canonical unit). ``published``: part of the metric set of
     published mode. ``better``: direction, where unit and name do not tell it.
-    ``read``: makes the values of a document that is not PerfData; raises BadShape if it has another shape.
+    ``read``: yields the values of a document that is not PerfData, and a BadShape for each part that is wrong; raises it if
+    the whole has another shape.
     ``mixed``: with ``read``, its documents may be PerfData as well.
     """
 
@@ -51,155 +53,214 @@ class MetricKind:
     cutoff: float | None = None
     published: bool = False
     better: str = ""
-    read: Callable[[Any], Iterable[Measured]] | None = None
+    read: Callable[[Any], Iterable[Measured | BadShape]] | None = None
     mixed: bool = False
 
 
-def _read_phase_latency(document: Any) -> Iterable[Measured]:
+Readings = Iterator[Measured | BadShape]
+"""What a reader of one kind yields: values, and what is wrong with a part of the document."""
+
+
+def _read_phase_latency(document: Any) -> Readings:
     """Read ``{name: {Perc50: …}}`` or ``{Perc50: …}``; numbers in ms, texts as Go durations."""
-    yield from _latencies(as_object(document), "ms")
+    return _latencies(as_object(document), "ms")
 
 
-def _read_resource_usage(document: Any) -> Iterable[Measured]:
-    """Return the maximum per folded pod name, and the mean over all entries as ``all-nodes``, as perfdash has it."""
-    cpu: dict[str, dict[str, float | None]] = {}
-    memory: dict[str, dict[str, float | None]] = {}
+def _read_resource_usage(document: Any) -> Readings:
+    """Yield the maximum per folded pod name, and the mean over all entries as ``all-nodes``, as perfdash has it."""
+    usage: dict[str, dict[str, dict[str, float | None]]] = {"CPU": {}, "Mem": {}}
     for percentile, entries in as_object(document).items():
-        total_cpu, total_memory, n = 0.0, 0.0, 0
-        for entry in as_list(entries or []):
-            fields = as_object(entry)
-            owner = fold_pod_name(str(fields.get("Name", "")))
-            for target, key in ((cpu, "CPU"), (memory, "Mem")):
-                value = as_number(fields.get(key), key)
-                highest = target.setdefault(owner, {}).get(percentile)
-                if value is None:
-                    target[owner].setdefault(percentile, None)
-                elif highest is None or value > highest:
-                    target[owner][percentile] = value
-            total_cpu += as_number(fields.get("CPU"), "CPU") or 0.0
-            total_memory += as_number(fields.get("Mem"), "Mem") or 0.0
+        totals, n = {"CPU": 0.0, "Mem": 0.0}, 0
+        for entry in _objects(entries):
+            if isinstance(entry, BadShape):
+                yield entry
+                continue
+            try:
+                numbers = {key: as_number(entry.get(key), key) for key in usage}
+            except BadShape as error:
+                yield error
+                continue
+            owner = fold_pod_name(_text(entry.get("Name", "")))
+            for key, value in numbers.items():
+                of_owner = usage[key].setdefault(owner, {})
+                highest = of_owner.get(percentile)
+                of_owner[percentile] = value if highest is None or (value is not None and value > highest) else highest
+                totals[key] += value or 0.0
             n += 1
-        if n:
-            cpu.setdefault("all-nodes", {})[percentile] = total_cpu / n
-            memory.setdefault("all-nodes", {})[percentile] = total_memory / n
-    for owner, values in cpu.items():
+        for key, total in totals.items() if n else ():
+            usage[key].setdefault("all-nodes", {})[percentile] = total / n
+    for owner, values in usage["CPU"].items():
         yield Measured(values, "cores", resource=owner, metric="CPU")
-    for owner, values in memory.items():
+    for owner, values in usage["Mem"].items():
         mib = {name: None if value is None else value / 1048576.0 for name, value in values.items()}
         yield Measured(mib, "MiB", resource=owner, metric="Memory")
 
 
-def _read_scheduling_throughput(document: Any) -> Iterable[Measured]:
+def _read_scheduling_throughput(document: Any) -> Readings:
     """Read ``{perc50, perc90, perc99, max}`` or any part of it (older: ``average``)."""
-    yield Measured(as_numbers(as_object(document)), "pods/s")
+    yield from _numbers(as_object(document), lambda numbers: Measured(numbers, "pods/s"))
 
 
-def _read_scheduling_metrics(document: Any) -> Iterable[Measured]:
+def _read_scheduling_metrics(document: Any) -> Readings:
     """Read a latency per name, the extension points one level deeper; also ``throughput…`` numbers of older files."""
-    yield from _latencies(as_object(document), "ns")
+    return _latencies(as_object(document), "ns")
 
 
-def _read_etcd_metrics(document: Any) -> Iterable[Measured]:
-    """Return per cent of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
+def _read_etcd_metrics(document: Any) -> Readings:
+    """Yield per cent of ``+Inf`` at each bound per histogram and label set (0 if nothing was counted)."""
     for name, value in as_object(document).items():
         if isinstance(value, list):
-            for histogram in value:
-                fields = as_object(histogram)
-                buckets = as_numbers(as_object(fields.get("buckets") or {}))
-                total = buckets.pop("+Inf", None) or 0.0
-                shares: dict[str, float | None] = {
-                    f"<= {bound}s": None if n is None else (n / total * 100.0 if total else 0.0)
-                    for bound, n in sorted(buckets.items(), key=lambda pair: bucket_bound(pair[0]))
-                }
-                labels = {k: str(v) for k, v in as_object(fields.get("labels") or {}).items() if k != "__name__"}
-                yield Measured(shares, "%", resource=name, metric=join_labels(labels))
+            for histogram in _objects(value):
+                try:
+                    yield histogram if isinstance(histogram, BadShape) else _etcd_histogram(name, histogram)
+                except BadShape as error:
+                    yield error
         elif isinstance(value, (int, float)):
-            yield Measured({"value": as_number(value, name)}, "bytes", resource=name)
+            yield from _numbers({"value": value}, partial(Measured, unit="bytes", resource=name))
 
 
-_CLIENT = re.compile(r"^([^/]*)/(\S+)(.*?)(/[0-9a-f]{7,})?$")
+def _etcd_histogram(name: str, histogram: dict[str, Any]) -> Measured:
+    buckets = as_numbers(as_object(histogram.get("buckets") or {}))
+    total = buckets.pop("+Inf", None) or 0.0
+    shares: dict[str, float | None] = {
+        f"<= {bound}s": None if n is None else (n / total * 100.0 if total else 0.0)
+        for bound, n in sorted(buckets.items(), key=lambda pair: bucket_bound(pair[0]))
+    }
+    labels = {k: _text(v) for k, v in as_object(histogram.get("labels") or {}).items() if k != "__name__"}
+    return Measured(shares, "%", resource=name, metric=join_labels(labels))
 
 
-def _read_metrics_for_e2e(document: Any) -> Iterable[Measured]:
+_CLIENT = re.compile(r"^([^/]*)/(\S+)(.*?)(/[0-9a-f]{7,})?$", re.DOTALL)
+
+
+def _read_metrics_for_e2e(document: Any) -> Readings:
     """Add the samples of one name and label set; a client's version and commit are left out of the labels."""
     for component, metrics in as_object(document).items():
         if not isinstance(metrics, dict):
             continue
         for name, samples in metrics.items():
             sums: dict[str, float] = {}
-            for sample in as_list(samples or []):
-                fields = as_object(sample)
-                labels = {k: str(v) for k, v in as_object(fields.get("metric") or {}).items()}
+            for sample in _objects(samples):
+                if isinstance(sample, BadShape) or not isinstance(sample.get("metric") or {}, dict):
+                    yield BadShape(f"a sample of {name} is not an object")
+                    continue
+                labels = {k: _text(v) for k, v in (sample.get("metric") or {}).items()}
                 labels.pop("__name__", None)
                 labels.pop("contentType", None)
                 if "client" in labels and (client := _CLIENT.match(labels["client"])):
                     labels["client"] = (client[1] + client[3]).strip()
-                pair = fields.get("value")
+                pair = sample.get("value")
                 number = float_or_none(pair[1]) if isinstance(pair, list) and len(pair) == 2 else None
                 if number is not None:
                     key = join_labels(labels)
                     sums[key] = sums.get(key, 0.0) + number
-            unit = "count"
             for labels_text, total in sums.items():
-                yield Measured({"value": total}, unit, resource=name, scope=component, metric=labels_text)
+                yield Measured({"value": total}, "count", resource=name, scope=component, metric=labels_text)
 
 
-def _read_system_pod_metrics(document: Any) -> Iterable[Measured]:
+def _read_system_pod_metrics(document: Any) -> Readings:
     """Read ``{pods: [{containers: [{name, restartCount}]}]}``."""
     most: dict[str, float] = {}
-    for pod in as_list(as_object(document).get("pods") or []):
-        for container in as_list(as_object(pod).get("containers") or []):
-            fields = as_object(container)
-            name = str(fields.get("name", ""))
-            most[name] = max(most.get(name, 0.0), as_number(fields.get("restartCount", 0), "restartCount") or 0.0)
+    for pod in _objects(as_object(document).get("pods")):
+        for container in (pod,) if isinstance(pod, BadShape) else _objects(pod.get("containers")):
+            try:
+                name, restarts = _restarts(container, "name", "restartCount")
+            except BadShape as error:
+                yield error
+                continue
+            most[name] = max(most.get(name, 0.0), restarts)
     for name, restarts in most.items():
         yield Measured({"RestartCount": restarts}, "count", resource=name)
 
 
-def _read_container_restarts(document: Any) -> Iterable[Measured]:
+def _read_container_restarts(document: Any) -> Readings:
     """Read ``[{Container, RestartCount}]``."""
     sums: dict[str, float] = {}
-    for entry in as_list(document or []):
-        fields = as_object(entry)
-        name = str(fields.get("Container", ""))
-        sums[name] = sums.get(name, 0.0) + (as_number(fields.get("RestartCount", 0), "RestartCount") or 0.0)
+    for entry in _objects(document):
+        try:
+            name, restarts = _restarts(entry, "Container", "RestartCount")
+        except BadShape as error:
+            yield error
+            continue
+        sums[name] = sums.get(name, 0.0) + restarts
     for name, restarts in sums.items():
         yield Measured({"RestartCount": restarts}, "count", resource=name)
 
 
-def _read_api_availability(document: Any) -> Iterable[Measured]:
+def _restarts(entry: dict[str, Any] | BadShape, name: str, count: str) -> tuple[str, float]:
+    """Return name and restarts of a container. Raises BadShape."""
+    if isinstance(entry, BadShape):
+        raise entry
+    return _text(entry.get(name, "")), as_number(entry.get(count, 0), count) or 0.0
+
+
+def _read_api_availability(document: Any) -> Readings:
     """Read ``availabilityPercentage`` in per cent and ``longestUnavailablePeriod`` as a Go duration."""
     fields = as_object(document)
-    hosts = [("cluster", fields.get("clusterMetrics"))]
-    for host in as_list(fields.get("hostMetrics") or []):
-        entry = as_object(host)
-        hosts.append((str(entry.get("IP") or entry.get("ip") or entry.get("host") or "host"), entry))
+    hosts: list[tuple[str, Any]] = [("cluster", fields.get("clusterMetrics"))]
+    for host in _objects(fields.get("hostMetrics")):
+        if isinstance(host, BadShape):
+            yield host
+        else:
+            hosts.append((_text(host.get("IP") or host.get("ip") or host.get("host") or "host"), host))
     for name, metrics in hosts:
         if not isinstance(metrics, dict):
             continue
-        share = as_number(metrics.get("availabilityPercentage"), "availabilityPercentage")
-        yield Measured({"value": share}, "%", resource=name, metric="availability")
-        if metrics.get("longestUnavailablePeriod") is not None:
-            longest = duration_ms(metrics["longestUnavailablePeriod"])
-            yield Measured({"value": longest}, "ms", resource=name, metric="longest unavailable")
+        share = {"value": metrics.get("availabilityPercentage")}
+        yield from _numbers(share, partial(Measured, unit="%", resource=name, metric="availability"))
+        longest = metrics.get("longestUnavailablePeriod")
+        try:
+            if longest is not None:
+                yield Measured({"value": duration_ms(longest)}, "ms", resource=name, metric="longest unavailable")
+        except BadShape as error:
+            yield error
 
 
-def _read_cilium_delay(document: Any) -> Iterable[Measured]:
-    """Return per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
+def _read_cilium_delay(document: Any) -> Readings:
+    """Yield per cent of ``+Inf`` at each bound, at the last time (the counts are cumulative)."""
     times = {t: b for t, b in as_object(document).items() if isinstance(b, dict)}
     if times:
-        buckets = as_numbers(times[max(times)])
-        total = buckets.pop("+Inf", None) or max((n for n in buckets.values() if n is not None), default=0.0)
-        yield Measured({f"<= {b}": (n or 0.0) / total * 100.0 if total else 0.0 for b, n in buckets.items()}, "%")
+        yield from _numbers(times[max(times)], _cilium_shares)
 
 
-def _read_tracked(document: Any) -> Iterable[Measured]:
-    """Return the length of each list, and each number unchanged."""
+def _cilium_shares(buckets: dict[str, float | None]) -> Measured:
+    total = buckets.pop("+Inf", None) or max((n for n in buckets.values() if n is not None), default=0.0)
+    return Measured({f"<= {b}": (n or 0.0) / total * 100.0 if total else 0.0 for b, n in buckets.items()}, "%")
+
+
+def _read_tracked(document: Any) -> Readings:
+    """Yield the length of each list, and each number unchanged."""
     for name, value in as_object(document).items():
         if value is None or isinstance(value, (list, dict)):
             yield Measured({"count": float(len(value or ()))}, "count", resource=name)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            yield Measured({"count": as_number(value, name)}, "count", resource=name)
+            yield from _numbers({"count": value}, partial(Measured, unit="count", resource=name))
+
+
+def _text(value: Any) -> str:
+    """Return a label as text; objects and lists are none."""
+    return str(value) if isinstance(value, (str, int, float)) else ""
+
+
+def _objects(values: Any) -> Iterator[dict[str, Any] | BadShape]:
+    """Yield the objects of a list (None: an empty one), and for each entry that is none what is wrong."""
+    if values is not None and not isinstance(values, list):
+        yield BadShape("it is not a list where one belongs")
+        return
+    for value in values or ():
+        yield value if isinstance(value, dict) else BadShape("it is not a JSON object where one belongs")
+
+
+def _numbers(values: Mapping[str, Any], make: Callable[[dict[str, float | None]], Measured]) -> Readings:
+    """Yield what ``make`` makes of the numbers among ``values``, after what is wrong with the others."""
+    numbers: dict[str, float | None] = {}
+    for name, value in values.items():
+        try:
+            numbers[name] = as_number(value, name)
+        except BadShape as error:
+            yield error
+    if numbers:
+        yield make(numbers)
 
 
 def fold_pod_name(name: str) -> str:
@@ -228,26 +289,36 @@ def quoted(text: str) -> str:
     return f'"{text}"' if ", " in text else text
 
 
-def _latencies(document: Mapping[str, Any], unit: str) -> Iterator[Measured]:
+def _latencies(document: Mapping[str, Any], unit: str) -> Readings:
     direct: dict[str, float | None] = {}
     for name, value in document.items():
         if isinstance(value, dict):
             nested = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
             plain = {key: inner for key, inner in value.items() if not isinstance(inner, dict)}
-            if plain:
-                yield Measured(_times(plain, unit), unit, resource=name)
+            yield from _times(plain, unit, partial(Measured, unit=unit, resource=name))
             for key, inner in nested.items():
-                yield Measured(_times(inner, unit), unit, resource=name, subresource=key)
+                yield from _times(inner, unit, partial(Measured, unit=unit, resource=name, subresource=key))
         elif name.lower().startswith("throughput"):
-            yield Measured({"value": as_number(value, name)}, "pods/s", resource=name)
+            yield from _numbers({"value": value}, partial(Measured, unit="pods/s", resource=name))
         elif value is None or isinstance(value, (int, float, str)):
-            direct[name] = _time(value, name, unit)
+            try:
+                direct[name] = _time(value, name, unit)
+            except BadShape as error:
+                yield error
     if direct:
         yield Measured(direct, unit)
 
 
-def _times(values: Mapping[str, Any], unit: str) -> dict[str, float | None]:
-    return {name: _time(value, name, unit) for name, value in values.items()}
+def _times(values: Mapping[str, Any], unit: str, make: Callable[[dict[str, float | None]], Measured]) -> Readings:
+    """As ``_numbers``, of durations."""
+    times: dict[str, float | None] = {}
+    for name, value in values.items():
+        try:
+            times[name] = _time(value, name, unit)
+        except BadShape as error:
+            yield error
+    if times:
+        yield make(times)
 
 
 def _time(value: Any, name: str, unit: str) -> float | None:

@@ -20,6 +20,10 @@ NOT_AN_INTEGER = -(2**63)
 """Count of an item whose ``Count`` label is not an integer: the benchmark tool drops such items."""
 
 
+MOST_CHARACTERS, PER_BYTE = 32 << 20, 50
+"""Characters of packed series that a file may give: so many, and so many for each of its bytes."""
+
+
 class Series(NamedTuple):
     """What was measured: ``kind`` of report, ``report`` (its name without the time) and its labels.
 
@@ -71,6 +75,7 @@ class Collected:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self._room = MOST_CHARACTERS + PER_BYTE * source.size
         self.series: list[str] = []
         self.value: list[float | None] = []
         self.count: list[int | None] | None = None
@@ -87,19 +92,27 @@ class Collected:
     def add(self, series: Series, value: Any) -> None:
         """Add one value; what is not a finite number becomes a problem, null a missing value with a problem."""
         number = self._number(value, series)
-        if number is None and value is not None:
-            return
-        self.series.append(series.pack())
-        self.value.append(number)
+        if number is not None or value is None:
+            self.append(series.pack(), number)
 
-    def add_number(self, packed: str, number: float, run: str, time_ms: int) -> None:
+    def add_of_run(self, packed: str, number: float, run: str, time_ms: int) -> None:
         """Add a finite number of one of several runs in the file; ``packed``: its series."""
         if self.run is None or self.time_ms is None:
             self.run, self.time_ms = [], []
+        if self.append(packed, number):
+            self.run.append(run)
+            self.time_ms.append(time_ms)
+
+    def append(self, packed: str, number: float | None) -> bool:
+        """Append a value, null or finite. Returns False where the file's names already take too much memory: each value
+        repeats them, so that a few long ones in a small file could fill it."""
+        self._room -= len(packed)
+        if self._room < 0:
+            self.problem("too-large", "the names of its metrics are too long: the values from here on are left out")
+            return False
         self.series.append(packed)
         self.value.append(number)
-        self.run.append(run)
-        self.time_ms.append(time_ms)
+        return True
 
     def direct(self, kind: str, field: Literal["unit", "verb"], name: str, better: str) -> None:
         """Note a ``Direction`` that the file states."""

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from engine.reading import Reading, Source, whole_lines
-from engine.run_comparison.reading.series import Collected, Series
+from engine.run_comparison.reading.series import Collected, Series, plain_number
 from engine.run_comparison.tables import MEASUREMENTS, RUN_FACTS
 from engine.tables import Table
 from engine.text import decode
@@ -61,16 +61,14 @@ class GoBenchmark:
             return
         name = fields[0].removeprefix("Benchmark") or fields[0]
         for value, unit in zip(fields[2::2], fields[3::2], strict=True):
-            try:
-                measured = float(value)
-            except ValueError:
+            measured = plain_number(value)
+            if measured is None:
                 out.problem("bad-value", f"{name}: {value[:40]} is not a number", line=number)
-                continue
-            out.add(Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit), measured)
+            else:
+                out.add(Series("go-benchmark", config.get("pkg", ""), name, bucket=unit, unit=unit), measured)
 
 
-_SYSBENCH_LINE = re.compile(r"^\s*(?P<name>[A-Za-z0-9 ]+?):\s+(?P<value>-?\d+(?:\.\d+)?)\s*(?P<unit>s)?\s*(?:\(.*\))?$")
-_SYSBENCH_SECTION = re.compile(r"^(?P<name>[A-Za-z][A-Za-z ()]*):\s*$")
+_PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _SYSBENCH_STATISTICS = {
     "min": "min",
     "avg": "avg",
@@ -102,13 +100,15 @@ class Sysbench:
             return out.reading(len(data), complete=False)
         section = ""
         for line in text.split("\n"):
-            if title := _SYSBENCH_SECTION.match(line):
-                section = title["name"]
+            name, colon, rest = line.partition(":")
+            rest = rest.strip()
+            if colon and not rest and name[:1].isalpha():
+                section = name
                 continue
-            measured = _SYSBENCH_LINE.match(line)
-            if measured is None:
+            number = _PLAIN_NUMBER.match(rest) if colon else None
+            if number is None or not _is_unit(rest[number.end() :].strip()):
                 continue
-            name, value = measured["name"].strip(), float(measured["value"])
+            name, value = name.strip(), float(number[0])
             if name == "events per second":
                 out.add(Series("sysbench", "", "events", bucket="rate", unit="events/s"), value)
             elif section.startswith("Latency") and name.lower() in _SYSBENCH_STATISTICS:
@@ -116,3 +116,9 @@ class Sysbench:
             elif name == "total time":
                 out.add(Series("sysbench", "", "total time", bucket="value", unit="s"), value)
         return out.reading(len(data))
+
+
+def _is_unit(text: str) -> bool:
+    """Whether nothing stands behind a number of sysbench but seconds and a remark in parentheses."""
+    remark = text.removeprefix("s").strip()
+    return not remark or (remark.startswith("(") and remark.endswith(")"))

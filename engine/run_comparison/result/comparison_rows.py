@@ -22,7 +22,8 @@ from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.perf_tests import comparison, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.result.row_names import RowNames, name_keys, name_metrics, own_name
-from engine.run_comparison.runs.measurements import Ints, Measurements
+from engine.run_comparison.runs.measurements import Floats, Ints, Measurements
+from engine.run_comparison.runs.metric_units import is_time
 from engine.run_comparison.runs.pooling import Pool
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Samples
@@ -103,6 +104,7 @@ def benchmark_comparison(
     columns["ratio"], columns["p_value"], columns["matched"] = answer.ratio, answer.p_value, answer.matched
     columns["upstream_matched"] = answer.matched
     columns["verdict"] = _words((left.n > 0) & (right.n > 0), answer.matched)
+    columns["effect"] = _effects(right.mean - left.mean, ~answer.matched, names, pool.samples)
     total = pool.samples.count
     share = float(answer.matched.sum()) / total if total else None
     verdict, passed = published.passes(share, parameters.pass_share)
@@ -138,6 +140,8 @@ def published_comparison(
         columns[f"mean_{side}"] = np.where(part & ~answer.compared, columns[f"mean_{side}"], means)
     columns["ratio"], columns["similarity"], columns["matched"] = answer.ratio, answer.similarity, answer.matched
     columns["verdict"] = _words(answer.compared, answer.matched)
+    mismatched = answer.compared & ~answer.matched
+    columns["effect"] = _effects(answer.mean_right - answer.mean_left, mismatched, names, pooled.samples)
     rows = np.flatnonzero(part)
     total = int(answer.compared.sum())
     share = float(answer.matched.sum()) / total if total else None
@@ -272,7 +276,8 @@ def _judge(
     columns["changed"] = changed & compared
     columns["matched"] = inside
     columns["runs_needed"] = statistical.in_runs(needed, rows.samples)
-    columns["effect"] = statistical.effects(columns["ratio"], words, changed, rows.names.directions)
+    moved = np.concatenate([each.shift for each, _ in parts])
+    columns["effect"] = _effects(moved, changed | (words == statistical.DIFFERENT), rows.names, rows.samples)
     has_key = rows.names.key_of >= 0
     benchmark_matched = (
         has_key & benchmark.matched[np.where(has_key, rows.names.key_of, 0)] if has_key.any() else has_key
@@ -304,3 +309,20 @@ def _judge(
 
 def _where_known(values: NDArray[np.bool_], known: NDArray[np.bool_]) -> list[bool | None]:
     return [value if is_known else None for value, is_known in zip(values.tolist(), known.tolist(), strict=True)]
+
+
+def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
+    """Return ``worse`` or ``better`` for each ``real`` change, by the sign of its shift from left to right and the direction of
+    the metric, else an empty text.
+
+    A time of zero everywhere on a side was not measured: going to or from it is neither.
+    """
+    unmeasured = (samples.left.means == 0) | (samples.right.means == 0)
+    effects = []
+    rows = zip(shift.tolist(), real.tolist(), unmeasured.tolist(), names.columns["unit"], names.directions, strict=True)
+    for moved, is_real, zeros, unit, better in rows:
+        if not is_real or moved != moved or moved == 0 or (zeros and is_time(unit)):
+            effects.append("")
+        else:
+            effects.append("worse" if (moved > 0) == (better == "lower") else "better")
+    return effects

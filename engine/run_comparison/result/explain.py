@@ -67,6 +67,13 @@ def arithmetic(detail: Detail, row: Mapping[str, Any], parameters: ComparisonPar
     return tuple(facts)
 
 
+def verdict_level(row: Mapping[str, Any]) -> str:
+    """Return the level of a row's verdict: only what is worse, or different without a direction, is bad."""
+    if row["verdict"] == statistical.DIFFERENT:
+        return "ok" if row["effect"] == "better" else "severe" if row["effect"] == "worse" else "moderate"
+    return "ok" if row["verdict"] == statistical.EQUIVALENT else "low"
+
+
 def _statistical(
     detail: Detail, row: Mapping[str, Any], left: Any, right: Any, parameters: ComparisonParameters
 ) -> list[Fact]:
@@ -108,7 +115,7 @@ def _statistical(
         verdict += f": about {row['runs_needed']} more runs per side"
     if row["effect"]:
         verdict += f" ({row['direction']} is better: {row['effect']})"
-    level = {"different": "severe", "equivalent": "ok"}.get(str(row["verdict"]), "low")
+    level = verdict_level(row)
     facts.append(Fact("verdict", verdict, level))
     if row["pooled"]:
         facts.append(
@@ -168,7 +175,11 @@ def _published(row: Mapping[str, Any], parameters: ComparisonParameters) -> list
     )
     facts.append(Fact("similarity", f"{_number(row['similarity'])} ({parameters.similarity})"))
     facts.append(
-        Fact("verdict", "matched" if row["matched"] else str(row["verdict"]), "ok" if row["matched"] else "severe")
+        Fact(
+            "verdict",
+            "matched" if row["matched"] else str(row["verdict"]),
+            "ok" if row["matched"] else verdict_level(row),
+        )
     )
     return facts
 
@@ -186,5 +197,8 @@ def _benchmark(row: Mapping[str, Any], parameters: ComparisonParameters) -> list
         facts.append(Fact("excused", f"both means lie below {parameters.min_average:g}: matched in any case"))
     if not (row["n_left"] and row["n_right"]):
         facts.append(Fact("one-sided", "a metric that one side lacks is matched, as in the benchmark tool", "moderate"))
-    facts.append(Fact("verdict", "matched" if row["matched"] else "mismatched", "ok" if row["matched"] else "severe"))
+    verdict = "matched" if row["matched"] else "mismatched"
+    if row["effect"]:
+        verdict += f" ({row['direction']} is better: {row['effect']})"
+    facts.append(Fact("verdict", verdict, "ok" if row["matched"] else verdict_level(row)))
     return facts

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from engine.junit import Case, Outcome, Suite
-from engine.result import Result
+from engine.export import at_least
+from engine.junit import Case, Suite
+from engine.result import Level, Result
+from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.result.regressions import level_of, subject_of
 
 
-def junit_suite(result: Result) -> Suite:
+def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:
     """Return one case for the comparison and one per metric.
 
-    A different metric is a failure; a missing one and one with not enough data are skipped.
+    What fails is what makes ``check`` fail from level ``failing`` on: the verdict on the whole, and regressions. A missing
+    metric and one with not enough data are skipped; a metric that became better passes.
     """
     summary = result.summary
-    overall = next((finding for finding in result.findings if finding.subject == "comparison"), None)
-    sentence = overall.text if overall is not None else str(summary.get("verdict"))
-    outcome: Outcome = {True: "passed", False: "failure"}.get(summary.get("pass"), "skipped")  # type: ignore[arg-type, assignment]
-    cases = [Case("run-comparison", "whole comparison", outcome, sentence)]
-    texts = {finding.subject: finding.text for finding in result.findings}
-    names = ("test", "verb", "resource", "subresource", "scope", "bucket", "verdict", "pooled", "metric")
-    for *key, verdict, pooled, metric in result.tables["metrics"].select(*names).iter_rows():
-        if pooled:
+    gates = {finding.subject: finding for finding in reversed(at_least(result.findings, failing))}
+    overall = next(finding for finding in result.findings if finding.subject == "comparison")
+    group, name = "run-comparison", "whole comparison"
+    if gates.get("comparison") is overall:
+        cases = [Case(group, name, "failure", overall.text, overall.level)]
+    else:
+        cases = [Case(group, name, "passed" if summary["pass"] is not None else "skipped", overall.text)]
+    level = level_of(summary, parameters)
+    worse_fails = bool(at_least((overall.__class__(level, "", ""),), failing))
+    names = ("test", "verb", "resource", "subresource", "scope", "bucket", "verdict", "pooled", "metric", "regression")
+    for row in result.tables["metrics"].select(names).iter_rows(named=True):
+        if row["pooled"]:
             continue
-        name = " ".join(part for part in key[1:] if part) or "value"
-        if metric and metric not in name:
-            name += f" ({metric})"
-        group = f"run-comparison.{key[0] or 'metrics'}"
-        if verdict == "different":
-            subject = " ".join(part for part in key if part)
-            cases.append(Case(group, name, "failure", texts.get(subject, "different")))
-        elif verdict in ("missing", "not enough data"):
-            cases.append(Case(group, name, "skipped", verdict))
+        words = [row[part] for part in names[1:6] if row[part]]
+        name = " ".join(words) or "value"
+        if row["metric"] and row["metric"] not in name:
+            name += f" ({row['metric']})"
+        group = f"run-comparison.{row['test'] or 'metrics'}"
+        if row["regression"] and worse_fails:
+            finding = gates.get(subject_of(row))
+            cases.append(Case(group, name, "failure", finding.text if finding else "worse", level))
+        elif row["verdict"] in ("missing", "not enough data"):
+            cases.append(Case(group, name, "skipped", row["verdict"]))
         else:
             cases.append(Case(group, name))
     properties = {key: str(value) for key, value in summary.items() if value is not None}

@@ -12,19 +12,18 @@ import polars as pl
 
 from engine.inputs import Inputs
 from engine.problems import Problem
-from engine.result import Finding, Headline, Level, Result
+from engine.result import Headline, Result
 from engine.run_comparison.insight import change_points, statistical
 from engine.run_comparison.insight.evidence import size_times_evidence
 from engine.run_comparison.insight.groups import verdicts_by_label
 from engine.run_comparison.parameters import ComparisonParameters
+from engine.run_comparison.result import regressions
 from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
+from engine.run_comparison.result.regressions import percent
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
 from engine.run_comparison.runs.selection import Sides, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
-
-MAX_FINDINGS = 200
-"""Different metrics that have a finding of their own; the rest is a number in the overall finding."""
 
 
 def build_result(
@@ -38,7 +37,10 @@ def build_result(
 ) -> Result:
     """Return the result that all front ends show."""
     metrics = METRICS.sorted(
-        _without_nan(METRICS.frame(comparison.columns)).with_columns(size_times_evidence().alias("evidence"))
+        regressions.mark(
+            _without_nan(METRICS.frame(comparison.columns)).with_columns(size_times_evidence().alias("evidence")),
+            parameters,
+        )
     )
     tables = {
         "metrics": metrics,
@@ -56,7 +58,7 @@ def build_result(
         summary=summary,
         tables=tables,
         headline=_headline(summary, parameters),
-        findings=_findings(summary, metrics, parameters),
+        findings=regressions.findings(summary, metrics, parameters),
         notes=tuple(notes),
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,
@@ -112,6 +114,8 @@ def _summary(
         "equivalent": verdicts.get("equivalent", 0),
         "not_enough_data": verdicts.get("not enough data", 0),
         "worse": tables["metrics"].filter(for_worse & ~pl.col("pooled")).height,
+        "better": tables["metrics"].filter(regressions.IMPROVED).height,
+        "regressions": int(tables["metrics"]["regression"].sum()),
         "change_points": tables["change_points"].height,
         "bad_runs": int(tables["runs"].get_column("bad").fill_null(False).sum()),
         **comparison.extra,
@@ -212,23 +216,24 @@ def _change_table(comparison: Comparison, metrics: pl.DataFrame) -> pl.DataFrame
     return CHANGE_POINTS.sorted(CHANGE_POINTS.frame(columns))
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{share * 100:.1f} %"
-
-
 def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tuple[Headline, ...]:
-    level: Level = "ok" if summary["pass"] else ("severe" if summary["pass"] is False else "low")
+    level = regressions.overall_level(summary, parameters)
     interval = ""
     if summary["share_low"] is not None:
-        interval = f"{_percent(summary['share_low'])} to {_percent(summary['share_high'])} over resampled runs; "
+        interval = f"{percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs; "
     basis = f"{interval}{summary['runs_left']} against {summary['runs_right']} runs"
     shown = [
-        Headline("Verdict", str(summary["verdict"]), f"passes from {_percent(parameters.pass_share)}", level),
-        Headline("Matched", f"{summary['matched']} of {summary['total']} ({_percent(summary['share'])})", basis),
+        Headline("Verdict", str(summary["verdict"]), f"passes from {percent(parameters.pass_share)}", level),
+        Headline("Matched", f"{summary['matched']} of {summary['total']} ({percent(summary['share'])})", basis),
     ]
     if parameters.mode == "statistical":
         shown += [
-            Headline("Different", str(summary["different"]), f"{summary['worse']} for the worse"),
+            Headline(
+                "Different",
+                str(summary["different"]),
+                f"{summary['worse']} for the worse, {summary['better']} for the better",
+                regressions.level_of(summary, parameters) if summary["regressions"] else "",
+            ),
             Headline("Equivalent", str(summary["equivalent"]), "interval inside the margin"),
             Headline("Not enough data", str(summary["not_enough_data"])),
         ]
@@ -236,33 +241,3 @@ def _headline(summary: dict[str, Any], parameters: ComparisonParameters) -> tupl
         shown.append(Headline("Similarity", f"{summary['similarity']:.2f}", "mean over the compared metrics"))
     shown.append(Headline("Missing", str(summary["missing"]), "on one side only"))
     return tuple(shown)
-
-
-def _findings(summary: dict[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters) -> tuple[Finding, ...]:
-    share = f"{summary['matched']} of {summary['total']} metrics matched ({_percent(summary['share'])})"
-    if summary["share_low"] is not None:
-        share += f", {_percent(summary['share_low'])} to {_percent(summary['share_high'])} over resampled runs"
-    needed = f"; {_percent(parameters.pass_share)} are needed"
-    level: Level = "ok" if summary["pass"] else ("severe" if summary["pass"] is False else "moderate")
-    findings = [Finding(level, "comparison", f"{summary['verdict']}: {share}{needed}")]
-    picked = metrics.filter((pl.col("verdict") == "different") & ~pl.col("pooled") & (pl.col("n_left") > 0))
-    columns = ("test", "verb", "resource", "subresource", "scope", "bucket", "ratio", "ratio_low", "ratio_high")
-    more = ("q_value", "p_value", "effect", "mean_left", "mean_right", "unit", "n_left", "n_right")
-    by_size = picked.sort((pl.col("ratio").log().abs()).fill_null(0.0), descending=True, maintain_order=True)
-    for row in by_size.head(MAX_FINDINGS).select(*columns, *more).iter_rows(named=True):
-        subject = " ".join(str(row[name]) for name in columns[:6] if row[name])
-        text = f"{row['mean_left']:.6g} against {row['mean_right']:.6g} {row['unit']}".rstrip()
-        if row["ratio"] is not None:
-            side = "right/left" if parameters.mode == "statistical" else "left/right"
-            text += f", ratio {side} {row['ratio']:.3g}"
-        if row["ratio_low"] is not None:
-            text += f" [{row['ratio_low']:.3g}, {row['ratio_high']:.3g}]"
-        if row["q_value"] is not None:
-            text += f", q {row['q_value']:.2g}"
-        elif row["p_value"] is not None:
-            text += f", p {row['p_value']:.2g}"
-        text += f", n {row['n_left']} and {row['n_right']}"
-        if row["effect"]:
-            text += f", {row['effect']}"
-        findings.append(Finding("low", subject, text))
-    return tuple(findings)

@@ -55,3 +55,8 @@ def canonical_unit(written: str) -> Unit:
     if text.endswith("-ns"):
         return Unit(text[:-3] + "-sec", 1e-9)
     return Unit(text, 1.0)
+
+
+def is_time(unit: str) -> bool:
+    """Whether a canonical unit is one of durations, or of times per operation."""
+    return unit == "ms" or unit.startswith("sec/") or unit.endswith("-sec")

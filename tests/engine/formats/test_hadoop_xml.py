@@ -64,3 +64,19 @@ def test_only_children_of_a_configuration_are_properties() -> None:
 def test_what_is_no_configuration_is_said(data: bytes) -> None:
     with pytest.raises(BadXml):
         properties(data)
+
+
+OPEN, CLOSE = b"<configuration>", b"</configuration>"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        f"<?xml version='1.0' encoding='utf-16'?>{OPEN.decode()}{CLOSE.decode()}".encode("utf-16"),
+        b"<configuration xmlns='" + b"u" * 300 + b"'>" + b"".join(b"<a%d/>" % i for i in range(1000)) + CLOSE,
+    ],
+    ids=["utf-16", "namespace"],
+)
+def test_what_would_take_memory_is_refused(data: bytes) -> None:
+    with pytest.raises(BadXml):
+        properties(data)

@@ -50,6 +50,22 @@ def test_damaged_pages_do_no_harm_here() -> None:
     assert found is not None and found.equals(FRAME)
 
 
+def test_small_files_of_very_many_rows_or_texts() -> None:
+    def small(column: pl.Series) -> bytes:
+        buffer = io.BytesIO()
+        pl.DataFrame({"a": column, "b": column}).write_parquet(buffer)
+        assert buffer.tell() < 1 << 20
+        return buffer.getvalue()
+
+    rows = small(pl.repeat(0, parquet.MOST_CELLS // 2 + 1, dtype=pl.Int8, eager=True))
+    texts = small(pl.Series(["x" * 1_000_000]).gather([0] * (parquet.MOST_TEXT // 2_000_000 + 1)))
+    for data in (rows, texts):
+        with pytest.raises(Damaged, match="more than is read"):
+            read(data, lambda names: True)
+    found = read(packed(), lambda names: True, keep=lambda name: name in ("v", "t"))
+    assert found is not None and found.equals(FRAME.select("t", "v"))
+
+
 @pytest.mark.parametrize(("number", "why"), [(signal.SIGKILL, "ends the process"), (signal.SIGSTOP, "too long")])
 def test_a_child_that_dies_or_hangs(number: signal.Signals, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read(packed(), lambda names: False)

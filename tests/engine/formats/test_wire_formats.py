@@ -32,6 +32,11 @@ def test_varint_round_trip(values: list[int]) -> None:
     if values:
         ((_, _, start, end),) = protobuf.fields(data)
         assert protobuf.packed(data, start, end) == values
+        assert protobuf.count_packed(data, start, end) == len(values)
+        cut = protobuf.write_varint(values[-1])[:-1]
+        if cut:
+            with pytest.raises(protobuf.WireError):
+                protobuf.count_packed(cut, 0, len(cut))
     assert protobuf.signed(2**64 - 1) == -1
 
 

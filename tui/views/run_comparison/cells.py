@@ -12,7 +12,7 @@ from tui.widgets.table.window import Cell
 if TYPE_CHECKING:
     import polars as pl
 
-VERDICT_STYLE = {"different": "severe", "equivalent": "ok", "not enough data": "dim", "missing": "low"}
+VERDICT_STYLE = {"different": "moderate", "equivalent": "ok", "not enough data": "dim", "missing": "low"}
 _PERCENTILE = re.compile(r"Perc([0-9]+)")
 
 
@@ -53,8 +53,8 @@ def verdict_cell(cell: Cell) -> Sequence[Fragment]:
     """Draw the verdict with a mark for its level; a change inside the margin is marked as such."""
     word = str(cell.value or "")
     style = VERDICT_STYLE.get(word, "")
-    if word == "different" and cell.row.get("effect") == "better":
-        style = "moderate"
+    if word == "different":
+        style = {"better": "ok", "worse": "severe"}.get(cell.row.get("effect") or "", style)
     sign = cell.glyphs.severity.get(style if style != "dim" else "", " ")
     if word == "equivalent" and cell.row.get("changed"):
         return [("equivalent, changed", "low")]

@@ -13,6 +13,7 @@ from defusedxml.ElementTree import fromstring
 
 from engine.junit import to_xml
 from engine.run_comparison.insight import statistical
+from engine.run_comparison.parameters import ComparisonParameters
 from engine.run_comparison.result.junit_cases import junit_suite
 from engine.run_comparison.view import VIEW
 from tests.engine.run_comparison.folder import compute
@@ -34,7 +35,7 @@ def test_junit_is_xml_that_counts_itself(tmp_path: Path) -> None:
     for job, value in (("left-job", 100.0), ("right-job", 300.0)):
         for i in range(6):
             write_run(tmp_path, job, i, {"APIResponsiveness_load_T.json": api_file(value + i, **evil)}, hour=i)
-    root = fromstring(to_xml(junit_suite(compute(tmp_path, draws=200, **SIDES))))
+    root = fromstring(to_xml(junit_suite(compute(tmp_path, draws=200, **SIDES), ComparisonParameters(), "moderate")))
     cases = root.findall("testcase")
     assert len(cases) == int(root.attrib["tests"]) == 4
     assert len(root.findall("testcase/failure")) == int(root.attrib["failures"]) == 4

@@ -1,0 +1,108 @@
+"""What ``check`` fails for: which metrics are regressions, how bad they are together, and the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from engine.result import Finding, Level
+from engine.run_comparison.insight.statistical import DIFFERENT
+from engine.run_comparison.parameters import ComparisonParameters
+
+MAX_FINDINGS = 200
+"""Regressions, and improvements, that have a finding of their own; the rest of each is one."""
+
+_OWN = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
+IMPROVED = _OWN & (pl.col("effect") == "better")
+"""Metrics that are different for the better: they never fail a check."""
+
+
+def mark(metrics: pl.DataFrame, parameters: ComparisonParameters) -> pl.DataFrame:
+    """Add the column ``regression`` to the metrics: different, for the worse, by at least ``worse_by`` of the left side."""
+    ratio = pl.col("ratio") if parameters.mode == "statistical" else 1.0 / pl.col("ratio")
+    means = pl.col("mean_right") / pl.col("mean_left")
+    ratio = pl.coalesce(ratio, pl.when(means.is_not_nan()).then(means), float("inf"))
+    size = pl.when(pl.col("direction") == "lower").then(ratio - 1.0).otherwise(1.0 - ratio)
+    # A change from 0 has no size: it is larger than any.
+    large = (size >= parameters.worse_by) | (pl.col("mean_left") == 0)
+    is_worse = _OWN & (pl.col("effect") == "worse") & large
+    return metrics.with_columns(is_worse.fill_null(False).alias("regression"))
+
+
+def level_of(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
+    """Return the level of each regression: severe if there are more than may pass."""
+    return "severe" if summary["regressions"] > parameters.regressions else "low"
+
+
+def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
+    """Return the level of the verdict on the whole: metrics that became better are no reason to fail."""
+    share = summary["share"]
+    if summary["pass"]:
+        return "ok"
+    if share is not None and share < parameters.pass_share <= _share_not_better(summary):
+        return "low"
+    return "severe" if summary["pass"] is False else "moderate"
+
+
+def _share_not_better(summary: Mapping[str, Any]) -> float:
+    """Return the share of metrics that matched or became better."""
+    return float((summary["matched"] + min(summary["better"], summary["mismatched"])) / max(summary["total"], 1))
+
+
+def percent(share: float | None) -> str:
+    """Format a share as a percentage."""
+    return "–" if share is None else f"{share * 100:.1f} %"
+
+
+def findings(
+    summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters
+) -> tuple[Finding, ...]:
+    """Return the verdict on the whole, then the regressions and what else differs, each the largest first.
+
+    Only the verdict and the regressions can be worse than ok.
+    """
+    share = f"{summary['matched']} of {summary['total']} metrics matched ({percent(summary['share'])})"
+    if summary["share_low"] is not None:
+        share += f", {percent(summary['share_low'])} to {percent(summary['share_high'])} over resampled runs"
+    counted = f"{summary['regressions']} regressions, {summary['better']} for the better"
+    text = f"{summary['verdict']}: {share}; {percent(parameters.pass_share)} are needed; {counted}"
+    level = overall_level(summary, parameters)
+    if level == "low":
+        text += ", without which it would pass"
+    found = [Finding(level, "comparison", text)]
+    picked = metrics.filter(_OWN & (pl.col("n_left") > 0))
+    found += _of_metrics(picked.filter("regression"), level_of(summary, parameters), "regressions", parameters)
+    found += _of_metrics(picked.filter(~pl.col("regression")), "ok", "differences that are no regression", parameters)
+    return tuple(found)
+
+
+def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: ComparisonParameters) -> list[Finding]:
+    size = pl.col("ratio").log().abs().fill_null(float("inf"))
+    largest = rows.sort(size, descending=True, maintain_order=True).head(MAX_FINDINGS)
+    found = [Finding(level, subject_of(row), _sentence(row, parameters)) for row in largest.iter_rows(named=True)]
+    if rows.height > MAX_FINDINGS:
+        found.append(Finding(level, "comparison", f"{rows.height - MAX_FINDINGS} more {what}"))
+    return found
+
+
+def subject_of(row: Mapping[str, Any]) -> str:
+    """Name a row of the metrics table."""
+    names = ("test", "verb", "resource", "subresource", "scope", "bucket")
+    return " ".join(str(row[name]) for name in names if row[name])
+
+
+def _sentence(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:
+    text = f"{row['mean_left']:.6g} against {row['mean_right']:.6g} {row['unit']}".rstrip()
+    if row["ratio"] is not None:
+        side = "right/left" if parameters.mode == "statistical" else "left/right"
+        text += f", ratio {side} {row['ratio']:.3g}"
+    if row["ratio_low"] is not None and row["ratio_high"] is not None:
+        text += f" [{row['ratio_low']:.3g}, {row['ratio_high']:.3g}]"
+    if row["q_value"] is not None:
+        text += f", q {row['q_value']:.2g}"
+    elif row["p_value"] is not None:
+        text += f", p {row['p_value']:.2g}"
+    text += f", n {row['n_left']} and {row['n_right']}"
+    return f"{text}, {row['effect']}" if row["effect"] else text
