@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.contract.file_samples import SAMPLES
+
 _SCRAPE = b'# TYPE node_cpu_seconds_total counter\nnode_cpu_seconds_total{cpu="0",mode="user"} 12.5\n'
 _BENCHMARKS = (
     b'{"machine_info":{"python_version":"3"},"benchmarks":[{"fullname":"a","stats":{"mean":1.5,"data":[1.5]}}]}'
 )
 
 SEEDS: dict[str, tuple[str, bytes]] = {
+    **{kind: sample for samples in SAMPLES.values() for kind, sample in samples.items()},
     # broker load
     "metric-scrape": ("1767240060.prom", _SCRAPE),
     "topic-description": ("topics.txt", b"Topic: a\tTopicId: x\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
