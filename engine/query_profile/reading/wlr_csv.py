@@ -256,9 +256,11 @@ def _by_line(
     good: list[tuple[int, bytes]] = []
     odd: list[tuple[int, bytes]] = []
     for number, text in enumerate(body.split(b"\n"), line):
+        if not text:
+            continue  # a blank line is no row, in a table of one column neither
         if text.count(b",") == width - 1 and not any(byte in text for byte in (b" ", b"\t", b'"', b"\r")):
             good.append((number, text))
-        elif text:
+        else:
             odd.append((number, text))
     values = _polars(b"\n".join(text for _, text in good), width) if good else None
     if values is None or len(values) != len(good):

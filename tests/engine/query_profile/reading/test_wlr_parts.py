@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.problems import Problem, bounded
@@ -83,6 +83,7 @@ JUNK = [b'"', b"\n", b"\r", b",", b"\xff", b"\n\n", b"\xef\xbb\xbf", b"\r\n", b"
 
 @settings(max_examples=200)
 @given(damaged(), st.lists(st.integers(0, 200), max_size=8))
+@example(b"u\n\ns\ner_us", [3])
 def test_parts_give_what_the_whole_gives(data: bytes, cuts: list[int]) -> None:
     assert in_parts(data, cuts) == in_parts(data, ())
 
