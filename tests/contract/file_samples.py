@@ -201,7 +201,8 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         ),
         "config-page": (
             "config.yaml",
-            b"target: all\ningester:\n  ring:\n    replication_factor: 3\n    zone_awareness_enabled: true\n    heartbeat_timeout: 1m0s\n",
+            b"target: all\ningester:\n  ring:\n    replication_factor: 3\n    zone_awareness_enabled: true\n"
+            b"    heartbeat_timeout: 1m0s\n",
         ),
         "key-table": ("keys.csv", b"tenant,token,bytes_per_s\nacme,123456,1000\n"),
         "load-table": ("load.csv", b"tenant,dataset,bytes_per_s\nacme,cart,1000\n"),
