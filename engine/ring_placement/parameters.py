@@ -112,8 +112,14 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     ] = "auto"
     ring: Annotated[str, option("Use the ring file whose path contains this; empty: the newest")] = ""
     heartbeat_timeout: Annotated[
-        float, option("A member is UNHEALTHY when its heartbeat is older; 0 never", unit="s", low=0, high=1e9)
-    ] = 60.0
+        float | None,
+        option(
+            "A member is UNHEALTHY when its heartbeat is older; 0 never; not set: as a configuration in the files says, else 60",
+            unit="s",
+            low=0,
+            high=1e9,
+        ),
+    ] = None
     explain: Annotated[
         str | None,
         option(
@@ -131,12 +137,18 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
     ] = "auto"
     replication_factor: Annotated[
         int | None,
-        option("Replicas of a key of a token ring; not set: the gauge in the files, else 3", low=1, high=100),
+        option(
+            "Replicas of a key of a token ring; not set: the configuration or gauge in the files, else 3",
+            low=1,
+            high=100,
+        ),
     ] = None
     zone_awareness: Annotated[
         Literal["auto", "on", "off"],
         option(
-            "One replica per zone in a token ring; auto: on if every member has a zone", choices=("auto", "on", "off")
+            "One replica per zone in a token ring; auto: as a configuration in the files says, else on if every member has "
+            "a zone",
+            choices=("auto", "on", "off"),
         ),
     ] = "auto"
     operation: Annotated[
@@ -157,6 +169,13 @@ class RingParameters(Parameters, frozen=True, kw_only=True):
         float,
         option("How far back a tenant's queries ask former members of its shard; 0 never", unit="s", low=0, high=1e9),
     ] = 46_800.0
+    exclude_le: Annotated[
+        Literal["auto", "on", "off"],
+        option(
+            "Place series of Mimir without their label le; auto: as a configuration in the files says, else off",
+            choices=("auto", "on", "off"),
+        ),
+    ] = "auto"
     safe_loss: Annotated[
         float,
         option(

@@ -111,6 +111,7 @@ KEYS = Table("keys", "A plain table of tenants or keys of token rings", (
     _id("tenant", "Tenant ID"),
     Column("tenant_written", pl.String, "The ID as written, where it differs from the text shown"),
     Column("token", pl.Int64, "32-bit token of the key; null for a tenant as a whole"),
+    Column("token_without_le", pl.Int64, "Token of the series without its label le; null where it has none"),
     Column("weight", pl.Float64, "Load, 1 where the table gives none"),
     _text("system", "mimir, loki, tempo, or empty: what the column of keys tells"),
 ))  # fmt: skip
@@ -138,7 +139,18 @@ BLOCKS = Table("blocks", "Datasets of segments and blocks", (
     _id("instance", "Writer, null once compacted"),
 ))  # fmt: skip
 
-INPUTS = (RINGS, MEMBERS, PARTITION_RINGS, OVERRIDES, RULES, STATS, LOADS, KEYS, METRICS, BLOCKS)
+SETTINGS = Table("settings", "What a configuration of Mimir, Loki or Tempo says of its ring of ingesters; null: not set", (
+    _count("replication", "Replication factor"),
+    Column("zone_aware", pl.Boolean, "Whether zone awareness is on", kind="flag"),
+    Column("timeout_s", pl.Float64, "Heartbeat timeout", "s"),
+    _count("tenant_shards", "ingestion_tenant_shard_size of tenants without an override"),
+    _count("partition_shards", "ingestion_partitions_tenant_shard_size of tenants without an override"),
+    _text("tokens", "random or spread-minimizing"),
+    Column("zones", pl.List(pl.String), "Zones of spread-minimizing tokens"),
+    Column("exclude_le", pl.Boolean, "Whether series are placed without their label le", kind="flag"),
+))  # fmt: skip
+
+INPUTS = (RINGS, MEMBERS, PARTITION_RINGS, OVERRIDES, SETTINGS, RULES, STATS, LOADS, KEYS, METRICS, BLOCKS)
 
 # --------------------------------------------------------------------------------------------------------- results
 
@@ -332,7 +344,7 @@ TENANTS = Table("tenants", "Tenants of a ring with replicas: who holds them, and
     Column("write_lost_load", pl.Float64, "Load that cannot be written", kind="number", title="lost load", priority=2),
     Column("reads_ok", pl.Boolean, "Whether its queries succeed in the scenario", kind="flag", title="reads ok", width=8,
            priority=0),
-    _count("down", "Instances of its shard that do not answer in the scenario", width=4, priority=0),
+    _count("instances_down", "Instances of its shard that do not answer in the scenario", title="down", width=4, priority=0),
     _ratio("spread", "Largest ownership over the mean inside its shard", title="max/mean", width=8, priority=1),
     Column("instances", pl.List(pl.String), "Instances of its shard that are written to", kind="text", width=30, priority=0),
     Column("read_instances", pl.List(pl.String), "Instances that its queries ask: the lookback adds former ones",

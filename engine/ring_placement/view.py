@@ -45,6 +45,7 @@ from engine.ring_placement.scenarios.scenario_state import (
     SegmentScenario,
     apply_scenario,
     live_state,
+    replicated_ring,
 )
 from engine.view import Context, NoInput
 
@@ -159,7 +160,7 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         frames["restart"] = restart_table(s, context)
     if p.explain is not None:
         try:
-            asked = replica_explain.parse_asked(p.explain)
+            asked = replica_explain.parse_asked(p.explain, replicated_ring(s.live).without_le)
         except BadKey as error:
             _add_steps(frames, problems, [], str(error))
         else:

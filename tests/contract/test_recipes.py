@@ -24,6 +24,7 @@ COPIED = (
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 )
+RECIPES = ("a view", "a reader format", "a heuristic")
 BLOCK = re.compile(
     r"^```python\n# (?P<path>[\w/.]+)(?:, below: (?P<line>[^\n]+)|(?P<end>, at the end))?\n(?P<body>.*?)^```",
     re.M | re.S,
@@ -37,9 +38,13 @@ def recipe(title: str) -> str:
     return next(section for section in sections if section.startswith(f"Recipe: {title}\n"))
 
 
-def follow(title: str, house: Path) -> list[Path]:
-    """Write what the code blocks of a recipe say into a copy of the repository; returns the files written."""
-    written = []
+def written(house: Path) -> list[Path]:
+    """What the recipes write or extend in a copy of the repository."""
+    return sorted({house / block["path"] for title in RECIPES for block in BLOCK.finditer(recipe(title))})
+
+
+def follow(title: str, house: Path) -> None:
+    """Write what the code blocks of a recipe say into a copy of the repository."""
     for block in BLOCK.finditer(recipe(title)):
         path = house / block["path"]
         if block["line"]:
@@ -51,20 +56,19 @@ def follow(title: str, house: Path) -> list[Path]:
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block["body"], encoding="utf-8")
-        written.append(path)
-    assert written
-    return written
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Path:
-    """A copy of the repository to build in."""
-    copy = tmp_path / "house"
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository in which all recipes were followed."""
+    copy = tmp_path_factory.mktemp("recipes") / "house"
     copy.mkdir()
     skipped = shutil.ignore_patterns("__pycache__", "*.svg", ".*_cache")
     for name in COPIED:
         source = ROOT / name
         (shutil.copytree(source, copy / name, ignore=skipped) if source.is_dir() else shutil.copy(source, copy / name))
+    for title in RECIPES:
+        follow(title, copy)
     return copy
 
 
@@ -82,23 +86,28 @@ def run(house: Path, *words: str) -> str:
     return done.stdout
 
 
-def lint(house: Path, written: list[Path]) -> None:
-    """Hold what was written to ruff's rules and format."""
-    run(house, "-m", "ruff", "check", *(str(path) for path in written if "tests" not in path.parts))
-    run(house, "-m", "ruff", "format", "--check", *map(str, written))
+def test_what_the_recipes_write_keeps_the_rules(house: Path) -> None:
+    run(house, "-m", "ruff", "check", *(str(path) for path in written(house) if "tests" not in path.parts))
+    run(house, "-m", "ruff", "format", "--check", *(str(path) for path in written(house)))
+    run(house, "-c", "from importlinter.cli import lint_imports_command as lint; lint()")
 
 
-PLAIN = ("-n0", "-q", "-p", "no:cacheprovider")
+def test_their_tests_and_the_contracts_pass(house: Path) -> None:
+    tests = [path for path in written(house) if path.name.startswith("test_")]
+    assert len(tests) == len(RECIPES)
+    names = ("house", "every_view", "recognition", "origins")
+    contracts = (f"tests/contract/test_{name}.py" for name in names)
+    chosen = "test_house or disk-usage or vegeta or (recognition and run-comparison) or not contract"
+    done = run(
+        house, "-m", "pytest", "-n0", "-vv", "-p", "no:cacheprovider", *map(str, tests), *contracts, "-k", chosen
+    )
+    for expected in ("test_every_view.py", "test_recognition.py", "test_origins.py"):
+        assert re.search(rf"{expected}::\S+\[disk-usage\S*\] PASSED", done), expected
+    assert "[run-comparison/vegeta] PASSED" in done and all(f"{path.name}::" in done for path in tests)
 
 
 def test_a_view(house: Path) -> None:
-    written = follow("a view", house)
-    lint(house, written)
-    run(house, "-c", "from importlinter.cli import lint_imports_command as lint; lint()")
-    run(house, "-m", "pytest", *PLAIN, "tests/engine/disk_usage", "tests/contract/test_house.py")
-    contracts = [f"tests/contract/test_{name}.py" for name in ("every_view", "recognition", "origins")]
-    run(house, "-m", "pytest", *PLAIN, *contracts, "-k", "disk-usage")
-    data = house / "data"
+    data = house / "disk"
     data.mkdir()
     (data / "x.du").write_text("30\t/a\n10\t/b\n")
     assert '"share": 0.75' in run(house, "-m", "tui", "report", "disk-usage", str(data), "--no-cache")
@@ -106,28 +115,20 @@ def test_a_view(house: Path) -> None:
 
 
 def test_a_reader_format(house: Path) -> None:
-    written = follow("a reader format", house)
-    lint(house, written)
     run(house, "docs/make_reference.py")
     assert "vegeta" in (house / "docs" / "reference" / "files.md").read_text(encoding="utf-8")
-    tests = [str(path) for path in written if path.name.startswith("test_")]
-    run(house, "-m", "pytest", *PLAIN, *tests, "tests/contract/test_recognition.py", "tests/contract/test_house.py")
-    report = runpy.run_path(str(house / "tests" / "contract" / "file_samples.py"))["SAMPLES"]["run-comparison"][
-        "vegeta"
-    ][1]
+    samples = runpy.run_path(str(house / "tests" / "contract" / "file_samples.py"))["SAMPLES"]
+    _, report = samples["run-comparison"]["vegeta"]
     for side, rate in (("left", 100), ("right", 50)):
         for number in range(5):
-            folder = house / "data" / side / str(number)
+            folder = house / "runs" / side / str(number)
             folder.mkdir(parents=True)
             (folder / "report.json").write_bytes(report.replace(b"101.5", str(rate + number).encode()))
     words = ("-o", "left=left", "-o", "right=right", "--table", "metrics", "--no-cache")
-    metrics = json.loads(run(house, "-m", "tui", "report", "run-comparison", str(house / "data"), *words))
+    metrics = json.loads(run(house, "-m", "tui", "report", "run-comparison", str(house / "runs"), *words))
     row = next(row for row in metrics["tables"]["metrics"] if row["resource"] == "throughput")
     assert (row["unit"], row["direction"], row["effect"]) == ("requests/s", "higher", "worse")
 
 
-def test_a_heuristic(house: Path) -> None:
-    written = follow("a heuristic", house)
-    assert len(written) == 2, "one file and its test"
-    lint(house, written)
-    run(house, "-m", "pytest", *PLAIN, str(written[1]))
+def test_a_heuristic_is_one_file_and_its_test() -> None:
+    assert len(BLOCK.findall(recipe("a heuristic"))) == 2

@@ -149,6 +149,9 @@ class FakeSession:
             progress(0.5, "half")
         return frozenset(self.views)
 
+    def look(self, hints: set[str] | None) -> frozenset[str]:
+        return frozenset(self.views)
+
     def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
         self._changed = changed
         self.watching.set()

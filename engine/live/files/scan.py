@@ -137,9 +137,8 @@ class Scanner:
 
     def stat_of(self, path: str) -> Stat | None:
         """Return the identity of the file at ``path`` as last seen, None if none was."""
-        single = self.singles.get(path)
-        if single is not None:
-            return single
+        if path in self.singles:
+            return self.singles[path]
         parent, name = os.path.split(path)
         folder = self.folders.get(parent)
         return folder.files.get(name) if folder is not None else None

@@ -6,14 +6,18 @@ See ``docs/models/dskit-rings.md``, "Replicas of a key" and "Requests to the who
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from engine.ring_placement.dskit.token_ring import Operation, TokenRing
 
-STEPS = 512
-"""Steps of the walk that are made for all positions at once; what is left then is walked one by one."""
+STEPS = 64
+"""Most tokens that a walk visits one by one; what is left then goes from instance to instance."""
+_CELLS = 4_000_000
+"""Cells of the largest array made for walks from instance to instance."""
 
 TOO_MANY = "too many unhealthy instances in the ring"
 """Upstream's error where a whole-ring request finds too few healthy instances."""
@@ -99,17 +103,49 @@ def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: n
     extend. Returns members (int32, shape (starts, ``width``)), -1 where a set ends.
     """
     total, count = len(ring.tokens), len(ring.instances)
-    out = np.full((len(starts), width), -1, dtype=np.int32)
+    steps = min(total, STEPS, 8 * count)
+    out, left = _visit(
+        ring,
+        len(starts),
+        lambda rows, step: ring.owner[(starts[rows] + step) % total],
+        steps,
+        extending,
+        limited,
+        width,
+    )
+    # Where few instances have most of the tokens, others are far away: those walks go from instance to instance.
+    for low in range(0, len(left) if total > steps else 0, max(_CELLS // count, 1)):
+        rows = left[low : low + max(_CELLS // count, 1)]
+        order = _order(ring, starts[rows])
+        out[rows] = _visit(ring, len(rows), partial(_column_of, order), order.shape[1], extending, limited, width)[0]
+    return out
+
+
+def _visit(
+    ring: TokenRing,
+    count: int,
+    node_at: Callable[[np.ndarray, int], np.ndarray],
+    steps: int,
+    extending: np.ndarray,
+    limited: np.ndarray,
+    width: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Visit instances step by step in ``count`` walks; ``node_at``: the instance that walks (indices) come to at a step.
+
+    Returns members as ``_walk`` does, and the walks that had not ended after ``steps``.
+    """
+    most = len(ring.instances)
+    out = np.full((count, width), -1, dtype=np.int32)
     in_zone = np.bincount(ring.zone_of, minlength=len(ring.zones))
-    open_rows = np.arange(len(starts))
-    taken = np.zeros(len(starts), dtype=np.int32)
-    wanted = np.full(len(starts), ring.replication, dtype=np.int32)
+    open_rows = np.arange(count)
+    taken = np.zeros(count, dtype=np.int32)
+    wanted = np.full(count, ring.replication, dtype=np.int32)
     # Zones still to be visited; those without a limit are never done.
-    found = np.zeros((len(starts), len(ring.zones)), dtype=bool)
-    examined = np.zeros((len(starts), len(ring.zones)), dtype=np.int32)
+    found = np.zeros((count, len(ring.zones)), dtype=bool)
+    examined = np.zeros((count, len(ring.zones)), dtype=np.int32)
     limits = bool(limited.any())
-    for step in range(min(total, STEPS)):
-        node = ring.owner[(starts[open_rows] + step) % total]
+    for step in range(steps):
+        node = node_at(open_rows, step)
         zone = ring.zone_of[node]
         fresh = (out[open_rows] != node[:, None]).all(axis=1)
         if limits:
@@ -126,44 +162,27 @@ def _walk(ring: TokenRing, starts: np.ndarray, extending: np.ndarray, limited: n
             found[rows[settled], zone[settled]] = True
             visited = (found[open_rows] | (examined[open_rows] >= in_zone)) & limited
             open_rows = open_rows[~visited.all(axis=1)]
-        open_rows = open_rows[taken[open_rows] < np.minimum(wanted[open_rows], count)]
+        open_rows = open_rows[taken[open_rows] < np.minimum(wanted[open_rows], most)]
         if not len(open_rows):
-            return out
-    for row in open_rows.tolist() if total > STEPS else ():
-        chosen = _walk_one(ring, int(starts[row]), extending, limited, in_zone)
-        out[row, : len(chosen)] = chosen
-    return out
-
-
-def _walk_one(
-    ring: TokenRing, start: int, extending: np.ndarray, limited: np.ndarray, in_zone: np.ndarray
-) -> list[int]:
-    """Walk from one position over the instances in the order of their next tokens: the same set, one by one."""
-    total, count = len(ring.tokens), len(ring.instances)
-    following = np.full(count, 2 * total, dtype=np.int64)
-    for member, positions in enumerate(ring.positions):
-        if len(positions):
-            at = int(np.searchsorted(positions, start))
-            following[member] = positions[at] if at < len(positions) else positions[0] + total
-    chosen: list[int] = []
-    wanted = ring.replication
-    found = np.zeros(len(ring.zones), dtype=bool)
-    examined = np.zeros(len(ring.zones), dtype=np.int64)
-    for member in np.argsort(following, kind="stable").tolist():
-        visited = limited.any() and bool(((found | (examined >= in_zone)) & limited).all())
-        if following[member] >= 2 * total or len(chosen) >= min(wanted, count) or visited:
             break
-        zone = ring.zone_of[member]
-        if limited[zone]:
-            if found[zone]:
-                continue
-            examined[zone] += 1
-        chosen.append(member)
-        if extending[member]:
-            wanted += 1
-        elif limited[zone]:
-            found[zone] = True
-    return chosen
+    return out, open_rows
+
+
+def _column_of(order: np.ndarray, rows: np.ndarray, step: int) -> np.ndarray:
+    column: np.ndarray = order[rows, step]
+    return column
+
+
+def _order(ring: TokenRing, starts: np.ndarray) -> np.ndarray:
+    """Return for each start the instances with tokens in the order of their next ones (shape (starts, instances))."""
+    holders = [member for member, positions in enumerate(ring.positions) if len(positions)]
+    following = np.empty((len(starts), len(holders)), dtype=np.int64)
+    for column, member in enumerate(holders):
+        positions = ring.positions[member]
+        around = np.append(positions, positions[0] + len(ring.tokens))
+        following[:, column] = around[np.searchsorted(positions, starts)]
+    order: np.ndarray = np.array(holders)[np.argsort(following, axis=1)]
+    return order
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,9 +35,9 @@ class Asked:
     basis: str = ""
 
 
-def parse_asked(text: str) -> Asked:
+def parse_asked(text: str, without_le: bool = False) -> Asked:
     """Parse ``TENANT``, ``TENANT@TOKEN``, ``TENANT/name{...}`` (a series) or ``TENANT{...}`` (series, or stream without a
-    name). Raises BadKey."""
+    name; ``without_le``: whether series are placed without that label). Raises BadKey."""
     text = text.strip()
     if not text:
         raise BadKey('expected TENANT, TENANT@TOKEN or TENANT/series{label="value"}')
@@ -48,10 +48,11 @@ def parse_asked(text: str) -> Asked:
             labels = parse_labels(name + brace + rest)
         except ValueError as error:
             raise BadKey(str(error)) from error
-        if slash and name:
-            return Asked(tenant, fnv1(series_bytes(tenant, labels)), "FNV-1 of tenant, label names and values (Mimir)")
-        if any(label == "__name__" for label, _ in labels):
-            return Asked(tenant, fnv1(series_bytes(tenant, labels)), "FNV-1 of tenant, label names and values (Mimir)")
+        if (slash and name) or any(label == "__name__" for label, _ in labels):
+            left_out = frozenset({"le"} if without_le else ())
+            but = " but le" if without_le else ""
+            token = fnv1(series_bytes(tenant, labels, left_out))
+            return Asked(tenant, token, f"FNV-1 of tenant, label names and values{but} (Mimir)")
         return Asked(tenant, fnv1(text_bytes(tenant, brace + rest)), "FNV-1 of tenant and stream as written (Loki)")
     tenant, sign, digits = text.rpartition("@")
     if not sign:
@@ -67,7 +68,8 @@ def explain(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list[Step
     ring = after.ring
     steps: list[Step] = []
     number = {name: k for k, name in enumerate(after.tenants.names)}.get(asked.tenant)
-    size = _size_of(after, number, p)
+    default = strategy.tenant_shards if after.partitions is None else strategy.partition_shards
+    size = _size_of(after, number, p, default)
     what = f"shard size {size}" if size else "no shard: the whole ring"
     steps.append(
         ("tenant", asked.tenant, what, "known" if number is not None else "not named by any file: as by default")
@@ -109,10 +111,10 @@ def explain(asked: Asked, s: ReplicatedScenario, p: RingParameters) -> list[Step
     return steps
 
 
-def _size_of(after: ReplicatedPlacement, number: int | None, p: RingParameters) -> int:
+def _size_of(after: ReplicatedPlacement, number: int | None, p: RingParameters, default: int) -> int:
     if number is not None:
         return int(after.tenants.sizes[number])
-    return p.tenant_shards or 0
+    return default if p.tenant_shards is None else p.tenant_shards
 
 
 def _replica_steps(asked: Asked, s: ReplicatedScenario, chosen: np.ndarray) -> list[Step]:
@@ -176,7 +178,7 @@ def sizes_table(asked: Asked, s: ReplicatedScenario, p: RingParameters, context:
     if planned.partitions is not None or not len(ring.tokens):
         return tables.SIZES.empty()
     number = {name: k for k, name in enumerate(planned.tenants.names)}.get(asked.tenant)
-    configured = _size_of(planned, number, p)
+    configured = _size_of(planned, number, p, strategy.tenant_shards)
     step = max(len(ring.zones), 1) if strategy.zone_aware else 1
     largest = len(ring.instances)
     sizes = sorted({*range(step, largest + 1, step)})

@@ -162,18 +162,21 @@ def read_parquet(source: Source, data: bytes) -> Reading:
     return _typed(source, frame, [], byte_lines=False)
 
 
-KEY_COLUMNS = ("token", "series", "stream", "trace_id")
+KEY_COLUMNS = ("token", "series", "metric", "stream", "trace_id")
 """Columns that name a key of a token ring: its token, or what Mimir, Loki or Tempo computes the token from."""
 WEIGHT_COLUMNS = ("bytes_per_s", "weight", "load")
 """Columns that give the load of a key or tenant, the first one that is there; 1 without one."""
-_SYSTEMS = {"series": "mimir", "stream": "loki", "trace_id": "tempo"}
+_LE = frozenset({"le"})
+"""The label that Mimir can leave out, so that the buckets of a histogram lie together."""
+_SYSTEMS = {"series": "mimir", "metric": "mimir", "stream": "loki", "trace_id": "tempo"}
 
 
 class KeyTable(Document):
     """A plain CSV of tenants or keys of a token ring: ``tenant`` and at most one of ``KEY_COLUMNS``, and a load."""
 
     id = "key-table"
-    title = "CSV table tenant,token|series|stream|trace_id[,bytes_per_s], or tenant,bytes_per_s"
+    title = "CSV table tenant,token|series|metric|stream|trace_id[,bytes_per_s], or tenant,bytes_per_s"
+    version = 2
     tables = (tables.KEYS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -208,6 +211,9 @@ class KeyTable(Document):
             frame = frame.with_columns(pl.Series("token", fnv1_each([text for text in hashed if text is not None])))
         else:
             frame = frame.with_columns(pl.lit(None, pl.Int64).alias("token"))
+        frame = _with_tokens_without_le(frame) if key == "series" else frame.with_columns(
+            pl.lit(None, pl.Int64).alias("token_without_le")
+        )  # fmt: skip
         tenants = frame["tenant"].unique().to_list()
         changed = {tenant: clean(tenant) for tenant in tenants if clean(tenant) != tenant}
         written = pl.col("tenant").is_in(list(changed)) if changed else pl.lit(False)
@@ -215,6 +221,7 @@ class KeyTable(Document):
             pl.col("tenant").replace(changed) if changed else "tenant",
             pl.when(written).then("tenant").alias("tenant_written"),
             "token",
+            "token_without_le",
             pl.col("rate").alias("weight"),
             pl.lit(_SYSTEMS.get(key, "")).alias("system"),
         )
@@ -233,13 +240,27 @@ def _kept(source: Source, frame: pl.DataFrame, right: pl.Expr, reason: str, prob
 def _key_bytes(column: str, tenant: str, text: str) -> bytes | None:
     """Return the bytes that a key's token is computed from; None where the key cannot be read."""
     try:
-        if column == "stream":
+        if column in ("stream", "metric"):
             return text_bytes(tenant, text)
         if column == "trace_id":
             return trace_bytes(tenant, text.strip())
         return series_bytes(tenant, parse_labels(text))
     except ValueError:
         return None
+
+
+def _with_tokens_without_le(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the token of each series without its label le, null where it has none."""
+    has = frame.select(pl.col("series").str.contains("le", literal=True).fill_null(False)).to_series().to_list()
+    texts: dict[int, bytes] = {}
+    for at, (tenant, series) in enumerate(zip(frame["tenant"].to_list(), frame["series"].to_list(), strict=True)):
+        labels = parse_labels(series) if has[at] else []
+        if any(name in _LE for name, _ in labels):
+            texts[at] = series_bytes(tenant, labels, _LE)
+    tokens: list[int | None] = [None] * frame.height
+    for at, token in zip(texts, fnv1_each(list(texts.values())).tolist(), strict=True):
+        tokens[at] = token
+    return frame.with_columns(pl.Series("token_without_le", tokens, dtype=pl.Int64))
 
 
 def _typed(source: Source, frame: pl.DataFrame, problems: list[Problem], byte_lines: bool = True) -> Reading:

@@ -1,9 +1,10 @@
-"""Per-tenant overrides in YAML: a runtime configuration file, or one inside a Kubernetes ConfigMap."""
+"""Limits and settings in YAML: per-tenant overrides (a runtime configuration file, or one inside a Kubernetes ConfigMap), and the
+configuration that Mimir, Loki and Tempo show."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.formats.yaml_tree import BadYaml, Node, documents
@@ -13,6 +14,7 @@ from engine.ring_placement import tables
 from engine.ring_placement.pyroscope.limits import KEYS, parse_value
 from engine.ring_placement.reading.document import Document, columns_of
 from engine.text import clean
+from engine.units import duration_ns
 
 OTHER_LIMITS = frozenset(
     """ingestion_rate_mb ingestion_burst_size_mb ingestion_limit ingestion_body_limit_mb max_label_name_length
@@ -238,3 +240,121 @@ class _OverrideRows:
             reason = f"tenant {tenant}: a unit size of 0 makes Pyroscope's ruler fail: it writes no rules at all"
             self.problem("bad-limit", reason, base + node.line)
         return limits
+
+
+_RINGS = (("ingester", "ring"), ("ingester", "lifecycler", "ring"), ("common", "ring"), ("common",))
+"""Where the ring of ingesters is configured: in Mimir; in Loki and Tempo; in Loki for all rings."""
+_LIMITS = (
+    ("limits",),
+    ("limits_config",),
+    ("overrides", "defaults", "ingestion"),
+    ("overrides", "defaults"),
+    ("overrides",),
+)
+"""Where limits of tenants without an override are: in Mimir, Loki, and Tempo's newer and older form."""
+_TOKENS = ("random", "spread-minimizing")
+
+
+class ConfigPage(Document):
+    """The configuration that a process of Mimir, Loki or Tempo shows (``/config``)."""
+
+    id = "config-page"
+    title = "configuration of Mimir, Loki or Tempo as shown (curl …/config)"
+    tables = (tables.SETTINGS,)
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        """Whether it is YAML with the top keys of such a configuration."""
+        return re.search(rb"(?m)^target:", head) is not None and (
+            re.search(rb"(?m)^(?:server|api|common|distributor|ingester):", head) is not None
+        )
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        """Read the settings of the ring of ingesters; one that is no such value is a problem and counts as not set."""
+        problems = ProblemList()
+
+        def problem(reason: str, line: int | None) -> None:
+            problems.append(Problem.at(source.path, "bad-setting", reason, line=line))
+
+        try:
+            nodes = documents(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"), problem)
+        except BadYaml as error:
+            return Reading(problems=[Problem.at(source.path, "bad-yaml", str(error), line=error.line)], complete=False)
+        top = next((node for node in nodes if node.kind == "mapping"), None)
+        if top is None:
+            return Reading(problems=problems, complete=False)
+        rings = [node for path in _RINGS if (node := _at(top, path)) is not None]
+        limits = [node for path in _LIMITS if (node := _at(top, path)) is not None]
+        sharding = _at(top, ("distributor", "sharding"))
+
+        def read(nodes: list[Node], *names: str, convert: Callable[[Node], Any]) -> Any:
+            found = ((name, v) for n in nodes for name in names if (v := _child(n, name)) is not None and not v.is_null)
+            for name, node in found:
+                try:
+                    return convert(node)
+                except ValueError as error:
+                    problem(f"{name} {error}", node.line)
+            return None
+
+        shards = "ingestion_tenant_shard_size", "tenant_shard_size"
+        row = (
+            read(rings, "replication_factor", convert=_whole(1, 100)),
+            read(rings, "zone_awareness_enabled", convert=_flag),
+            read(rings, "heartbeat_timeout", convert=_seconds),
+            read(limits, *shards, convert=_whole(0, 1_000_000)),
+            read(limits, "ingestion_partitions_tenant_shard_size", convert=_whole(0, 1_000_000)),
+            read(rings, "token_generation_strategy", convert=_token_strategy),
+            read(rings, "spread_minimizing_zones", convert=_names),
+            read([sharding] if sharding else [], "exclude_classic_histogram_bucket_label", convert=_flag),
+        )
+        if all(value is None for value in row):
+            return Reading({"settings": {}}, problems)
+        return Reading({"settings": columns_of(tables.SETTINGS, [row])}, problems)
+
+
+def _child(node: Node, name: str) -> Node | None:
+    return next((value for key, value, _ in _entries(node) if key == name), None) if node.kind == "mapping" else None
+
+
+def _at(node: Node, path: tuple[str, ...]) -> Node | None:
+    """Return the node below ``node`` at ``path``, None where there is none."""
+    found: Node | None = node
+    for name in path:
+        found = _child(found, name) if found is not None else None
+    return found
+
+
+def _whole(low: int, high: int) -> Callable[[Node], int]:
+    """Make a converter to a whole number from ``low`` to ``high``. It raises ValueError."""
+
+    def convert(node: Node) -> int:
+        value = node.value()
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise ValueError(f"is not a whole number from {low} to {high}")
+        return value
+
+    return convert
+
+
+def _flag(node: Node) -> bool:
+    value = node.value()
+    if not isinstance(value, bool):
+        raise ValueError("is neither true nor false")
+    return value
+
+
+def _seconds(node: Node) -> float:
+    if node.kind != "scalar":
+        raise ValueError("is not a duration")
+    return duration_ns(node.text[:100]) / 1e9
+
+
+def _token_strategy(node: Node) -> str:
+    if node.text not in _TOKENS:
+        raise ValueError(f"is neither {' nor '.join(_TOKENS)}")
+    return node.text
+
+
+def _names(node: Node) -> list[str]:
+    """Read a list of names, also as one text with commas."""
+    texts = [item.text for item in node.items] if node.kind == "list" else node.text.split(",")
+    return [clean(text.strip(), 256) for text in texts[:64] if text.strip()]

@@ -80,7 +80,9 @@ def tenant_table(s: ReplicatedScenario) -> pl.DataFrame:
     if after.partitions is None:
         frame["instances"] = lists_of(rows.shards, rows.shard_of, ids)
         frame["read_instances"] = lists_of(rows.reads, rows.read_of, ids)
-        frame["down"] = np.array([int((~answers[m]).sum()) for m in rows.shards], dtype=np.int64)[rows.shard_of]
+        frame["instances_down"] = np.array([int((~answers[m]).sum()) for m in rows.shards], dtype=np.int64)[
+            rows.shard_of
+        ]
     else:
         number = {name: n for n, name in enumerate(after.ring.ids)}
         owners = [np.array([number[o] for o in p.owners if o in number], dtype=np.int64)
@@ -92,7 +94,7 @@ def tenant_table(s: ReplicatedScenario) -> pl.DataFrame:
             held = [np.unique(np.concatenate([np.empty(0, np.int64), *(owners[k] for k in shard)])) for shard in shards]
             frame[column] = lists_of(held, of, ids)
             if column == "instances":
-                frame["down"] = np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64)[of]
+                frame["instances_down"] = np.array([int((~answers[m]).sum()) for m in held], dtype=np.int64)[of]
         partition_ids = pl.Series(after.partitions.ids, dtype=pl.Int64)
         frame["partitions"] = lists_of(rows.shards, rows.shard_of, partition_ids)
         frame["read_partitions"] = lists_of(rows.reads, rows.read_of, partition_ids)

@@ -52,13 +52,41 @@ class RingFile:
     labels: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the newest configuration among the files says of a ring of ingesters; None, or "", where it says nothing.
+    ``label``: of its file; the others as in the input table ``settings``."""
+
+    label: str = ""
+    replication: int | None = None
+    zone_aware: bool | None = None
+    timeout_s: float | None = None
+    tenant_shards: int | None = None
+    partition_shards: int | None = None
+    tokens: str | None = None
+    zones: tuple[str, ...] = ()
+    exclude_le: bool | None = None
+
+    @classmethod
+    def read(cls, inputs: Inputs) -> Settings:
+        """Take the settings of the newest file that has any."""
+        rows = with_file_times(inputs.table("settings"), inputs)
+        if not rows.height:
+            return cls()
+        row = rows.row(-1, named=True)
+        info = inputs.files.get(row["file"])
+        given = {name: row[name] for name in cls.__slots__ if name not in ("label", "zones")}
+        return cls(label=info.label if info else "", zones=tuple(row["zones"] or ()), **given)
+
+
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """What the files say that does not depend on a scenario.
 
     ``limits`` per tenant from overrides, ``rule_rows`` the stored rules; ``load``: rows of ``LOAD_SCHEMA`` from
     ``load_source`` (one of ``SOURCES``, or ""), ``unit`` its byte; ``observed``: rows of ``OBSERVED_SCHEMA``; ``stats``:
-    rows of the input table; ``tenants``: loads and keys of token rings; ``partition_shards``: partitions per tenant.
+    rows of the input table; ``tenants``: loads and keys of token rings; ``partition_shards``: partitions per tenant;
+    ``settings``: of the ring of ingesters.
     """
 
     ring: RingFile | None
@@ -72,6 +100,7 @@ class Cluster:
     notes: tuple[str, ...] = ()
     tenants: TenantLoads = field(default_factory=TenantLoads)
     partition_shards: Mapping[str, int] = field(default_factory=dict)
+    settings: Settings = Settings()
 
     @cached_property
     def rules(self) -> Mapping[tuple[str, str], Rule]:
@@ -101,7 +130,8 @@ def read_cluster(
     if several and ring is not None:
         inputs = _beside(inputs, ring)
     stats = _newest_file(inputs.table("stats"), inputs, at_ms)
-    limits = _tenant_limits(inputs)
+    settings = Settings.read(inputs) if ring is None or ring.strategy != "segment-writer" else Settings()
+    limits = _tenant_limits(inputs, settings.tenant_shards or 0)
     rules = _newest_file(inputs.table("rules"), inputs, at_ms)
     rules = _with_limit_gauges(rules, inputs, limits)
     sources = LoadSources.read(inputs, stats, ring.members if ring else ())
@@ -111,7 +141,7 @@ def read_cluster(
         none = pl.DataFrame(schema=LOAD_SCHEMA)
         return Cluster(
             ring, limits, rules.clear(), none, tenants.source, tenants.unit, sources.observed.clear(), stats.clear(),
-            tuple(tenants.notes), tenants, _partition_shards(inputs),
+            tuple(tenants.notes), tenants, _partition_shards(inputs), settings,
         )  # fmt: skip
     names = sources.names
     source = wanted_load if wanted_load != "auto" else next(iter(names), "")
@@ -127,8 +157,10 @@ def read_cluster(
     )  # fmt: skip
 
 
-def _tenant_limits(inputs: Inputs) -> dict[str, Limits]:
-    """Return the limits of each tenant that override files name; the newest file of a tenant wins."""
+def _tenant_limits(inputs: Inputs, tenant_shards: int = 0) -> dict[str, Limits]:
+    """Return the limits of each tenant that override files name; the newest file of a tenant wins. ``tenant_shards``:
+    instances of a tenant of a token ring whose override says nothing."""
+    defaults = replace(DEFAULTS, ingestion_shards=tenant_shards)
     ranks = {number: (info.mtime_ms, info.label) for number, info in inputs.files.items()}
     newest: dict[str, tuple[Any, Limits]] = {}
     for row in inputs.table("overrides").iter_rows(named=True):
@@ -137,7 +169,7 @@ def _tenant_limits(inputs: Inputs) -> dict[str, Limits]:
         if tenant in newest and newest[tenant][0] > rank:
             continue
         values = {k: v for k, v in row.items() if k not in ("tenant", "file", "partition_shards") and v is not None}
-        newest[tenant] = (rank, replace(DEFAULTS, **values))
+        newest[tenant] = (rank, replace(defaults, **values))
     return {tenant: limits for tenant, (_, limits) in newest.items()}
 
 

@@ -191,7 +191,7 @@ def whole_usage(by_shard: pl.DataFrame, by_dataset: pl.DataFrame) -> pl.DataFram
 
 
 NO_TENANTS: dict[str, Any] = {"tenant": pl.String, "load": pl.Float64}
-NO_KEYS: dict[str, Any] = {"tenant": pl.String, "token": pl.Int64, "weight": pl.Float64}
+NO_KEYS: dict[str, Any] = {"tenant": pl.String, "token": pl.Int64, "weight": pl.Float64, "token_without_le": pl.Int64}
 
 TENANT_SOURCES = {
     "table": "load as the table gives it",
@@ -238,7 +238,7 @@ class TenantLoads:
         replication = int(factor) if isinstance(factor, float) and 1 <= factor <= 100 else None
         found: dict[str, tuple[pl.DataFrame, str, bool]] = {}
         whole = table.filter(pl.col("token").is_null()).group_by("tenant", maintain_order=True)
-        keys = table.filter(pl.col("token").is_not_null()).select("tenant", "token", "weight")
+        keys = table.filter(pl.col("token").is_not_null()).select("tenant", "token", "weight", "token_without_le")
         if table.height:
             found["table"] = whole.agg(pl.col("weight").sum().alias("load")), TENANT_SOURCES["table"], True
         observed, series_unit = _series_in_memory(metrics, inputs)

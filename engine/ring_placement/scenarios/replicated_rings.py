@@ -45,7 +45,8 @@ _CELLS = 20_000_000
 class ReplicatedRing:
     """The strategy (see ``strategy.Strategy``). ``listed``: IDs of the members of the files; ``partitions``: of a partition
     ring, else None; ``writing`` and ``reading``: operations; ``spread``: whether tokens are spread-minimizing;
-    ``kept``: rows of recent topologies, since heartbeats and loads change all the time and topologies seldom."""
+    ``tenant_shards`` and ``partition_shards``: of a tenant that no file names; ``without_le``: whether series are placed without
+    that label; ``kept``: rows of recent topologies, since heartbeats and loads change all the time and topologies seldom."""
 
     tenants: Tenants
     partition_sizes: np.ndarray
@@ -62,6 +63,9 @@ class ReplicatedRing:
     kind: str = "token-ring"
     kept: dict[Hashable, Rows] = field(default_factory=dict, repr=False)
     _zones: tuple[str, ...] = field(default=())
+    tenant_shards: int = 0
+    partition_shards: int = 0
+    without_le: bool = False
 
     @classmethod
     def of(
@@ -73,21 +77,28 @@ class ReplicatedRing:
         is_partition = ring.strategy == "partition-ring"
         present = [m for m in ring.members if m.state in PLACED_STATES or m.state == "UNHEALTHY"]
         zones = tuple(sorted({m.zone for m in present}))
-        zone_aware = bool(present) and "" not in zones if p.zone_awareness == "auto" else p.zone_awareness == "on"
-        replication = p.replication_factor or loads.replication or 3
+        settings = cluster.settings
+        zone_aware = p.zone_awareness == "on"
+        if p.zone_awareness == "auto":
+            zone_aware = bool(present) and "" not in zones if settings.zone_aware is None else settings.zone_aware
+        replication = p.replication_factor or settings.replication or loads.replication or 3
         sizes = {name: limits.ingestion_shards for name, limits in cluster.limits.items()}
         reads = p.read_operation
         if reads == "auto":
             words = f"{ring.label} {loads.unit} {' '.join(m.id for m in ring.members[:3])}".lower()
             reads = "read" if any(word in words for word in ("loki", "tempo", "stream", "span")) else "mimir"
-        tenants, partition_sizes = _tenants(cluster, sizes, replication)
+        without_le = p.exclude_le == "on" or (p.exclude_le == "auto" and bool(settings.exclude_le))
+        tenants, partition_sizes = _tenants(cluster, sizes, replication, without_le)
+        spread_zones = tuple(sorted(settings.zones)) if set(zones) <= set(settings.zones) else zones
+        is_spread = _is_spread(present, zones) if settings.tokens is None else settings.tokens == "spread-minimizing"
         notes = _settings_notes(p, cluster, zone_aware, replication, reads, is_partition)
         return cls(
             tenants, partition_sizes, frozenset(m.id for m in ring.members),
             PartitionRing.of(ring.partitions) if is_partition else None, replication, zone_aware,
-            OPERATIONS[p.operation], OPERATIONS[reads], int(p.lookback), now_ns // 10**9, _is_spread(present, zones),
+            OPERATIONS[p.operation], OPERATIONS[reads], int(p.lookback), now_ns // 10**9, is_spread,
             notes, "partition-ring" if is_partition else "token-ring",
-            {} if kept is None else kept, zones,
+            {} if kept is None else kept, spread_zones, settings.tenant_shards or 0, settings.partition_shards or 0,
+            without_le,
         )  # fmt: skip
 
     def with_owners(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
@@ -235,34 +246,41 @@ def _is_spread(members: Sequence[Member], zones: tuple[str, ...]) -> bool:
     )  # fmt: skip
 
 
-def _tenants(cluster: Cluster, sizes: dict[str, int], replication: int) -> tuple[Tenants, np.ndarray]:
+def _tenants(cluster: Cluster, sizes: dict[str, int], replication: int, without_le: bool) -> tuple[Tenants, np.ndarray]:
     """Collect the tenants that limits, loads and keys name. Returns them, and the number of partitions of each."""
-    loads = cluster.tenants
+    loads, settings = cluster.tenants, cluster.settings
+    token = "token_without_le" if without_le else "token"
     by_name = dict(loads.loads.iter_rows())
     names = tuple(sorted({*sizes, *cluster.partition_shards, *by_name, *loads.keys["tenant"].unique().to_list()}))
     number = {name: n for n, name in enumerate(names)}
     keys = loads.keys.with_columns(pl.col("tenant").replace_strict(number, return_dtype=pl.Int64).alias("number"))
+    keys = keys.with_columns(pl.coalesce(token, "token").alias("token"))
     keys = keys.sort("number", maintain_order=True) if keys.height else keys
     factor = replication if loads.replicated else 1
     tenants = Tenants(
         names,
         tuple(loads.names.get(name, name) for name in names),
-        np.array([sizes.get(name, 0) for name in names], dtype=np.int64),
+        np.array([sizes.get(name, settings.tenant_shards or 0) for name in names], dtype=np.int64),
         np.array([by_name.get(name, 0.0) / factor for name in names], dtype=np.float64),
         keys["number"].to_numpy().astype(np.int64), keys["token"].to_numpy().astype(np.int64),
         keys["weight"].to_numpy().astype(np.float64),
     )  # fmt: skip
-    return tenants, np.array([cluster.partition_shards.get(name, 0) for name in names], dtype=np.int64)
+    partitions = [cluster.partition_shards.get(name, settings.partition_shards or 0) for name in names]
+    return tenants, np.array(partitions, dtype=np.int64)
 
 
 def _settings_notes(
     p: RingParameters, cluster: Cluster, zone_aware: bool, replication: int, reads: str, is_partition: bool
 ) -> tuple[str, ...]:
     """Say how the ring is laid out and where each setting is from."""
+    settings = cluster.settings
     if is_partition:
         return (f"queries by the operation {reads}, lookback {p.lookback:g} s",)
-    source = "option" if p.replication_factor else "gauge" if cluster.tenants.replication else "default"
+    source = "gauge" if cluster.tenants.replication else "default"
+    if p.replication_factor or settings.replication:
+        source = "option" if p.replication_factor else settings.label
     why = "every member has a zone" if zone_aware else "a member has no zone"
+    why = why if settings.zone_aware is None else settings.label
     zones = f"zone awareness {'on' if zone_aware else 'off'} ({'option' if p.zone_awareness != 'auto' else why})"
     return (
         f"replication factor {replication} ({source}), {zones}",

@@ -44,6 +44,10 @@ class LiveState(Generic[P]):
     key: Hashable
 
 
+HEARTBEAT_TIMEOUT_S = 60.0
+"""Heartbeat timeout of dskit's rings where nothing else says so."""
+
+
 def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState[Any]:
     """Combine the files, judge the members' health and place the keys, each step only where its inputs changed."""
     memo = context.memo
@@ -57,12 +61,15 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
         now_ns = context.at_ms * 1_000_000
     else:
         now_ns = cluster.ring.now_ns if cluster.ring else 0
-    key = (*cluster_key, now_ns, p.heartbeat_timeout, *ring_settings(p))
+    timeout_s = p.heartbeat_timeout
+    if timeout_s is None:
+        timeout_s = HEARTBEAT_TIMEOUT_S if cluster.settings.timeout_s is None else cluster.settings.timeout_s
+    key = (*cluster_key, now_ns, timeout_s, *ring_settings(p))
 
     def make() -> LiveState[Any]:
         context.check()
         listed = cluster.ring.members if cluster.ring else ()
-        members = tuple(in_byte_order(m.at(now_ns, p.heartbeat_timeout) for m in listed))
+        members = tuple(in_byte_order(m.at(now_ns, timeout_s) for m in listed))
         strategy: Strategy[Any]
         is_known = cluster.ring is not None and cluster.ring.strategy != ""
         if cluster.ring is not None and cluster.ring.strategy in ("token-ring", "partition-ring"):
@@ -83,7 +90,7 @@ def live_state(inputs: Inputs, p: RingParameters, context: Context) -> LiveState
 
 def ring_settings(p: RingParameters) -> tuple[Hashable, ...]:
     """Return the parameters that say how a ring with replicas is laid out."""
-    return (p.replication_factor, p.zone_awareness, p.operation, p.read_operation, p.lookback)
+    return (p.replication_factor, p.zone_awareness, p.operation, p.read_operation, p.lookback, p.exclude_le)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,12 +27,12 @@ RING_MOMENTS = (
 def moment_text(moment: RegimeTotals, width: int) -> str:
     """Describe what a moment costs on a ring with replicas; in few words where four moments have little room."""
     reads_ok = moment.reads_ok and not moment.tenants_read_lost
-    if width < 120 and reads_ok and not moment.write_lost_share and not moment.tenants_write_lost:
+    if width < 110 and reads_ok and not moment.write_lost_share and not moment.tenants_write_lost:
         return "ok"
     if moment.write_lost_share or moment.tenants_write_lost:
         share = moment.write_lost_share
         lost = f"{share:.1%}" if share >= 0.001 else f"{share:.0e}" if share else "0%"
-        text = f"{lost} keys lost" if width >= 120 else f"{lost} lost"
+        text = f"{lost} keys lost" if width >= 110 else f"{lost} lost"
     else:
         text = "writes ok"
     if moment.tenants_read_lost:
