@@ -35,7 +35,7 @@ ALLOWED = {
     ("engine/broker_load/cruise_control/goals.py", "parameters.topics_with_min_leaders_per_broker"): "the same",
     ("engine/live/files/scan.py", "pattern"): "made of the shell patterns of a setting",
     ("engine/job_heuristics/model/job_conf.py", "pattern"): "from a table in the code",
-    ("engine/job_heuristics/reading/history_binary.py", "divide"): "made of the lengths of names alone",
+    ("engine/job_heuristics/reading/history_binary.py", "divide"): "made of lengths",
     ("engine/formats/prometheus.py", "sure"): "its one variable part is escaped, and Rust's engine is linear",
     ("engine/formats/prometheus.py", "names"): "callers give constants, and Rust's engine is linear",
     ("tui/widgets/table/filters.py", "f'(?i){term.value}'"): "typed by the operator, and Rust's engine is linear",

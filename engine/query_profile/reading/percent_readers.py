@@ -112,7 +112,9 @@ class Sysstat(HostKind):
             rows.cores = float(cores) if isinstance(cores, int) and 0 < cores < 1 << 20 else None
             statistics = host.get("statistics")
             samples = statistics if isinstance(statistics, list) else []
-            self._samples(rows, str(host.get("date", "")), [each for each in samples if each is not None])
+            if document.bad:
+                samples = [sample for sample in samples if sample is not None]
+            self._samples(rows, str(host.get("date", "")), samples)
         return rows.reading()
 
     def _samples(self, rows: HostRows, date: str, samples: list[Any]) -> None:

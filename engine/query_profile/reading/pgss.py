@@ -135,7 +135,8 @@ class PgssJson(_Pgss):
         items, moment = _json_lines(rows, data), None
         if not items:
             try:
-                items, moment = _items(rows, json_records.decode(data, (2, 1)))
+                depths = (1,) if data.lstrip()[:1] == b"[" else (2, 1)
+                items, moment = _items(rows, json_records.decode(data, depths))
             except json_records.ERRORS as error:
                 problem = Problem.at(source.path, "bad-json", f"not JSON (yet): {error}")
                 return Reading(problems=[problem], complete=False)

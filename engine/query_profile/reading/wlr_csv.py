@@ -256,12 +256,9 @@ def _by_line(
     good: list[tuple[int, bytes]] = []
     odd: list[tuple[int, bytes]] = []
     for number, text in enumerate(body.split(b"\n"), line):
-        if not text:
-            continue  # a blank line is no row, in a table of one column neither
-        if text.count(b",") == width - 1 and not any(byte in text for byte in (b" ", b"\t", b'"', b"\r")):
-            good.append((number, text))
-        else:
-            odd.append((number, text))
+        plain = text.count(b",") == width - 1 and not any(byte in text for byte in (b" ", b"\t", b'"', b"\r"))
+        if text:  # blank lines do not matter
+            (good if plain else odd).append((number, text))
     values = _polars(b"\n".join(text for _, text in good), width) if good else None
     if values is None or len(values) != len(good):
         values = np.full((len(good), width), np.nan)
