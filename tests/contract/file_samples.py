@@ -199,6 +199,11 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "consul.json",
             b'[{"Key":"collectors/ring","Value":"' + base64.b64encode(_memberlist_key()) + b'"}]',
         ),
+        "config-page": (
+            "config.yaml",
+            b"target: all\nserver:\n  http_listen_port: 8080\ningester:\n  ring:\n    replication_factor: 3\n"
+            b"    zone_awareness_enabled: true\n    heartbeat_timeout: 1m0s\n",
+        ),
         "key-table": ("keys.csv", b"tenant,token,bytes_per_s\nacme,123456,1000\n"),
         "load-table": ("load.csv", b"tenant,dataset,bytes_per_s\nacme,cart,1000\n"),
     },
