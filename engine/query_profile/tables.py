@@ -147,7 +147,7 @@ CLASSES = Table(
         "wlr.regression": "n r2 slope slope_stderr intercept intercept_stderr intercept_stderr_correct",
         "insight.all_methods": "y_default y_wlr y_ols y_nnls y_ratio flag",
         "estimators.attribution": "y_default y_low y_high",
-        "workloads.deltas": "calls rows errors io_us lock_us cpu_measured_us",
+        "workloads.deltas": "class queryid user database query calls rows errors io_us lock_us cpu_measured_us",
     },
 )  # fmt: skip
 
@@ -183,7 +183,7 @@ INTERVALS = Table(
     title="Intervals",
     made_in="result.result_tables",
     rules={
-        "workloads.workload": "used",
+        "workloads.workload": "used seconds",
         "workloads.deltas": "start_ms end_ms x reason",
         "workloads.log_workloads": "start_ms end_ms x reason",
         "workloads.matrices": "x reason",
@@ -270,7 +270,7 @@ SOURCES = Table(
     title="Sources",
     made_in="result.result_tables",
     rules={
-        "workloads.sources": "source kind",
+        "workloads.sources": "source kind classes intervals",
         "workloads.resources": "resource",
         "workloads.workload": "usable",
     },

@@ -190,8 +190,8 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
        "scenarios.failover": "load_before load_after added",
        "scenarios.scenario_state": "capacity down",
        "insight.receivers": "over_mean",
-       "scenarios.cluster": "load_observed",
-       "insight.replica_facts": "ownership replica_share tenants worst_partner pair_lost_share",
+       "scenarios.cluster": "instance zone tokens load_observed address heartbeat_ms",
+       "insight.replica_facts": "ownership token_ranges replica_share tenants largest_tenants worst_partner pair_lost_share",
        "scenarios.replicated_rings": "load_before load_after",
    })  # fmt: skip
 
@@ -235,7 +235,8 @@ PLACEMENTS = Table("placements", "Where each key goes in the scenario's ring", (
    order=("tenant", "dataset", "fingerprint", "offset", "shard", "token"),
    title="Placements",
    made_in="result.placements_table", rules={
-       "pyroscope.subrings": "offset shard shard_before candidates",
+       "scenarios.segment_writers": "tenant dataset fingerprint bytes_per_s",
+        "pyroscope.subrings": "offset shard shard_before candidates",
        "pyroscope.limits": "tenant_shards dataset_shards limits_from",
        "pyroscope.ring": "instance instance_before",
        "insight.replica_facts": "replicas max_errors error partition lost",

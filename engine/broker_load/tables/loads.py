@@ -54,6 +54,7 @@ BROKERS = Table(
     order=("broker", "source"),
     made_in="result.broker_tables",
     rules={
+        "model.topology": "broker host rack",
         "cruise_control.broker_stats": LOAD_NAMES,
         "cruise_control.cluster_model": "state",
         "insight.broker_checks": "flags measured_cpu_pct residual_cpu_pct residual_reason",

@@ -80,8 +80,8 @@ REGRESSION = Table(
     key=("symbol",),
     made_in="result.regression_tables",
     rules={
-        "cruise_control.regression": "upstream completeness trained",
-        "insight.fitted_weights": "fitted verdict condition held_out_error",
+        "cruise_control.regression": "symbol name coefficient low high upstream completeness trained",
+        "insight.fitted_weights": "coefficient low high fitted verdict condition held_out_error",
     },
 )
 

@@ -152,8 +152,9 @@ FAILOVER_BROKERS = Table(
     order=("broker",),
     made_in="result.failure_tables",
     rules={
-        "insight.failover": "nw_out_physical_kbs nw_out_physical_kbs_before",
-        "cruise_control.broker_stats": LOAD_NAMES,
+        "model.topology": "broker host rack",
+        "insight.failover": "state nw_out_physical_kbs nw_out_physical_kbs_before",
+        "cruise_control.broker_stats": "",
         "insight.broker_checks": "breaches",
     },
 )  # fmt: skip

@@ -101,6 +101,7 @@ EXPLAINED = Table(
     title="verdicts",
     made_in="result.job_tables",
     rules={
+        "dr_elephant.verdicts": "",
         "insight.decision": "value limits reason worse better margin",
         "insight.certainty": "status likely chance",
         "insight.whatif": "predicted",
