@@ -16,8 +16,8 @@ SMALL = 4 << 20
 at worst, and to start a process takes as long."""
 CPU_S = 10.0
 """Seconds of processor time for one call of a reader,"""
-CPU_S_PER_MB = 1.0
-"""and more of them for each MB that it is given: five times what the slowest reader takes."""
+CPU_S_PER_MB = 2.0
+"""and more of them for each MB that it is given: six times what the slowest reader takes."""
 MEMORY = 77
 """Exit status of a process that was refused memory."""
 _SMALLEST = 512 << 20

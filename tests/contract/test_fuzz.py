@@ -1,0 +1,125 @@
+"""Damaged files for every reader: a few of those that ``python -m tests.fuzz`` tries, and whether it would find mistakes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from engine.problems import Problem
+from engine.reading import FileKind, Reading, Source
+from engine.tables import Column, Table
+from engine.views import VIEWS
+from tests.fuzz import samples
+from tests.fuzz.attempt import Attempts, Failure, stretched
+from tests.fuzz.records import damaged
+
+INPUTS = 24
+KINDS = {(entry.name, kind.id): kind for entry in VIEWS if entry.ready for kind in entry.load().kinds}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[samples.Sample]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("LOADLENS_REFERENCE_DATA", raising=False)
+        return samples.gather([entry.load() for entry in VIEWS if entry.ready], tmp_path_factory.mktemp("fuzz"))
+
+
+@pytest.mark.parametrize("key", KINDS, ids=lambda key: key[1])
+def test_damaged_files_are_problems_and_no_more(key: tuple[str, str], found: Any) -> None:
+    kind = KINDS[key]
+    assert found[key], "no sample"
+    attempts = Attempts(kind, found[key], "smoke")
+    for index in range(INPUTS):
+        attempts.run(index)
+    attempts.flush()
+    failures = [*attempts.failures, *_by_record(kind, found[key])]
+    assert not failures, [(failure.sort, failure.what, failure.data[:200]) for failure in failures]
+
+
+def _by_record(kind: FileKind, given: list[samples.Sample]) -> list[Failure]:
+    tries = (damaged(kind, given, random.Random(index), index) for index in range(4))
+    return [failure for failure in tries if failure is not None]
+
+
+# -- mistakes that it finds ------------------------------------------------------------------------------------
+
+ROWS = Table("rows", "Rows.", (Column("text", pl.String, "text"), Column("value", pl.Int64, "number")))
+
+
+class Planted:
+    """Lines of a word and a number, with one mistake."""
+
+    id, title, append, version, tables = "planted", "planted", True, 1, (ROWS,)
+
+    def __init__(self, mistake: str = "") -> None:
+        self.mistake = mistake
+
+    def recognise(self, name: str, head: bytes) -> bool:
+        return True
+
+    def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
+        end = len(data) if final else data.rfind(b"\n") + 1
+        reading = Reading(consumed=end)
+        texts, values = [], []
+        for line in data[:end].decode("utf-8", "replace").split("\n"):
+            word, _, number = line.partition(" ")
+            if number.isascii() and number.isdigit() and len(number) < 18:
+                texts.append(word if self.mistake == "text" else "".join(c for c in word if c.isprintable()))
+                values.append(int(number) if self.mistake != "split" else source.offset)
+            elif self.mistake == "raises" and word:
+                int(number)
+            elif self.mistake == "spread" and word:
+                break
+            elif line:
+                reading.problems.append(Problem.at(source.path, "bad-record", "no number"))
+        if self.mistake == "super-linear":
+            sum(len(data[:at]) for at in range(0, len(data), 4) if data[:at].count(b"x") < 0)
+        reading.rows = {"rows": {"text": texts, "value": values if self.mistake != "rows" else [*values, 1]}}
+        return reading
+
+
+GOOD: list[samples.Sample] = [("a.txt", b"".join(b"word%d %d\n" % (n, n * 7) for n in range(30)))]
+
+
+@pytest.mark.parametrize("mistake", ["", "raises", "rows", "text", "split", "spread,split"])
+def test_it_finds_mistakes(mistake: str) -> None:
+    kind = Planted(mistake.split(",")[0])
+    attempts = Attempts(kind, GOOD if mistake != "rows" else [("a.txt", b"")], "planted")
+    for index in range(150):
+        attempts.run(index)
+    attempts.flush()
+    sorts = {failure.sort for failure in [*attempts.failures, *_by_record(kind, GOOD)]}
+    assert sorts == set(mistake.split(",")) - {""}
+
+
+@pytest.mark.parametrize("mistake", ["", "super-linear"])
+def test_it_finds_what_is_not_linear(mistake: str) -> None:
+    failure = stretched(Planted(mistake), GOOD, random.Random(3), 1)
+    assert (failure.sort if failure is not None else "") == mistake
+
+
+def test_inputs_follow_from_their_number(found: Any) -> None:
+    from tests.fuzz.attempt import make
+
+    for key in list(found)[::10]:
+        one, two = (make(random.Random("7"), found[key]) for _ in range(2))
+        assert one == two
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.fuzz.__main__ import mistakes, table
+    from tests.fuzz.runner import run
+
+    monkeypatch.delenv("LOADLENS_REFERENCE_DATA", raising=False)
+    results = run(["jmh", "pid-stat"], 12, 1, 1)
+    assert [(one.kind, one.inputs) for one in results] == [("pid-stat", 12), ("jmh", 12)]
+    assert table(results).count("\n") == 2 and all(one.bytes for one in results)
+    results[0].failures.append(Failure("raises", "ValueError at x.py:1", 7, "a", b"long"))
+    results[0].failures.append(Failure("raises", "ValueError at x.py:1", 9, "b", b"s"))
+    (line,) = (line for line in mistakes(results, tmp_path, 1) if "x.py:1" in line)
+    assert "(2 times; --seed 1 --only 9)" in line
+    assert (tmp_path / "pid-stat.raises.9.bin").read_bytes() == b"s"
