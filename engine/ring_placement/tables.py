@@ -189,7 +189,7 @@ NODES = Table("nodes", "Every ring member with its load before and after the sce
        "pyroscope.ring": "state",
        "scenarios.failover": "load_before load_after added",
        "scenarios.scenario_state": "capacity down",
-       "insight.receivers": "over_mean",
+       "insight.receivers": "over_mean headroom over_capacity",
        "scenarios.cluster": "instance zone tokens load_observed address heartbeat_ms",
        "insight.replica_facts": "ownership token_ranges replica_share tenants largest_tenants worst_partner pair_lost_share",
        "scenarios.replicated_rings": "load_before load_after",

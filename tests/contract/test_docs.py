@@ -38,6 +38,19 @@ def test_readme_is_short_and_shows_every_view() -> None:
         assert f"loadlens report {entry.name}" in text
 
 
+ELSEWHERE = {"otava/analysis.py"}
+"""Modules of other programs that the documentation names."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_are_named_exist(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    folders = ("engine", "tui", "sample_data", "tests", "docs")
+    paths = {f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    for name in set(re.findall(r"`([\w/]+\.py)`", text)) - ELSEWHERE:
+        assert any(path.endswith(f"/{name}") for path in paths), f"there is no module {name}"
+
+
 @pytest.mark.parametrize("entry", VIEWS, ids=lambda entry: entry.name)
 def test_every_view_has_a_guide_and_its_rules(entry: object) -> None:
     name = entry.name  # type: ignore[attr-defined]

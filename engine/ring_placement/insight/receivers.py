@@ -44,3 +44,12 @@ def stored_by(s: SegmentScenario) -> np.ndarray:
     heads = ranked[np.concatenate(([True], at[ranked][1:] != at[ranked][:-1]))]
     out[at[heads]] = node[heads]
     return out
+
+
+def against(load: int, mean: float, limit: int | None) -> tuple[float | None, int | None, bool | None]:
+    """Return a node's load over the ``mean`` of those that take data, what is left to its ``limit``, whether it is above.
+
+    None where there is no mean or no limit.
+    """
+    over_mean = load / mean if mean > 0 else None
+    return (over_mean, None, None) if limit is None else (over_mean, limit - load, load > limit)

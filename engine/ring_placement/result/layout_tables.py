@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from engine.ring_placement import tables
-from engine.ring_placement.insight.receivers import alive_loads, stored_by
+from engine.ring_placement.insight.receivers import against, alive_loads, stored_by
 from engine.ring_placement.pyroscope.ring import Member
 from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.scenarios.cluster import Cluster
@@ -37,10 +37,10 @@ def node_table(s: SegmentScenario) -> pl.DataFrame:
         capacity = s.capacity.get(m.id)
         comparable = s.comparable and m.placed and not (m.id in down and load_after == 0)
         limit = capacity if comparable else None
+        over_mean, headroom, over = against(load_after, mean, limit)
         rows.append((
             m.id, m.state, m.zone, m.tokens, load_before, load_after, load_after - load_before,
-            load_after / mean if mean > 0 else None, capacity, None if limit is None else limit - load_after,
-            None if limit is None else load_after > limit, m.id in down or m.id in s.removed, written.get(m.id),
+            over_mean, capacity, headroom, over, m.id in down or m.id in s.removed, written.get(m.id),
             *(None,) * 7, m.address, m.heartbeat_s * 1000 if m.heartbeat_s is not None else None,
         ))  # fmt: skip
     return tables.NODES.sorted(tables.NODES.frame(columns_of(tables.NODES, rows)))
