@@ -77,6 +77,8 @@ class AnswerRows:
         if not isinstance(item, dict):
             return self.wrong(line)
         row: dict[str, Any] = {"answer": answer, "host": word(item.get("Host")), "rack": word(item.get("Rack"))}
+        if is_host and not row["host"]:
+            return self.wrong(line)
         if not is_host:
             broker, state = integer(item.get("Broker")), word(item.get("BrokerState"))
             if broker is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.broker_load.reading.fields import integer, load_json, not_json, number, shown, text_of, word
 from engine.broker_load.tables.inputs import CAPACITY
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean
@@ -29,7 +29,7 @@ class CapacityFile:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one capacity file to rows of ``capacity``; an entry that Cruise Control would refuse is a problem."""
-        problems: list[Problem] = []
+        problems = ProblemList()
         try:
             content = load_json(text_of(data), source.path, problems)
         except ValueError as error:
@@ -84,7 +84,7 @@ def _entry(entry: Any) -> dict[str, Any]:
         relative = [path for path in amounts if not path.startswith("/")]
         if relative:
             raise ValueError(f"log directory {relative[0]!r} is not absolute")
-        dirs, total = json.dumps(amounts), sum(amounts.values())
+        dirs, total = json.dumps(amounts), _amount(sum(amounts.values()), "DISK")
     else:
         total = _amount(disk, "DISK")
     cpu, cores, has_cores = capacity["CPU"], 1.0, False

@@ -20,7 +20,7 @@ class CruiseControlJson:
     id = "cruise-control-json"
     title = "Cruise Control answers as JSON (load, partition_load, kafka_cluster_state, proposals)"
     append = False
-    version = 3
+    version = 4
     tables: tuple[Table, ...] = TABLES
 
     def recognise(self, name: str, head: bytes) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.broker_load.reading.fields import file_time, id_list, integer, load_json, text_of, word
 from engine.broker_load.tables.inputs import LOG_DIRS, PLANS, SIZES
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean
@@ -28,7 +28,7 @@ class LogDirectories:
 
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read one answer to rows of ``log_dirs`` and ``log_dir_sizes``."""
-        problems: list[Problem] = []
+        problems = ProblemList()
         content, number, reason = _answer(text_of(data), source.path, problems)
         if content is None:
             problem = Problem.at(source.path, "bad-json", f"the JSON line cannot be read: {reason}", line=number)
@@ -139,7 +139,7 @@ class Reassignment:
 def read_plan(path: str, text: str) -> tuple[dict[str, list[Any]], list[Problem]]:
     """Return the rows of ``plans`` and the problems of the reassignment JSON in ``text`` (also with captions around it)."""
     rows: dict[str, list[Any]] = {column.name: [] for column in PLANS.columns}
-    problems: list[Problem] = []
+    problems = ProblemList()
     documents: list[tuple[str, Any]] = []
     try:
         documents.append(("proposed", load_json(text, path, problems)))

@@ -15,7 +15,7 @@ from typing import Any
 from engine.broker_load.reading.fields import LATEST_MS
 from engine.broker_load.tables.inputs import OBSERVATIONS, SAMPLES_IN
 from engine.broker_load.tables.raw_metrics import SAMPLE
-from engine.problems import Problem
+from engine.problems import Problem, ProblemList
 from engine.reading import Reading, Source
 from engine.tables import Table
 from engine.text import clean, decode
@@ -86,7 +86,7 @@ class SampleRecords:
         end = len(data) if final else data.rfind(b"\n") + 1
         samples: dict[str, list[Any]] = {column.name: [] for column in SAMPLES_IN.columns}
         observations: dict[str, list[Any]] = {column.name: [] for column in OBSERVATIONS.columns}
-        problems: list[Problem] = []
+        problems = ProblemList()
         done = int((state or {}).get("lines", 0))
         lines = data[:end].split(b"\n")
         for number, line in enumerate(lines, done + 1):

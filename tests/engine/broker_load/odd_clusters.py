@@ -92,12 +92,14 @@ class OddCluster:
 
 def draw(seed: int) -> OddCluster:
     """A small cluster in which much is odd: holes, too few samples, NaN and negative readings, dead brokers, several on
-    one host, offline and leaderless partitions, missing totals and sizes, names that collide."""
+    one host, offline and leaderless partitions, missing totals and sizes, names that collide. Of every third one the
+    readings are plain and the windows full of holes."""
     rng = random.Random(seed)
+    holes = seed % 3 == 0
     made = OddCluster(
-        windows=rng.choice([1, 2, 3, 3, 4, 5, 5]), min_samples=rng.choice([1, 1, 1, 2, 3, 4]),
-        max_extrapolations=rng.choice([0, 1, 2, 5, 5, 5]), ratio=rng.choice([0.995, 0.995, 0.5, 0.0]),
-        estimate_while_sampling=rng.random() < 0.85,
+        windows=rng.choice([3, 3, 4] if holes else [1, 2, 3, 4, 5]), min_samples=rng.choice([1, 1, 1, 2, 3, 4, 4]),
+        max_extrapolations=5 if holes else rng.choice([0, 1, 2, 5, 5, 5]), ratio=rng.choice([0.995, 0.5, 0.0]),
+        estimate_while_sampling=holes or rng.random() < 0.85,
     )  # fmt: skip
     ids = sorted(rng.sample(range(12), rng.randint(2, 6)))
     dying = rng.choice([0.0, 0.0, 0.3])
@@ -123,7 +125,8 @@ def draw(seed: int) -> OddCluster:
                 rng.choice([400.0, 1e5]),
             )
     _place(made, ids, dead, rng)
-    _measure(made, [i for i in ids if i not in dead], rng)
+    oddity, silence = (0.0, 0.4) if holes else (rng.choice([0.0, 0.01, 0.1]), rng.choice([0.0, 0.1, 0.25]))
+    _measure(made, [i for i in ids if i not in dead], oddity, silence, rng)
     return made
 
 
@@ -139,20 +142,20 @@ def _place(made: OddCluster, ids: list[int], dead: set[int], rng: random.Random)
             made.partitions.append(Partition(topic, number, leader, tuple(replicas), tuple(offline)))
 
 
-def _measure(made: OddCluster, living: list[int], rng: random.Random) -> None:
-    """Write the records of some sampling rounds in some windows."""
-    oddity, silence = rng.choice([0.0, 0.01, 0.1]), rng.choice([0.0, 0.1, 0.25])
+def _measure(made: OddCluster, living: list[int], oddity: float, silence: float, rng: random.Random) -> None:
+    """Write the records of some sampling rounds in some windows: ``oddity`` is the share of readings that are odd or absent,
+    ``silence`` that of brokers that say nothing in a window."""
     newest = 0
     for window in range(rng.randint(1, made.windows + 3)):
-        if rng.random() < 0.15:
+        if rng.random() < 0.1:
             continue
         speaking = [broker for broker in living if rng.random() >= silence]
-        for place in sorted(rng.sample(range(5), rng.randint(1, min(5, made.min_samples + 1)))):
+        for place in sorted(rng.sample(range(5), rng.choice([1, made.min_samples, min(5, made.min_samples + 1)]))):
             begin = START_MS + window * made.window_ms + place * made.interval_ms
             for tick in range(rng.choice([1, 1, 2])):
                 newest = begin + 1000 + 60_000 * tick
                 for broker in speaking:
-                    if rng.random() >= silence / 4:
+                    if rng.random() >= min(silence / 4, oddity):
                         _report(made, newest, broker, oddity, rng)
     last = newest // made.window_ms + 1
     made.at_ms = last * made.window_ms + 1
@@ -178,7 +181,7 @@ def _report(made: OddCluster, time: int, broker: int, oddity: float, rng: random
             made.records.append((time, metric, broker, topic.replace(".", "_"), partition, amount))
 
     cpu = round(rng.uniform(0, 1), 4)
-    put("BROKER_CPU_UTIL", rng.choice([-0.2, math.nan]) if odd() else cpu)
+    put("BROKER_CPU_UTIL", rng.choice([-0.2, -0.2, math.nan]) if odd() or odd() else cpu)
     led = sorted({p.topic for p in made.partitions if p.leader == broker})
     for metric in TOPIC_METRICS:
         put(f"ALL_TOPIC_{metric}", value(1500 * KB))

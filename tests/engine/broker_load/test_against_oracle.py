@@ -22,7 +22,9 @@ from tests.engine.broker_load.inputs import compute, read
 from tests.engine.broker_load.odd_clusters import OddCluster
 from tests.engine.broker_load.oracle import Loads, Oracle
 
-SEEDS = range(int(os.environ.get("LOADLENS_ODD_CLUSTERS", "40")))
+FEW = (0, 1, 2, 10, 65, 77, 116, 185, 193, 354, 860, 1206, 1309, 1322, 1532, 1854, 2338, 2467, 2953, 2973)
+"""Drawings in which every rare case occurs at least twice."""
+SEEDS = range(int(os.environ["LOADLENS_ODD_CLUSTERS"])) if "LOADLENS_ODD_CLUSTERS" in os.environ else FEW
 Table = dict[tuple[Any, ...], dict[str, Any]]
 
 
@@ -92,13 +94,8 @@ def check_loads(result: Result, model: Oracle, loads: Loads) -> None:
     for name, values in loads.statistics().items():
         for statistic, value in zip(("AVG", "MAX", "MIN", "STD"), values, strict=True):
             # A deviation near 0 is a difference of equal numbers; disks are summed in single precision.
-            relative = 3e-5 if name == "disk_mb" else 1e-6
-            assert near(stats[statistic,][name], value, relative, 1e-5), (
-                statistic,
-                name,
-                stats[statistic,][name],
-                value,
-            )
+            mine, relative = stats[statistic,][name], 3e-5 if name == "disk_mb" else 1e-6
+            assert near(mine, value, relative, 1e-5 + 1e-6 * abs(values[0])), (statistic, name, mine, value)
     for (resource,), row in table(result, "balance", "resource").items():
         if resource != "POTENTIAL_NW_OUT":
             assert near(row["cluster_load"], loads.total(resource))
