@@ -174,7 +174,7 @@ class SlowLog:
             end_ms = event.stamp_ms + round(seconds * 1000)
         text = fingerprint(" ".join(event.sql) or event.command)
         bucket = None if end_ms is None else (end_ms // SECOND) * SECOND
-        sums = groups.setdefault((bucket, text, state["user"], fields.get("Schema") or state["db"]), [0.0] * 5)
+        sums = groups.setdefault((bucket, text, state["user"], fields.get("Schema", state["db"])), [0.0] * 5)
         failed = fields.get("Last_errno", "0") not in ("0", "")
         for i, value in enumerate((1.0, seconds * 1e6, sent, float(failed), lock * 1e6)):
             sums[i] += value * rate
@@ -229,12 +229,15 @@ def _add_fields(text: str, fields: dict[str, str]) -> None:
     """Add what a comment says as ``Name: value``, where it says nothing of that name yet."""
     name = ""
     for word in text.lstrip("# ").split():
-        if name and word[-1] != ":":
+        begin, colon, value = word.partition(":")
+        if name and (value or not colon):
             fields.setdefault(name, word)
             name = ""
-            continue
-        begin, colon, value = word.partition(":")
-        name = begin if colon and begin.isascii() and begin.replace("_", "").isalpha() else ""
-        if name and value:
-            fields.setdefault(name, value)
-            name = ""
+        elif colon and begin.isascii() and begin.replace("_", "").isalpha():
+            if name:
+                fields.setdefault(name, "")
+            name = "" if value else begin
+            if value:
+                fields.setdefault(begin, value)
+    if name:
+        fields.setdefault(name, "")
