@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +19,7 @@ from textual.pilot import Pilot
 
 from engine.incremental import Memo
 from engine.inputs import FileInfo, Inputs
+from engine.live.options import LiveSettings
 from engine.live.session import Session
 from engine.live.status import Ignored, Mode, RootStatus, Status
 from engine.parameters import Parameters, option
@@ -227,9 +230,7 @@ class Stage:
         while not true():
             if time.monotonic() > end or self.app._exception is not None:
                 raise AssertionError("never came true; the screen:\n" + self.text())
-            await asyncio.sleep(
-                0.01
-            )  # and not pilot.pause: it sends a message to each widget, which takes longer than most answers
+            await asyncio.sleep(0.01)  # not pilot.pause: its message to each widget takes longer than most answers
         await self.pilot.pause()
 
     async def press(self, *keys: str) -> None:
@@ -317,10 +318,41 @@ def still(root: Path, seconds: float = 40) -> None:
             os.utime(path, (NOW - seconds, NOW - seconds))
 
 
+class ReadOnce(Session):
+    """A real session over files that no test changes: read once for the apps of many tests, and not watched."""
+
+    def scan(self, **choices: Any) -> frozenset[str]:
+        return frozenset(self.views) if super().status.scans else super().scan(**choices)
+
+    def watch(self, changed: Callable[[frozenset[str]], None], stop: threading.Event) -> None:
+        stop.wait()
+
+    @property
+    def status(self) -> Status:
+        known = super().status
+        return dataclasses.replace(known, roots=tuple(RootStatus(root.path, "events") for root in known.roots))
+
+
+def session_over(root: Path, view: Any, made: type[Session] = Session) -> Session:
+    """A session of one view on ``root``, without the cache of whoever runs the tests."""
+    return made([root], [view], settings=LiveSettings(cache=False), now_ms=lambda: int(NOW * 1000), strict=True)
+
+
+@lru_cache(4)
+def read_once(root: Path, view: Any) -> Session:
+    """The one session of one view on ``root`` for all tests that change no file there."""
+    return session_over(root, view, ReadOnce)
+
+
 @asynccontextmanager
-async def opened(root: Path, view: Any, tmp_path: Path, size: tuple[int, int] = (120, 40), **ui: Any) -> Any:
-    """Run the dashboard with the tab of ``view`` alone, on a real session over ``root``; wait for its first result."""
-    session: Any = Session([root], [view], now_ms=lambda: int(NOW * 1000), strict=True)
+async def opened(
+    root: Path, view: Any, tmp_path: Path, size: tuple[int, int] = (120, 40), *, once: bool = False, **ui: Any
+) -> Any:
+    """Run the dashboard with the tab of ``view`` alone, on a real session over ``root``; wait for its first result.
+
+    ``once``: no test changes the files, they are read only once.
+    """
+    session: Any = read_once(root, view) if once else session_over(root, view)
     async with stage(tmp_path, size, session=session, view=view.name, entries=(entry(view.name),), **ui) as running:
         yield running
 

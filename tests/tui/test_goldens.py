@@ -12,7 +12,7 @@ from tests.tui.fakes import SIZES, FakeSession, FakeView, Stage, compare, play, 
 
 
 async def _many(s: Stage) -> None:
-    await s.see("node-000")
+    """As it begins."""
 
 
 async def _error(s: Stage) -> None:
@@ -34,37 +34,49 @@ async def _no_data(s: Stage) -> None:
     await s.see("no nodes in 3 files")
 
 
+async def _well_again(s: Stage) -> None:
+    s.session.views["fake-view"].error = None
+    s.session.stale, s.session.read_problems = 0, ()
+    s.session.change()
+    await s.until(lambda: not any(text in s.text() for text in ("shown is old", "2 stale", "no nodes")))
+
+
 async def _help(s: Stage) -> None:
-    await s.see("node-000")
     await s.press("question_mark")
     await s.see("Tables")
 
 
 async def _options(s: Stage) -> None:
-    await s.see("node-000")
     await s.press("o")
     await s.see("CPU above it is severe")
 
 
+async def _close(s: Stage) -> None:
+    await s.press("escape")
+    await s.until(lambda: len(s.app.screen_stack) == 1)
+
+
 async def _filtered(s: Stage) -> None:
-    await s.see("node-000")
     await s.press("slash", *"cpu", "greater_than_sign", *"50", "enter", "s")
 
 
 STATES = {
-    "many": _many, "error": _error, "stale": _stale, "no-data": _no_data, "help": _help, "options": _options,
-    "filtered": _filtered,
+    "many": (_many, _many), "error": (_error, _well_again), "stale": (_stale, _well_again),
+    "no-data": (_no_data, _well_again), "help": (_help, _close), "options": (_options, _close), "filtered": (_filtered, _many),
 }  # fmt: skip
+"""Ways into a state of the screen and out of it."""
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-@pytest.mark.parametrize("state", STATES)
-def test_screen(state: str, size: tuple[int, int], tmp_path: Path, update: bool) -> None:
+def test_screens(size: tuple[int, int], tmp_path: Path, update: bool) -> None:
     async def story() -> None:
         async with stage(tmp_path, size) as s:
-            await STATES[state](s)
-            await settle(s)
-            compare(f"app-{state}-{size[0]}x{size[1]}", s.text(), update)
+            await s.see("node-000")
+            for state, (into, out) in STATES.items():
+                await into(s)
+                await settle(s)
+                compare(f"app-{state}-{size[0]}x{size[1]}", s.text(), update)
+                await out(s)
 
     play(story)
 
