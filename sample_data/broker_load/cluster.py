@@ -86,7 +86,9 @@ class Simulation:
             # How much is read back has a life of its own, so that the regression can separate in from out.
             self.readers[topic] = min(2.5, max(0.1, self.readers[topic] * math.exp(self.random.gauss(0, 0.5))))
         for part in self.partitions:
-            part.size += self.topic_in(part.topic) * 1024 / TOPICS[part.topic][0] * seconds * 0.02
+            count, _, _, _, gigabytes, _ = TOPICS[part.topic]
+            grown = part.size + self.topic_in(part.topic) * 1024 / count * seconds * 0.02
+            part.size = min(grown, 2e9 * gigabytes / count)  # then old segments are deleted
         for broker, cores in CORES.items():
             busy = self.cpu(broker)
             for core in range(cores):

@@ -47,9 +47,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @asynccontextmanager
-async def screen(root: Path, tmp_path: Path, size=(120, 40), **ui):
+async def screen(root: Path, tmp_path: Path, size=(120, 40), *, once=True, **ui):
     """The dashboard on ``root``, with its first result."""
-    async with opened(root, VIEW, tmp_path, size, **ui) as s:
+    async with opened(root, VIEW, tmp_path, size, once=once, **ui) as s:
         await s.until(lambda: jobs(s).window is not None and jobs(s).window.height > 0, 10)
         yield s
 
@@ -338,7 +338,7 @@ def test_a_job_that_grows_and_ends_while_open(tmp_path: Path) -> None:
     path.write_bytes(writer.head(binary=False) + b"".join(lines[: len(lines) // 2]))
 
     async def story() -> None:
-        async with screen(root, tmp_path) as s:
+        async with screen(root, tmp_path, once=False) as s:
             await open_job(s, "grows")
             assert shown(s).facts.job.running
             with path.open("ab") as out:
@@ -356,7 +356,7 @@ def test_the_open_job_vanishes(tmp_path: Path) -> None:
         put_done(root, make(Shape(name, "ann", "etl", maps=4, reduces=1), number, END_MS + number, 3), binary=False)
 
     async def story() -> None:
-        async with screen(root, tmp_path) as s:
+        async with screen(root, tmp_path, once=False) as s:
             await open_job(s, "goes")
             for path in root.rglob("job_*_0002*"):
                 path.unlink()
