@@ -277,6 +277,11 @@ def test_the_bar_of_a_share_shows_its_interval() -> None:
     row = {"cpu_low": 20.0, "cpu_high": 40.0}
     cell = Cell("cpu_share", 30.0, row, 26, ASCII, lambda name: 40.0)
     assert "".join(text for text, _ in drawing.share_cell(cell)) == "#" * 10 + ":" * 5 + "." * 5 + "  30.0"
+    for odd in ({"cpu_low": float("nan"), "cpu_high": 1.0}, {"cpu_low": None, "cpu_high": None}, {}):
+        text = "".join(
+            text for text, _ in drawing.share_cell(Cell("cpu_share", 30.0, odd, 26, ASCII, lambda name: 40.0))
+        )
+        assert text == "#" * 15 + " " * 5 + "  30.0"
 
 
 def test_a_new_snapshot_extends_the_view_and_a_reset_is_left_out(tmp_path: Path) -> None:

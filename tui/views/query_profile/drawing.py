@@ -12,6 +12,7 @@ from tui.widgets.drawing.bars import Bar, bar, bars
 from tui.widgets.drawing.fragments import Fragment, Line, fit_line
 from tui.widgets.drawing.fragments import fit as fit_text
 from tui.widgets.drawing.plot import Mark, Series, histogram, plot, spark
+from tui.widgets.drawing.raster import finite
 
 if TYPE_CHECKING:
     from engine.query_profile.insight.whatif import Saving
@@ -33,11 +34,11 @@ def share_cell(cell: Cell) -> Sequence[Fragment]:
         return [(units.NOTHING.rjust(cell.width), "dim")]
     number = (fit_text(f"{cell.value:.1f}", 6, "right"), "")
     width = cell.width - 6
-    low, high = cell.row.get("cpu_low"), cell.row.get("cpu_high")
+    low, share, high = (finite(value) for value in (cell.row.get("cpu_low"), cell.value, cell.row.get("cpu_high")))
     top = max(cell.peak(cell.name), cell.peak("cpu_high"))
-    if low is None or high is None or not top > 0:
+    if low is None or share is None or high is None or not top > 0:
         return [(bar(cell.value, top, width, cell.glyphs), "bar"), number]
-    ends = [round(min(max(value / top, 0.0), 1.0) * width) for value in (low, cell.value, high)]
+    ends = [round(min(max(value / top, 0.0), 1.0) * width) for value in (low, share, high)]
     light, medium = cell.glyphs.shades[1], cell.glyphs.shades[2]
     drawn = cell.glyphs.eighths[-1] * ends[0] + medium * (ends[1] - ends[0]) + light * (ends[2] - ends[1])
     return [(drawn.ljust(width), "bar"), number]
@@ -77,8 +78,9 @@ def over_time(drill: Drill, width: int, height: int, glyphs: Glyphs) -> list[Lin
     kind: Kind = "time_ms" if drill.timed else "count"
     series = [
         Series(drill.at, drill.time_ms, "time", "bar2", dashed=True),
-        Series(drill.at, drill.cpu_ms, "CPU", "bar"),
     ]
+    if any(drill.cpu_ms):
+        series.append(Series(drill.at, drill.cpu_ms, "CPU", "bar"))
     return plot(series, width, height, glyphs, x_kind=kind, y_kind="ms")
 
 
