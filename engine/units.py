@@ -194,6 +194,17 @@ def ratio(value: float) -> str:
     return f"{value:,.0f}×" if size_ >= 100 else f"{value:.2f}×" if size_ >= 0.1 or size_ == 0 else f"{value:.2g}×"
 
 
+def gb_hours(value: float) -> str:
+    """Format megabyte-seconds of memory as a number of GB hours, for columns that name the unit: ``3.420``."""
+    special = _special(float(value))
+    if special:
+        return special
+    hours = value / (1024 * 3600)
+    if abs(hours) >= 100:
+        return f"{hours:,.0f}" if abs(hours) < 1e6 else f"{hours:.2e}"
+    return f"{hours:.3f}" if abs(hours) >= 0.0005 or not value else "<0.001" if value > 0 else ">-0.001"
+
+
 def mb_seconds(value: float) -> str:
     """Format megabyte-seconds of memory, large ones as GB hours, as cluster bills count them: ``3.42 GB·h``."""
     special = _special(float(value))

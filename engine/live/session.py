@@ -271,18 +271,8 @@ class Session:
             self._general = general
             names.update(self.views)
         for name in names:
-            registry.flush(name)
-            problems: list[Problem] = list(general)
-            for reader in registry.with_problems[name]:
-                problems += (*reader.problems, *reader.late_problems)
-            for file in self._visits.with_problems:
-                if name in file.views(self.views):
-                    problems += file.problems
-            registry.versions[name] += 1
-            version, store = registry.versions[name], registry.stores[name]
-            files, touched = registry.indexes[name].snapshot(version)
-            rows = store.snapshot()
-            self._inputs[name] = Inputs(version, files, fold(problems), rows, rows.of, touched)
+            mine = (file for file in self._visits.with_problems if name in file.views(self.views))
+            self._inputs[name] = registry.publish(name, general, mine)
         registry.touched = set()
         self._problems = (*general, *(problem for file in self._visits.with_problems for problem in file.problems))
         return frozenset(names)

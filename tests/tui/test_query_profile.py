@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from engine.query_profile.view import VIEW
 from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
-from tests.tui.fakes import Stage, compare, opened, play, screen_lines, settle, still
+from tests.tui.fakes import Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
 from tui.views.query_profile.pane import COMPARISON, FIT, Pane
@@ -26,12 +26,9 @@ FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
 
 
 @asynccontextmanager
-async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), files: Path = FILES, **ui: Any) -> Any:
-    """The dashboard on a copy of the sample, on this tab, with its first result."""
-    root = tmp_path / "data"
-    shutil.copytree(files, root)
-    still(root, 60)
-    async with opened(root, VIEW, tmp_path, size, **ui) as s:
+async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
+    """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
+    async with opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None) as s:
         await s.see("attr")
         yield s
 
@@ -249,11 +246,12 @@ def test_compare_and_fit_sections(tmp_path: Path) -> None:
 def test_a_new_snapshot_extends_the_view_and_a_reset_is_left_out(tmp_path: Path) -> None:
     player = live.steps(tmp_path / "made")
     next(player)
+    root = Path(shutil.copytree(tmp_path / "made", tmp_path / "data"))
+    still(root, 60)
 
     async def story() -> None:
-        async with tab(tmp_path, files=tmp_path / "made") as s:
+        async with tab(tmp_path, root=root) as s:
             assert summary(s)["intervals"] == 47
-            root = tmp_path / "data"
             next(player)
             shutil.copytree(tmp_path / "made", root, dirs_exist_ok=True)
             await s.press("f5")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from engine.incremental import Memo
 from engine.problems import Problem
-from engine.run_comparison.insight import change_points, influence, resampling, statistical
+from engine.run_comparison.insight import change_points, influence, regressions, resampling, statistical
 from engine.run_comparison.insight.change_points import Axis, Changes, MetricChanges
 from engine.run_comparison.insight.evidence import Evidence, as_ratio, gather
 from engine.run_comparison.insight.influence import RunScores
@@ -23,7 +23,6 @@ from engine.run_comparison.perf_tests import comparison, published
 from engine.run_comparison.perf_tests.pool import BenchmarkKey
 from engine.run_comparison.result.row_names import RowNames, name_keys, name_metrics, own_name
 from engine.run_comparison.runs.measurements import Floats, Ints, Measurements
-from engine.run_comparison.runs.metric_units import is_time
 from engine.run_comparison.runs.pooling import Pool
 from engine.run_comparison.runs.runs import Runs
 from engine.run_comparison.runs.samples import Samples
@@ -82,6 +81,10 @@ def _words(compared: NDArray[np.bool_], matched: NDArray[np.bool_]) -> list[str]
         (statistical.EQUIVALENT if same else statistical.DIFFERENT) if both else statistical.MISSING
         for both, same in zip(compared.tolist(), matched.tolist(), strict=True)
     ]
+
+
+def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
+    return regressions.effects(shift, real, samples, names.columns["unit"], names.directions)
 
 
 def benchmark_comparison(
@@ -309,20 +312,3 @@ def _judge(
 
 def _where_known(values: NDArray[np.bool_], known: NDArray[np.bool_]) -> list[bool | None]:
     return [value if is_known else None for value, is_known in zip(values.tolist(), known.tolist(), strict=True)]
-
-
-def _effects(shift: Floats, real: NDArray[np.bool_], names: RowNames, samples: Samples) -> list[str]:
-    """Return ``worse`` or ``better`` for each ``real`` change, by the sign of its shift from left to right and the direction of
-    the metric, else an empty text.
-
-    A time of zero everywhere on a side was not measured: going to or from it is neither.
-    """
-    unmeasured = (samples.left.means == 0) | (samples.right.means == 0)
-    effects = []
-    rows = zip(shift.tolist(), real.tolist(), unmeasured.tolist(), names.columns["unit"], names.directions, strict=True)
-    for moved, is_real, zeros, unit, better in rows:
-        if not is_real or moved != moved or moved == 0 or (zeros and is_time(unit)):
-            effects.append("")
-        else:
-            effects.append("worse" if (moved > 0) == (better == "lower") else "better")
-    return effects

@@ -5,8 +5,9 @@ from __future__ import annotations
 from engine.export import at_least
 from engine.junit import Case, Suite
 from engine.result import Level, Result
+from engine.run_comparison.insight.regressions import level_of
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.result.regressions import level_of, subject_of
+from engine.run_comparison.result.findings import subject_of
 
 
 def junit_suite(result: Result, parameters: ComparisonParameters, failing: Level) -> Suite:

@@ -13,14 +13,13 @@ import polars as pl
 from engine.inputs import Inputs
 from engine.problems import Problem
 from engine.result import Headline, Result
-from engine.run_comparison.insight import change_points, statistical
+from engine.run_comparison.insight import change_points, regressions, statistical
 from engine.run_comparison.insight.evidence import size_times_evidence
 from engine.run_comparison.insight.groups import verdicts_by_label
 from engine.run_comparison.parameters import ComparisonParameters
-from engine.run_comparison.result import regressions
 from engine.run_comparison.result.comparison_rows import Comparison
 from engine.run_comparison.result.detail import Detail
-from engine.run_comparison.result.regressions import percent
+from engine.run_comparison.result.findings import findings, percent
 from engine.run_comparison.runs.runs import RunKey, Runs, one_per_file
 from engine.run_comparison.runs.selection import Sides, in_words, shorten
 from engine.run_comparison.tables import CHANGE_POINTS, METRICS, MISSING, RUNS
@@ -58,7 +57,7 @@ def build_result(
         summary=summary,
         tables=tables,
         headline=_headline(summary, parameters),
-        findings=regressions.findings(summary, metrics, parameters),
+        findings=findings(summary, metrics, parameters),
         notes=tuple(notes),
         problems=one_per_file((*problems, *runs.bad_names, *comparison.problems)),
         newest_ms=inputs.newest_ms,

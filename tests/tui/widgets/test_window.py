@@ -173,7 +173,20 @@ def test_every_column_can_be_scrolled_to() -> None:
 def test_chosen_columns_that_are_gone_are_passed_over() -> None:
     found = w.shown_columns(NODES, frame(1), Choice(columns=("cpu", "gone", "name")))
     assert [c.name for c in found] == ["cpu", "name"]
-    assert len(w.shown_columns(NODES, frame(1), Choice(columns=("gone",)))) == 8
+    assert len(w.shown_columns(NODES, frame(40), Choice(columns=("gone",)))) == 8
+
+
+def test_columns_without_any_value_are_left_out_unless_they_are_chosen() -> None:
+    """A null in every row, or no text in any; a key stays, and so does everything of a table without rows."""
+    empty = frame(40).with_columns(
+        pl.lit(None, pl.Float64).alias("cpu"), pl.lit("").alias("note"), pl.lit("").alias("name")
+    )
+    shown = [c.name for c in w.shown_columns(NODES, empty, Choice())]
+    assert "cpu" not in shown and "note" not in shown and "name" in shown and "wait" in shown
+    assert [c.name for c in w.shown_columns(NODES, empty, Choice(columns=("note", "cpu")))] == ["note", "cpu"]
+    assert len(w.shown_columns(NODES, empty.clear(), Choice())) == 8
+    half = empty.with_columns(pl.Series("note", [""] * 39 + ["x"]))
+    assert "note" in [c.name for c in w.shown_columns(NODES, half, Choice())]
 
 
 ANY = Table(

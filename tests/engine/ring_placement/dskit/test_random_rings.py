@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.ring_placement.dskit import replicas
 from engine.ring_placement.dskit.replicas import replica_sets, whole_ring_set
-from engine.ring_placement.dskit.shuffle_shards import ShardRing
+from engine.ring_placement.dskit.shuffle_shards import Owners, ShardRing
 from engine.ring_placement.dskit.token_ring import OPERATIONS, SPACE, Instance, Operation, TokenRing
 
 STATES = ("ACTIVE", "ACTIVE", "ACTIVE", "LEAVING", "PENDING", "JOINING")
@@ -79,6 +79,34 @@ def test_replica_sets_are_those_of_the_walk(ring: TokenRing, name: str, steps: i
         assert [[m for m in row if m >= 0] for row in sets.members.tolist()] == [walk(ring, k, operation) for k in keys]
     assert ring.search(np.array(keys, dtype=np.int64)).tolist() == list(range(len(keys)))
     assert not len(keys) or int(ring.lengths.sum()) == SPACE
+
+
+@given(rings(), st.sampled_from(["write_no_extend", "write"]), st.integers(1, 3), st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
+def test_members_with_nearly_all_tokens_do_not_hide_the_others(
+    ring: TokenRing, name: str, giants: int, seed: int
+) -> None:
+    taken = set(ring.tokens.tolist())
+    drawn = np.random.default_rng(seed).integers(0, SPACE, 800)
+    members = [
+        Instance(f"z-{k}", "" if k else "a", tokens=np.array(sorted({*drawn[k::giants].tolist()} - taken), np.int64))
+        for k in range(giants)
+    ]
+    wide = TokenRing.of([*ring.instances, *members], ring.replication, ring.zone_aware)
+    assume(len(np.unique(drawn)) == len(drawn) and wide.tokens[0] > 0)
+    sets = replica_sets(wide, OPERATIONS[name])
+    for at in range(0, len(wide.tokens), 61):
+        expected = walk(wide, int(wide.tokens[at]) - 1, OPERATIONS[name])
+        assert [m for m in sets.members[at].tolist() if m >= 0] == expected
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(0, 59), st.sets(st.integers(0, 6)))
+def test_a_walk_passes_over_owners(owners: list[int], start: int, passed: set[int]) -> None:
+    start %= len(owners)
+    expected = [o for o in owners[start:] + owners[:start] if o not in passed]
+    for patience in (0, 1, 100):
+        walked = Owners(np.array(owners, dtype=np.int64), patience)
+        assert list(walked.walk(start, passed.__contains__)) == expected
 
 
 @given(rings(), st.sampled_from(sorted(OPERATIONS)), st.randoms(use_true_random=False))

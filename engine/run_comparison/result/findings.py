@@ -1,4 +1,4 @@
-"""What ``check`` fails for: which metrics are regressions, how bad they are together, and the findings."""
+"""Word the findings: the verdict on the whole, regressions and other differences."""
 
 from __future__ import annotations
 
@@ -8,47 +8,11 @@ from typing import Any
 import polars as pl
 
 from engine.result import Finding, Level
-from engine.run_comparison.insight.statistical import DIFFERENT
+from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, level_of, overall_level
 from engine.run_comparison.parameters import ComparisonParameters
 
 MAX_FINDINGS = 200
 """Regressions, and improvements, that have a finding of their own; the rest of each is one."""
-
-_OWN = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
-IMPROVED = _OWN & (pl.col("effect") == "better")
-"""Metrics that are different for the better: they never fail a check."""
-
-
-def mark(metrics: pl.DataFrame, parameters: ComparisonParameters) -> pl.DataFrame:
-    """Add the column ``regression`` to the metrics: different, for the worse, by at least ``worse_by`` of the left side."""
-    ratio = pl.col("ratio") if parameters.mode == "statistical" else 1.0 / pl.col("ratio")
-    means = pl.col("mean_right") / pl.col("mean_left")
-    ratio = pl.coalesce(ratio, pl.when(means.is_not_nan()).then(means), float("inf"))
-    size = pl.when(pl.col("direction") == "lower").then(ratio - 1.0).otherwise(1.0 - ratio)
-    # A change from 0 has no size: it is larger than any.
-    large = (size >= parameters.worse_by) | (pl.col("mean_left") == 0)
-    is_worse = _OWN & (pl.col("effect") == "worse") & large
-    return metrics.with_columns(is_worse.fill_null(False).alias("regression"))
-
-
-def level_of(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
-    """Return the level of each regression: severe if there are more than may pass."""
-    return "severe" if summary["regressions"] > parameters.regressions else "low"
-
-
-def overall_level(summary: Mapping[str, Any], parameters: ComparisonParameters) -> Level:
-    """Return the level of the verdict on the whole: metrics that became better are no reason to fail."""
-    share = summary["share"]
-    if summary["pass"]:
-        return "ok"
-    if share is not None and share < parameters.pass_share <= _share_not_better(summary):
-        return "low"
-    return "severe" if summary["pass"] is False else "moderate"
-
-
-def _share_not_better(summary: Mapping[str, Any]) -> float:
-    """Return the share of metrics that matched or became better."""
-    return float((summary["matched"] + min(summary["better"], summary["mismatched"])) / max(summary["total"], 1))
 
 
 def percent(share: float | None) -> str:
@@ -72,7 +36,7 @@ def findings(
     if level == "low":
         text += ", without which it would pass"
     found = [Finding(level, "comparison", text)]
-    picked = metrics.filter(_OWN & (pl.col("n_left") > 0))
+    picked = metrics.filter(DIFFERENT_METRICS & (pl.col("n_left") > 0))
     found += _of_metrics(picked.filter("regression"), level_of(summary, parameters), "regressions", parameters)
     found += _of_metrics(picked.filter(~pl.col("regression")), "ok", "differences that are no regression", parameters)
     return tuple(found)
