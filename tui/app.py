@@ -29,6 +29,7 @@ from tui.engine_client import EngineClient, open_session
 from tui.messages import SCAN, Changed, Computed, Opened, Progress, WatchFailed
 from tui.process import lifecycle, logs
 from tui.process.gc_policy import Collector
+from tui.process.type_ahead import TypeAhead
 from tui.status_model import StatusModel
 from tui.tabs import Tabs, first_tab
 from tui.widgets.drawing.canvas import Frame
@@ -143,6 +144,7 @@ class Dashboard(AppActions):
         self.status = StatusModel(self.tabs, self.client, settings, clock=clock, demo=demo)
         self._status_line = StatusLine(id="status")
         self._choices = TableChoices(self.state)
+        self._type_ahead = TypeAhead(self)
         self._apply_keys()
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -341,7 +343,8 @@ class Dashboard(AppActions):
         """Note keys and the mouse as signs of an operator at work, then dispatch as Textual does."""
         if self._collector is not None and isinstance(event, events.InputEvent):
             self._collector.touched()
-        await super().on_event(event)
+        if not self._type_ahead.hold(event):
+            await super().on_event(event)
 
     @on(LiveTable.Highlighted)
     @on(Tabs.Delayed)
@@ -390,6 +393,7 @@ class Dashboard(AppActions):
         """End the application with this exit code."""
         self.save_state()
         self.client.stop()
+        self._type_ahead.drop()
         if self._watchdog is not None:
             self._watchdog.set()
         self.exit(return_code=code, message=None)

@@ -129,11 +129,30 @@ def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:
     level: Level = "critical" if summary["jobs_critical"] else "severe" if bad else "ok"
     share = f"{100 * wasted / used:.1f} %" if used else "-"
     return (
-        Headline("jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running"),
-        Headline("severe or worse", f"{bad:,}", f"{summary['jobs_critical']} critical", level),
-        Headline("used", f"{used / 1024 / 3600:,.1f} GB·h", "containers of the attempts that count, ended tasks"),
-        Headline("wasted", share, "memory above 1.5 x the largest peak of each side"),
-        Headline("failed", f"{summary['jobs_failed']:,}", f"{summary['jobs_killed']} killed"),
+        Headline(
+            "jobs", f"{summary['jobs']:,}", f"{summary['jobs_running']} running", short=("jobs", f"{summary['jobs']:,}")
+        ),
+        Headline(
+            "severe or worse", f"{bad:,}", f"{summary['jobs_critical']} critical", level, short=("severe", f"{bad:,}")
+        ),
+        Headline(
+            "used",
+            f"{used / 1024 / 3600:,.1f} GB·h",
+            "containers of the attempts that count, ended tasks",
+            short=("used", f"{used / 1024 / 3600:,.1f} GB·h"),
+        ),
+        Headline(
+            "wasted",
+            f"{wasted / 1024 / 3600:,.1f} GB·h ({share})",
+            "memory above 1.5 x the largest peak of each side",
+            short=("wasted", f"{wasted / 1024 / 3600:,.1f} GB·h"),
+        ),
+        Headline(
+            "failed",
+            f"{summary['jobs_failed']:,}",
+            f"{summary['jobs_killed']} killed",
+            short=("failed", f"{summary['jobs_failed']:,}"),
+        ),
     )
 
 

@@ -148,3 +148,16 @@ def test_any_job_and_scenario_gives_a_sane_prediction(tasks, scenario):
     assert found.metrics.used_mb_s >= found.metrics.wasted_mb_s >= 0
     assert found.metrics.runtime_ms is None or found.metrics.runtime_ms >= 0
     assert all(0 <= level <= 4 for level in found.levels.values())
+
+
+@pytest.mark.parametrize("container", [1024, 8192])
+def test_containers_at_once_are_those_that_the_prediction_uses(container):
+    """Smaller containers let more of a waiting job run at once: the assumption names that number, not the old peak."""
+    job = job_of(short_maps(200))
+    found = predict(job, Scenario(map_mb=container), RULES)
+    peak = peak_slots(job.maps.start, job.maps.finish)
+    at_once = peak * 2048 // container
+    text = next(text for text in found.assumptions if text.startswith("containers at once"))
+    assert text.endswith(f"{at_once} maps (at the peak it had {peak})")
+    saved = job.row["finish_ms"] - found.job.row["finish_ms"]
+    assert saved == makespan(job.maps.total, peak) - makespan(job.maps.total, at_once)
