@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from engine import __version__
 from engine.documents import Document, inputs
-from engine.fleet.rows import FINDINGS, LINKS, LISTING, PER_JOB, PROBLEMS, union
+from engine.fleet.rows import FINDINGS, LINKS, PER_JOB, PROBLEMS, union
 from engine.inputs import FILE, Inputs
+from engine.job_heuristics.tables.insight import LISTING
 from engine.job_heuristics.view import VIEW
 from engine.live.options import LiveSettings
 from engine.problems import Problem
@@ -71,8 +72,9 @@ class Work:
         else:
             problems += result.problems
             yield from _rows(result)
-        found = [problem.as_row() for problem in problems]
-        yield union(pl.DataFrame(found, PROBLEMS.schema), PROBLEMS, pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String))
+        rows = pl.DataFrame([problem.as_row() for problem in problems], PROBLEMS.schema)
+        of_job = pl.col("path").replace_strict(keys, default=None, return_dtype=pl.String)
+        yield union(rows, PROBLEMS, of_job)
 
 
 def _rows(result: Result) -> Iterator[pa.RecordBatch]:
@@ -82,7 +84,9 @@ def _rows(result: Result) -> Iterator[pa.RecordBatch]:
     detail: Any = result.detail
     yield union(detail.listing, LISTING, job)
     findings = [(finding.level, finding.subject, finding.text) for finding in result.findings]
-    yield union(pl.DataFrame(findings, FINDINGS.schema, orient="row"), FINDINGS, pl.col("subject").str.split(" ").list.first())
+    yield union(
+        pl.DataFrame(findings, FINDINGS.schema, orient="row"), FINDINGS, pl.col("subject").str.split(" ").list.first()
+    )
 
 
 def _links(read: Inputs, keys: dict[str, str]) -> pl.DataFrame:
@@ -110,8 +114,7 @@ class _File:
         if self.content is not None:
             return self.content
         if "://" not in self.path:
-            with open(self.path, "rb") as file:
-                return file.read()
+            return Path(self.path).read_bytes()
         import pyarrow as pa
         from pyarrow import fs
 
@@ -128,7 +131,7 @@ class _File:
         if self.content is not None:
             return len(self.content)
         try:
-            return os.path.getsize(self.path)  # noqa: PTH202  (a URI is no path)
+            return Path(self.path).stat().st_size
         except OSError:
             return BATCH
 

@@ -15,10 +15,10 @@ import polars as pl
 from engine import __version__, report, units
 from engine.fleet.batches import BATCH, Work
 from engine.fleet.job_key import PATTERN, components
-from engine.fleet.rows import FINDINGS, JOB, LINKS, LISTING, SCHEMA, TABLE, WRITTEN, spark_type
+from engine.fleet.rows import FINDINGS, JOB, LINKS, SCHEMA, TABLE, WRITTEN, spark_type
 from engine.job_heuristics.insight import rollup
 from engine.job_heuristics.parameters import JobParameters
-from engine.job_heuristics.tables.insight import ROLLUP
+from engine.job_heuristics.tables.insight import LISTING, ROLLUP
 from engine.tables import Table
 
 if TYPE_CHECKING:
