@@ -100,20 +100,20 @@ def run(spark: SparkSession, order: Order, told: Told = lambda what, files, size
     parts = order.partitions or max(total // BATCH + 1, 2 * _tasks_at_once(spark))
     keyed = documents.withColumn("key", _key())
     rows = _computed(keyed.withColumn("together", F.col("key")), parts, order.work).persist()
+    kept = [rows]
     try:
         linked = _linked(rows)
-        again = None
         if linked:
             told("computing jobs of several names together", len(linked), 0)
             again = _again(spark, keyed, linked, order.work).persist()
+            kept.append(again)
             several = spark.createDataFrame([(job,) for job in linked], f"{JOB} string")
             rows = rows.join(F.broadcast(several), JOB, "left_anti").unionByName(again)
         told("writing", files, total)
         return _write(spark, rows, order, Outcome(files, total, {}, len(linked), {}))
     finally:
-        rows.unpersist()
-        if linked and again is not None:
-            again.unpersist()
+        for frame in kept:
+            frame.unpersist()
 
 
 def _listed(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
