@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.chance import tries
+
 # Read by Textual when it is imported; no test may wait for an animation.
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 if sys.dont_write_bytecode:
@@ -19,8 +21,7 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# Nothing is asserted on time: beside other work one example may take as long as it likes.
-settings.register_profile("suite", deadline=None)
+settings.register_profile("suite", tries(50))
 settings.load_profile("suite")
 
 

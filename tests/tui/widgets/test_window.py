@@ -6,10 +6,11 @@ import math
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.tables import Column, Table
+from tests.chance import tries
 from tests.tui.fakes import NODES, frame
 from tui.glyphs import SETS
 from tui.widgets.drawing.bars import change_bar, share_bar
@@ -82,7 +83,7 @@ def test_filter_that_cannot_be_taken_filters_nothing_and_says_why(text: str, say
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=150, deadline=None)
+@tries(75)
 def test_any_filter_text_is_harmless(text: str) -> None:
     window = build(NODES, frame(8), Choice(filter=text))
     assert 0 <= window.height <= 8
@@ -263,7 +264,7 @@ rows = st.lists(
     st.booleans(),
     st.sampled_from([c.name for c in ANY.columns]),
 )
-@settings(max_examples=150, deadline=None)
+@tries(75)
 def test_every_line_is_as_wide_as_asked_whatever_the_data(data, width: int, glyphs: str, down: bool, sort: str) -> None:
     table = pl.DataFrame(
         [pl.Series(c.name, [row[i] for row in data], dtype=c.dtype) for i, c in enumerate(ANY.columns)]
