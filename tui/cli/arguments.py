@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine import __version__
 from tui.cli.output import UsageError, message, write
@@ -33,11 +33,53 @@ exit codes: 0 fine, 1 finding, 2 usage, 3 no usable input, 130 interrupted"""
 class Parser(argparse.ArgumentParser):
     """Writes help as any other output: wholly, or the program fails with a message."""
 
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError with the reason alone: the usage in front of it would push it off the screen."""
+        raise UsageError(f"{message}; {self.prog} --help tells more")
+
     def _print_message(self, text: str, file: Any = None) -> None:
         if file is sys.stdout:
             write(text)
         else:
             message(text)
+
+
+WITH_VALUE = ("--theme", "--glyphs", "--view", "--config", "--speed", "-o", "--option", "--at", "--table", "--format",
+              "--fail-on", "--junit")  # fmt: skip
+"""Options whose next word is their value."""
+
+
+def command_of(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the command, wherever it stands among the options, and the other words. Raises UsageError for a misspelt one.
+
+    Without a command (an empty text) the words are options and paths of the dashboard. A folder that is called like a
+    command is named by its path (``./demo``).
+    """
+    value = False
+    for index, word in enumerate(words):
+        if value or (word.startswith("-") and word != "--"):
+            value = not value and word in WITH_VALUE
+            continue
+        if word in COMMANDS:
+            return word, [*words[:index], *words[index + 1 :]]
+        _refuse_misspelt(word)
+        break
+    return "", list(words)
+
+
+def _refuse_misspelt(word: str) -> None:
+    """Raise UsageError for the first word without option if it is no path, but nearly a command, or the name of a view."""
+    import difflib
+
+    from engine.views import VIEWS
+
+    if os.path.lexists(word) or "/" in word:
+        return
+    if word in {entry.name for entry in VIEWS}:
+        raise UsageError(f"{word!r} is a view; loadlens report {word} PATH, or loadlens --view {word} PATH")
+    near = difflib.get_close_matches(word, COMMANDS, 1)
+    if near:
+        raise UsageError(f"no command, file or folder {word!r}; did you mean loadlens {near[0]}?")
 
 
 def parser(command: str) -> Parser:
@@ -51,6 +93,20 @@ def parser(command: str) -> Parser:
     return _dashboard_parser(demo=command == "demo")
 
 
+def _view_name(word: str) -> str:
+    """Return ``word`` if it is the name of a view. Raises argparse.ArgumentTypeError with the nearest name."""
+    import difflib
+
+    from engine.views import VIEWS
+
+    names = [entry.name for entry in VIEWS]
+    if word in names:
+        return word
+    near = difflib.get_close_matches(word, names, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    raise argparse.ArgumentTypeError(f"{word!r} is no view; {hint}")
+
+
 def _one_shot_parser(command: str) -> Parser:
     """Return the parser of ``report`` or ``check``."""
     from engine.views import VIEWS
@@ -61,8 +117,9 @@ def _one_shot_parser(command: str) -> Parser:
         "check": "Compute one view once; exit 1 with a line per finding at or above a level.",
     }[command]
     made = Parser(f"loadlens {command}", description=about, allow_abbrev=False)
-    made.add_argument("view", choices=names, metavar="VIEW", help=", ".join(names))
-    made.add_argument("paths", nargs="+", metavar="PATH", help="files or folders, any number, read recursively")
+    made.set_defaults(command=command)
+    made.add_argument("view", type=_view_name, metavar="VIEW", help=", ".join(names))
+    made.add_argument("paths", nargs="*", metavar="PATH", help="files or folders, any number, read recursively")
     _add_options(made)
     made.add_argument("--at", metavar="TIME", help="look at the data as they were then (ISO 8601 or epoch)")
     if command == "report":
@@ -116,7 +173,7 @@ def _add_options(made: Parser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a choice of the view; -o help lists them",
+        help="a choice of the view; loadlens report VIEW -o help lists them",
     )
 
 
