@@ -33,8 +33,9 @@ from engine.ring_placement.reading.document import columns_of
 from engine.ring_placement.reading.kinds import KINDS
 from engine.ring_placement.result import replica_summary, replica_tables
 from engine.ring_placement.result.detail import NodeBar, ShardMapView, shard_map_view
-from engine.ring_placement.result.layout_tables import member_table, node_table, ring_names, shard_table
+from engine.ring_placement.result.layout_tables import member_table, node_table, other_rings, ring_names, shard_table
 from engine.ring_placement.result.placements_table import placements_table
+from engine.ring_placement.result.segment_tenants import segment_tenant_table
 from engine.ring_placement.result.summary import headline_of, state_notes, summary_of
 from engine.ring_placement.result.sweep_tables import sweep_of, sweep_table
 from engine.ring_placement.scenarios.cluster import RingFile
@@ -121,6 +122,7 @@ def _of_segments(s: SegmentScenario, p: RingParameters, context: Context) -> _Ma
     problems = [*s.problems, *many_shards(state)]
     frames = {
         "nodes": node_table(s),
+        "tenants": segment_tenant_table(s),
         "shards": shard_table(s, context),
         "placements": placements_table(s, p, memo, notes),
         "observed": memo.value("observed", state.key, lambda: observed_table(cluster, state.placement.ring), keep=KEEP),
@@ -198,7 +200,7 @@ def _members_only(state: LiveState[Any], why: str, kind: str, basis: str) -> _Ma
     bars = tuple(NodeBar(m.id, m.zone, None, "") for m in state.members)
     detail = ShardMapView(bars, (), (), (), "transient", (), kind="")
     return _Made(summary, {"nodes": member_table(state)}, headline, [Finding("severe", "ring", reason)],
-                 [f"ring: {ring.label} ({ring.kind})", reason], [], detail)  # fmt: skip
+                 [f"ring: {ring.label} ({ring.kind})", *other_rings(ring), reason], [], detail)  # fmt: skip
 
 
 def _add_steps(frames: dict[str, pl.DataFrame], problems: list[Problem], steps: list[Step], error: str) -> None:

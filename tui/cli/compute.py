@@ -124,6 +124,11 @@ def _computed(
             problems = dict.fromkeys((*session.problems, *session.inputs(view.name).problems))
             reason = str(error) if at_ms is None else f"{error} (as of {units.iso(at_ms)})"
             return Computation(view, parameters, instant, fold(problems), reason=reason)
+        wrong_options = [
+            f"{problem.path}: {problem.reason}" for problem in result.problems if problem.kind == "bad-option"
+        ]
+        if wrong_options:  # its numbers would answer another question
+            raise UsageError("; ".join(wrong_options))
         return Computation(view, parameters, instant, result.problems, result)
     finally:
         session.close()

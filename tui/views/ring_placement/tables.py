@@ -21,7 +21,7 @@ TABLES: tuple[tuple[str, str], ...] = (
 """Sections beside the map, and the result table each shows; Pairs is a drawing."""
 
 OTHER_KINDS: Mapping[str, frozenset[str]] = {
-    "segment-writer": frozenset({"tenants", "partitions", "pairs", "restart", "sizes"}),
+    "segment-writer": frozenset({"partitions", "pairs", "restart", "sizes"}),
     "token-ring": frozenset({"partitions", "shards", "observed", "strategy", "comparison"}),
     "partition-ring": frozenset({"pairs", "shards", "sizes", "observed", "strategy", "comparison"}),
     "": frozenset(name for _, name in TABLES),
