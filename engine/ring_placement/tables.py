@@ -278,17 +278,20 @@ SWEEP = Table("sweep", "Scenarios of the chosen sweep, worst first", (
        "scenarios.sweep_totals": "rank max_over_mean coefficient_of_variation nodes_over_capacity",
    })  # fmt: skip
 
-OBSERVED = Table("observed", "Real shard and owner pairs from stats, metrics and block footers", (
-    _text("source", "stats, usage, sent, ingest or blocks", width=6, priority=0),
+OBSERVED = Table("observed", "What nodes really have by stats, metrics and block footers: pairs of shard or tenant and node", (
+    _text("source", "stats, usage, sent, ingest, blocks or series", width=6, priority=0),
     _id("tenant", "Tenant ID", priority=1),
     _id("dataset", "Dataset; null where the source does not say", priority=1),
     _count("shard", "Shard ID, 1-based", width=6, priority=0),
     _id("instance", "Who wrote it; null where the source does not say", priority=0),
-    Column("bytes", pl.Int64, "Bytes (blocks, counters) or bytes per second (stats, usage)", kind="bytes", priority=1),
+    Column("bytes", pl.Int64, "Bytes (blocks, counters), bytes per second (stats, usage), or series and the like", kind="bytes",
+           priority=1),
+    _count("expected", "What the ring gives the instance of the tenant; of rings with replicas", priority=1),
     _id("computed", "Owner of that shard by the ring; null for a shard it does not have", priority=0),
-    _text("drift", "owner, no-such-shard, unknown-instance; empty where both agree", width=16, priority=0),
-    Column("in_range", pl.Boolean, "Whether the dataset may use that shard; null where the source does not say",
-           kind="flag", priority=2),
+    _text("drift", "owner, no-such-shard, unknown-instance; of rings with replicas outside-shard, missing, "
+          "unknown-instance; empty where both agree", width=16, priority=0),
+    Column("in_range", pl.Boolean, "Whether the dataset may use that shard, or queries of the tenant ask that instance; null "
+           "where the source does not say", kind="flag", priority=2),
 ), key=("source", "tenant", "dataset", "shard", "instance"),
    order=("-drift", "source", "tenant", "dataset", "shard", "instance", "bytes"), title="Observed",
    made_in="insight.drift", rules={

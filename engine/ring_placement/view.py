@@ -21,7 +21,7 @@ from engine.result import Finding, Headline, Level, Result
 from engine.ring_placement import tables
 from engine.ring_placement.insight import replica_explain, replica_findings
 from engine.ring_placement.insight.alternatives import comparison_table
-from engine.ring_placement.insight.drift import observed_table
+from engine.ring_placement.insight.drift import drift_findings, observed_table, observed_tenants
 from engine.ring_placement.insight.explain import BadKey, Step, explain, parse_key
 from engine.ring_placement.insight.findings import findings_of, many_shards, minimum_capacity
 from engine.ring_placement.insight.next_rules import strategy_table
@@ -150,6 +150,11 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         "nodes": replica_tables.node_table(s, context),
         "tenants": replica_tables.tenant_table(s),
     }
+    if s.live.cluster.tenants.observed.height:
+        drifted: list[str] = []
+        make = lambda: (observed_tenants(s.live, drifted), drifted)  # noqa: E731
+        frames["observed"], more = context.memo.value("observed", s.live.key, make, keep=KEEP)
+        notes += more
     if len(s.planned.tenants.key_token):
         frames["placements"] = replica_tables.placements_table(s, p, notes)
     partitions = replica_tables.partition_table(s)
@@ -168,8 +173,10 @@ def _of_replicas(s: ReplicatedScenario, p: RingParameters, context: Context) -> 
         else:
             _add_steps(frames, problems, replica_explain.explain(asked, s, p), "")
             frames["sizes"] = replica_explain.sizes_table(asked, s, p, context)
-    findings = replica_findings.findings_of(s, context)
+    findings = [*replica_findings.findings_of(s, context), *drift_findings(frames.get("observed"))]
     summary = replica_summary.summary_of(s, p, sweep)
+    if "observed" in frames:
+        summary["drift_pairs"] = int((frames["observed"]["drift"] != "").sum())
     headline = replica_summary.headline_of(s, summary)
     return _Made(summary, frames, headline, findings, notes, problems, replica_summary.ring_view(s, p, context))
 

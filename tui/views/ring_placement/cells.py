@@ -94,6 +94,8 @@ def _with_units(table: Table, counted: str) -> Table:
     for c in table.columns:
         if c.name in _LOADS and counted:
             c = replace(c, kind="number", unit="", title=_LOADS[c.name].format(counted))
+        elif table.name == "observed" and counted and c.name == "bytes":
+            c = replace(c, kind="number", title=counted)
         elif c.name in _LOADS and c.kind == "number":
             c = replace(c, kind="bytes_per_s")
         elif counted and c.kind == "bytes_per_s":
@@ -105,6 +107,9 @@ def _with_units(table: Table, counted: str) -> Table:
 def _of_kind(table: Table, kind: str) -> Table:
     if table.name == "tenants" and kind != "partition-ring":
         no = _REPLICA_TENANTS if kind == "segment-writer" else frozenset({"partitions", "read_partitions"})
+        return replace(table, columns=tuple(c for c in table.columns if c.name not in no))
+    if table.name == "observed":
+        no = frozenset({"expected"}) if kind == "segment-writer" else frozenset({"dataset", "shard", "computed"})
         return replace(table, columns=tuple(c for c in table.columns if c.name not in no))
     if table.name not in _SHARED:
         return table
