@@ -17,8 +17,8 @@ from tests.tui.terminal import ROOT, Terminal
 pytestmark = pytest.mark.skipif(bool(system_calls.unavailable()), reason=system_calls.unavailable())
 
 ENTRY = (
-    b"# Time: 2026-01-05T00:00:00.000000Z\n# User@Host: a[a] @ h []  Id: 1\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1\n"
-    b"SET timestamp=1767571200;\nselect %d;\n"
+    b"# Time: 2026-01-05T00:00:00.000000Z\n# User@Host: a[a] @ h []  Id: 1\n"
+    b"# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1  Rows_examined: 1\nSET timestamp=1767571200;\nselect %d;\n"
 )
 WORKER = re.compile(
     r'"from multiprocessing\.(?:resource_tracker import main;main|spawn import spawn_main; spawn_main)\('
