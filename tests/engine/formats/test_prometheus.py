@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.formats.prometheus import looks_like, parse
+from engine.formats.prometheus.text import looks_like, parse
 
 EXPOSITION = b"""# HELP jobs done
 # TYPE jobs counter
