@@ -127,7 +127,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
             "docker-1760000000.json",
             b'{"BlockIO":"0B / 0B","CPUPerc":"12.50%","Container":"abc","MemPerc":"1.0%","Name":"db1"}\n',
         ),
-        "node-exporter-cpu": (
+        "exporter-series": (
             "node-1760000000.prom",
             b"# HELP node_cpu_seconds_total Seconds the CPUs spent in each mode.\n# TYPE node_cpu_seconds_total counter\n"
             b'node_cpu_seconds_total{cpu="0",mode="idle"} 1000\nnode_cpu_seconds_total{cpu="0",mode="user"} 50\n',
