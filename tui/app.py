@@ -124,6 +124,8 @@ class Dashboard(AppActions):
         complaint = self.choose_looks()
         self.complaints: list[str] = [complaint] if complaint else []
         self.state = State(folders()["state"]) if state is None else state
+        if self.state.problem:
+            self.complaints.append(f"tab and choices cannot be saved: {self.state.problem}")
         self._saved = False
         self._guards = guards
         self._lost = lost
@@ -242,14 +244,23 @@ class Dashboard(AppActions):
         first = not self.tabs.settled
         self.tabs.scanned = True
         self.status.busy.pop(SCAN, None)
-        if first and self.tabs.settle() and not self.tabs.chosen:
+        if self.tabs.settle() and not self.tabs.chosen:
             index = self.tabs.with_data()
             if index is not None:
                 await self.show_tab(index, chosen=False)
+        self._tell_data()
         if self.tabs.mark_changed(names, first=first) and not first:
             self.status.recount()  # the result brings the status line up to date, at the latest the next second does
         else:
             self.update_status(recount=True)
+
+    def _tell_data(self) -> None:
+        """Show which tabs have data: titles of the others are dim, and a tab without data names them."""
+        counts = self.tabs.file_counts()
+        empty = {index for index, files in enumerate(counts) if not files}
+        self.main.query_one("#tabs", TitleBar).fade(frozenset(empty) if len(empty) < len(counts) else frozenset())
+        if self.pane is not None and not self.pane.levels and self.tabs.settled:
+            self.pane.placeholder()
 
     async def on_computed(self, event: Computed) -> None:
         """Show a result."""
@@ -283,6 +294,10 @@ class Dashboard(AppActions):
     def request(self, view: str, *, urgent: bool) -> None:
         """Ask for a new result of ``view``: with its pane's parameters, at its time, on frozen inputs while paused."""
         self.tabs.request(view, urgent=urgent)
+
+    def file_counts(self) -> Sequence[tuple[str, int]]:
+        """Return title and number of files of each tab, in the order of tabs."""
+        return [(entry.title, files) for entry, files in zip(self.entries, self.tabs.file_counts(), strict=True)]
 
     def working(self, view: str) -> bool:
         """Return whether a long computation of ``view`` is under way."""

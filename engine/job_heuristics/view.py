@@ -12,10 +12,10 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables import insight as insight_tables
 from engine.job_heuristics.tables.result import DIFFERENCES, HEURISTICS, JOBS, TASKS
 from engine.parameters import Parameters
-from engine.problems import fold
+from engine.problems import Problem, fold
 from engine.result import Headline, Level, Result
 from engine.tables import Table
-from engine.view import Context, NoInput
+from engine.view import Context, NoInput, UnknownName
 
 if TYPE_CHECKING:
     from engine.inputs import Inputs
@@ -79,6 +79,9 @@ class JobHeuristics:
             tables[TASKS.name] = TASKS.frame(model.only((job,)).tasks)
         more = fleet_tables.extend(model, judged, chosen, job, wanted, context)
         tables.update(more.tables)
+        problems = [*inputs.problems, *chosen.problems]
+        if parameters.compare is not None and parameters.compare not in model.parts:
+            problems.append(Problem.at("-o compare", "bad-option", f"there is no job {parameters.compare!r}"))
         order = [t.name for t in self.tables if t.name in tables]
         summary: dict[str, Any] = dict(more.summary)
         return Result(
@@ -88,7 +91,7 @@ class JobHeuristics:
             headline=_headline(summary),
             findings=judged.findings,
             notes=(*notes, *more.notes),
-            problems=fold((*inputs.problems, *chosen.problems)),
+            problems=fold(problems),
             newest_ms=inputs.newest_ms,
             at_ms=context.at_ms,
             detail=more.detail,
@@ -113,14 +116,14 @@ def _rules(parameters: JobParameters) -> heuristic_conf.Rules:
 
 
 def _find(model: Model, wanted: str) -> str:
-    """Return the job called ``wanted``, or the only one whose id ends so. Raises NoInput."""
+    """Return the job called ``wanted``, or the only one whose id ends so. Raises UnknownName."""
     names: list[str] = model.jobs["job_id"].to_list()
     if wanted in names:
         return wanted
     near = [name for name in names if name.endswith("_" + wanted.removeprefix("_"))]
     if len(near) == 1:
         return near[0]
-    raise NoInput(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
+    raise UnknownName(f"{len(near)} jobs end in {wanted!r}" if near else f"no job {wanted!r}")
 
 
 def _headline(summary: Mapping[str, Any]) -> tuple[Headline, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -271,18 +272,27 @@ def host(broker: int) -> str:
 
 def put(path: Path, text: str) -> None:
     """Write a file whole or not at all: through a neighbour and a rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    neighbour = path.with_name(f".{path.name}.new")
-    neighbour.write_text(text)
-    neighbour.replace(path)
+    put_all({path: text})
+
+
+def put_all(files: Mapping[Path, str]) -> None:
+    """Write files whole or not at all, all at the same moment: who watches them looks once."""
+    neighbours = {path: path.with_name(f".{path.name}.new") for path in files}
+    for path, neighbour in neighbours.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        neighbour.write_text(files[path])
+    for path, neighbour in neighbours.items():
+        neighbour.replace(path)
 
 
 def put_scrapes(simulation: Simulation, target: Path) -> None:
-    """The pages of all brokers that are up, named by their time."""
+    """Write the pages of all brokers that are up, named by their time."""
+    pages: dict[Path, str] = {}
+    folder, name = target / "scrape", f"{simulation.now_s}.prom"
     for broker in sorted(set(CORES) - simulation.down):
-        name = f"{simulation.now_s}.prom"
-        put(target / "scrape" / f"{host(broker)}_7071" / name, simulation.scrape(broker))
-        put(target / "scrape" / f"{host(broker)}_9100" / name, simulation.node(broker))
+        pages[folder / f"{host(broker)}_7071" / name] = simulation.scrape(broker)
+        pages[folder / f"{host(broker)}_9100" / name] = simulation.node(broker)
+    put_all(pages)
 
 
 def put_documents(simulation: Simulation, target: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.ring_placement.pyroscope.ring import Member
 from sample_data.ring_placement import mimir
-from sample_data.ring_placement.make import Cluster, put, segment, write
+from sample_data.ring_placement.make import Cluster, pages, put, segment
 
 STEP_S = 5.0
 """Seconds between two looks at the clusters."""
@@ -37,9 +37,9 @@ def steps(target: Path) -> Iterator[float]:
         shutil.copytree(files / "segments", target / "segments", dirs_exist_ok=True)
     rng = random.Random(11)
     cluster = Cluster.fresh(now_s=int(time.time()))
-    write(cluster, target)
     series = mimir.fresh_series()
-    mimir.write(mimir.ingesters(cluster.now_s), series, cluster.now_s, target)
+    made = pages(cluster, target) | mimir.pages(mimir.ingesters(cluster.now_s), series, cluster.now_s, target)
+    put(made)
     yield 1.0
     number = 0
     written = sorted(target.glob("segments/**/block.bin"))
@@ -53,14 +53,15 @@ def steps(target: Path) -> Iterator[float]:
         if LOST.start + 2 <= turn < LOST.stop:
             # Forgotten: the ring is laid out without it.
             cluster.members = [m for m in cluster.members if m.id != "segment-writer-4"]
-        write(cluster, target)
         for tenant, count in series.items():
             series[tenant] = max(1000.0, count * rng.lognormvariate(0, 0.01))
-        mimir.write(_ingesters(number, cluster.now_s), series, cluster.now_s, target, number)
+        before, made = made, pages(cluster, target)
+        made |= mimir.pages(_ingesters(number, cluster.now_s), series, cluster.now_s, target, number)
+        put({path: data for path, data in made.items() if data != before[path]})
         if number % 2 == 0:
             _, stats = cluster.placement()
             name, data = segment(cluster, stats, 1 + number % 24, number)
-            put(target / name, data)
+            put({target / name: data})
             written.append(target / name)
         while len(written) > SEGMENTS:
             # Compaction removes segments soon after they are written.

@@ -284,7 +284,7 @@ def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
             cluster.members = [
                 type(m)(m.id, m.state, m.zone, m.tokens, m.address, cluster.now_s) for m in cluster.members
             ]
-            put(root / "ring.json", cluster.page())
+            put({root / "ring.json": cluster.page()})
             await s.until(lambda: pane(s).result.summary["members"] == 15, 15)
             assert pane(s).result.summary["down"] == ["segment-writer-0"]
             assert pane(s).parameters.fail == ("segment-writer-0",)
@@ -443,7 +443,7 @@ def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
             for name in ("adaptive_placement", "segments"):
                 shutil.rmtree(root / name)
             text = (root / "ring.json").read_text().replace("segment-writer", "node")
-            put(root / "ring.json", text.encode())
+            put({root / "ring.json": text.encode()})
             await s.until(lambda: pane(s).result.summary.get("strategy") == "")
             await s.see("of unknown kind")
             await s.press("space", "t", "x", "v", "escape")

@@ -110,13 +110,17 @@ def test_other_themes_change_colours_only(tmp_path: Path) -> None:
     play(story)
 
 
-def test_strongest_evidence_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
+def test_the_worst_comes_first_and_the_detail_follows(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             table = metrics(s)
-            assert (table.choice.sort, table.choice.descending) == ("evidence", True)
-            first = table.row
-            assert first is not None and first["verdict"] == "different"
+            rows = table.window.rows(0, table.window.height)
+            worse = [row["verdict"] == "different" and row["effect"] == "worse" for row in rows]
+            assert worse == sorted(worse, reverse=True)
+            evidence = [row["evidence"] for row in rows[: sum(worse)]]
+            assert evidence == sorted(evidence, reverse=True)
+            assert sum(worse) == summary(s)["worse"] > 0
+            assert f"{summary(s)['worse']} worse, {summary(s)['better']} better" in s.text()
             assert "Mann-Whitney p" in s.text()
             await s.press("down")
             await s.until(lambda: s.app.pane.facts(metrics(s).row)[0][0] in s.text().replace("…", ""))
@@ -167,19 +171,36 @@ def test_a_threshold_moves_live_from_the_table_and_from_its_control(tmp_path: Pa
     play(story)
 
 
-def test_modes_disagree_filter(tmp_path: Path) -> None:
+def test_one_key_shows_only_worse_then_better_then_where_modes_disagree(tmp_path: Path) -> None:
     async def story() -> None:
         async with tab(tmp_path) as s:
             table = metrics(s)
             whole = table.window.height
-            await s.press("m")
-            await s.until(lambda: table.choice.filter == "disagree=yes")
-            expected = s.app.pane.result.tables["metrics"]["disagree"].fill_null(False).sum()
-            assert table.window.height == expected < whole
-            assert expected > 0
+            found = s.app.pane.result
+            disagree = found.tables["metrics"]["disagree"].fill_null(False).sum()
+            for expected in (found.summary["worse"], found.summary["better"], disagree):
+                await s.press("m")
+                await s.until(lambda expected=expected: table.window.height == expected)
+                assert 0 < expected < whole
             await s.press("m")
             assert table.choice.filter == ""
             assert table.window.height == whole
+
+    play(story)
+
+
+def test_space_mutes_a_metric_and_0_copies_the_line_for_a_review(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with tab(tmp_path) as s:
+            table, before = metrics(s), summary(s)
+            await s.press("space")
+            await s.until(lambda: summary(s)["muted"] == 1)
+            assert summary(s)["worse"] == before["worse"] - 1 and not table.row["regression"]
+            await s.see("muted")
+            await s.press("space")
+            await s.until(lambda: summary(s) == before)
+            await s.press("0")
+            await s.see(before["review"][:40])
 
     play(story)
 

@@ -21,7 +21,6 @@ from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
 from engine.job_heuristics.tables.result import JOBS, SEVERITIES
 from engine.tables import Table
-from engine.text import clean
 from engine.view import Context
 
 if TYPE_CHECKING:
@@ -80,8 +79,6 @@ def extend(
 
         job_detail, of_job = job_tables.of_job(model, verdicts, (rules, changed), job_id, parameters, context)
         tables.update(of_job)
-        if parameters.compare is not None and parameters.compare not in model.parts:
-            complaints += (f"Nothing is compared: there is no job {clean(parameters.compare, 100)!r}.",)
     stamp = (*versions, parameters, job_detail.stamp if job_detail is not None else None)
     return Extension(tables, Detail(stamp, names, listing, LISTING, job_detail), rollup.summary(listing), complaints)
 

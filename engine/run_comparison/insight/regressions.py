@@ -20,8 +20,10 @@ from engine.run_comparison.runs.samples import Samples
 
 DIFFERENT_METRICS = (pl.col("verdict") == DIFFERENT) & ~pl.col("pooled")
 """Metrics that are different, the benchmark tool's pools of several metrics left out."""
-IMPROVED = DIFFERENT_METRICS & (pl.col("effect") == "better")
+IMPROVED = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "better")
 """Metrics that are different for the better: they never fail a check."""
+WORSENED = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "worse")
+"""Metrics that are different for the worse, by however little."""
 
 
 def effects(
@@ -51,7 +53,7 @@ def mark(metrics: pl.DataFrame, parameters: ComparisonParameters) -> pl.DataFram
     size = pl.when(pl.col("direction") == "lower").then(ratio - 1.0).otherwise(1.0 - ratio)
     # A change from 0 has no size: it is larger than any.
     large = (size >= parameters.worse_by) | (pl.col("mean_left") == 0)
-    is_worse = DIFFERENT_METRICS & (pl.col("effect") == "worse") & large
+    is_worse = DIFFERENT_METRICS & ~pl.col("muted") & (pl.col("effect") == "worse") & large
     return metrics.with_columns(is_worse.fill_null(False).alias("regression"))
 
 

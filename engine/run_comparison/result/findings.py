@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from engine.result import Finding, Level
+from engine.run_comparison.insight.mutes import NAMING
 from engine.run_comparison.insight.regressions import DIFFERENT_METRICS, level_of, overall_level
 from engine.run_comparison.parameters import ComparisonParameters
 
@@ -18,6 +19,40 @@ MAX_FINDINGS = 200
 def percent(share: float | None) -> str:
     """Format a share as a percentage."""
     return "–" if share is None else f"{share * 100:.1f} %"
+
+
+def worse_by(ratio: float) -> str:
+    """Word a ratio that is above 1 where the right side is worse."""
+    if round(abs(ratio - 1.0), 3) == 0:
+        return "unchanged"
+    return f"{abs(ratio - 1.0) * 100:.1f} % {'worse' if ratio > 1 else 'better'}"
+
+
+def changed_in_words(summary: Mapping[str, Any]) -> str:
+    """Return how many metrics became worse and better, the worse ones first."""
+    return f"{summary['worse']} worse, {summary['better']} better"
+
+
+NAMED_IN_REVIEW = 3
+"""Regressions that the line for a review names."""
+
+
+def review_line(summary: Mapping[str, Any], metrics: pl.DataFrame, parameters: ComparisonParameters) -> str:
+    """Return one line to paste into a review: what changed, by how much on the whole, the worst of it, against what."""
+    text = f"{changed_in_words(summary)} of {summary['total']} metrics"
+    if summary["geometric_mean"] is not None:
+        text += f", geometric mean {worse_by(summary['geometric_mean'])}"
+    if summary["muted"]:
+        text += f", {summary['muted']} muted"
+    rows = metrics.filter("regression")
+    worst = [
+        f"{subject_of(row)} {row['mean_left']:.4g} to {row['mean_right']:.4g} {row['unit']}".rstrip()
+        for row in _largest_first(rows).head(NAMED_IN_REVIEW).iter_rows(named=True)
+    ]
+    more = f" and {rows.height - len(worst)} more" if rows.height > len(worst) else ""
+    listed = f"; worst: {', '.join(worst)}{more}" if worst else ""
+    sides = f"{summary['runs_right']} runs of {summary['right']} against {summary['runs_left']} of {summary['left']}"
+    return f"{summary['verdict']}: {text}{listed} ({sides}, {parameters.mode})"
 
 
 def findings(
@@ -43,18 +78,21 @@ def findings(
 
 
 def _of_metrics(rows: pl.DataFrame, level: Level, what: str, parameters: ComparisonParameters) -> list[Finding]:
-    size = pl.col("ratio").log().abs().fill_null(float("inf"))
-    largest = rows.sort(size, descending=True, maintain_order=True).head(MAX_FINDINGS)
+    largest = _largest_first(rows).head(MAX_FINDINGS)
     found = [Finding(level, subject_of(row), _sentence(row, parameters)) for row in largest.iter_rows(named=True)]
     if rows.height > MAX_FINDINGS:
         found.append(Finding(level, "comparison", f"{rows.height - MAX_FINDINGS} more {what}"))
     return found
 
 
+def _largest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sort metrics by the size of their ratio; one without a ratio changed from or to 0."""
+    return rows.sort(pl.col("ratio").log().abs().fill_null(float("inf")), descending=True, maintain_order=True)
+
+
 def subject_of(row: Mapping[str, Any]) -> str:
     """Name a row of the metrics table."""
-    names = ("test", "verb", "resource", "subresource", "scope", "bucket")
-    return " ".join(str(row[name]) for name in names if row[name])
+    return " ".join(str(row[name]) for name in NAMING if row[name])
 
 
 def _sentence(row: Mapping[str, Any], parameters: ComparisonParameters) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.job_heuristics.dr_elephant.heuristic_conf import default_rules
 from engine.job_heuristics.insight.job_verdicts import job_verdicts
 from engine.job_heuristics.insight.whatif import Scenario, makespan, metrics, peak_slots, predict
 from engine.job_heuristics.model import job_arrays
+from tests.chance import tries
 from tests.engine.job_heuristics.jobs import MB, model, task
 
 RULES = default_rules()
@@ -127,7 +128,7 @@ one = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@tries(30)
 @given(
     st.lists(one, max_size=10),
     st.builds(
