@@ -89,7 +89,7 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
         ("class", ["enter"], "WLR slope"),
         ("scatter", ["enter", "right_square_bracket"], "1:1"),
         ("what-if", ["w"], "utilisation"),
-        ("compare", ["z"], "before"),
+        ("compare", ["a"], "before"),
     ],
 )
 def test_sections_look(tmp_path: Path, name: str, keys: list[str], see: str, update: bool) -> None:
@@ -232,11 +232,11 @@ def test_compare_and_fit_sections(tmp_path: Path) -> None:
             sections = pane.query_one("#profile", Sections)
             await s.press("right_square_bracket")
             assert sections.chosen == FIT
-            await s.press("z")
+            await s.press("a")
             await s.until(lambda: "comparison" in pane.result.tables)
             assert sections.chosen == COMPARISON
             assert summary(s)["intervals"] < 47
-            await s.press("z")
+            await s.press("a")
             await s.until(lambda: "comparison" not in pane.result.tables)
             assert summary(s)["intervals"] == 47
 

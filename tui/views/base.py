@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
@@ -20,6 +21,8 @@ from tui.widgets.sections import Sections, focus_first
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
+    from textual.css.scalar import Scalar
+
     from engine.parameters import Parameters
     from engine.result import Result
     from engine.tables import Table
@@ -116,6 +119,7 @@ class ViewPane(Frame):
         self.stale_files = 0
         self.dirty = True
         self.levels: list[Level] = []
+        self._height: Scalar | None = None
         self._undo: list[Any] = []
         self._redo: list[Any] = []
 
@@ -189,8 +193,21 @@ class ViewPane(Frame):
         """Number of parameter changes that can be undone."""
         return len(self._undo)
 
+    @property
+    def zoomed(self) -> bool:
+        """Whether one of the pane's widgets has the whole screen."""
+        return self.screen.maximized is not None and self.screen.maximized in self.walk_children()
+
+    @on(Sections.Shown)
+    def unzoom(self) -> None:
+        """Show the whole tab again: what had the screen may be out of sight."""
+        if self.zoomed and self.screen.maximized is not None:
+            self.screen.maximized.styles.height = self._height
+            self.screen.maximized = None
+
     async def drill(self, level: Level) -> None:
         """Open ``level`` on top of the pane."""
+        self.unzoom()
         holder = self.query_one("#levels")
         for other in holder.children:
             other.display = False
@@ -207,6 +224,7 @@ class ViewPane(Frame):
         """Close the level on top; return False if only the root is there."""
         if len(self.levels) <= 1:
             return False
+        self.unzoom()
         top = self.levels.pop()
         await top.remove()
         if self.levels:  # else the inputs went meanwhile
@@ -325,6 +343,7 @@ class ViewPane(Frame):
         self._wait(False)
         if empty and self.levels:
             # The inputs are gone (not broken): showing old numbers would be wrong.
+            self.unzoom()
             gone, self.levels = self.levels, []
             for level in gone:
                 await level.remove()
@@ -385,7 +404,10 @@ class ViewPane(Frame):
             self.replace_parameters(self.defaults)
 
     async def action_back(self) -> None:
-        """Close the overlay or level on top."""
+        """Leave the zoom, or close the overlay or level on top."""
+        if self.zoomed:
+            self.unzoom()
+            return
         for panel in self.query(DetailPanel):
             if panel.has_class("-open") and self.screen.has_class("-narrow"):
                 panel.remove_class("-open")
@@ -400,6 +422,21 @@ class ViewPane(Frame):
         focus = self.app.focused
         if focus is None or not focus.display:
             self.focus_content()
+
+    def action_zoom(self) -> None:
+        """Give the whole screen to what has the focus, else to the section on screen; or take it back."""
+        if self.zoomed:
+            self.unzoom()
+            return
+        top = self.levels[-1] if self.levels else None
+        focused = self.app.focused
+        sections = next(iter(top.query(Sections)), None) if top is not None else None
+        inside = top is not None and focused is not None and top in focused.ancestors
+        target = focused if inside else sections.current if sections is not None else top
+        if target is not None:
+            self._height = target.styles.inline.height if target.styles.inline.has_rule("height") else None
+            target.styles.height = "1fr"
+            self.screen.maximized = target
 
     def action_section(self, step: int) -> None:
         """Step through the sections around the focus, else through the first ones of the level on top."""

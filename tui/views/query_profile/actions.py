@@ -18,7 +18,7 @@ ACTIONS: tuple[Action, ...] = (
     _action("group", "b", "Group by", "Make a row per class, verb, user or database.", bar=8),
     _action("rules", "x", "WLR rules", "Switch WLR between the rules of VividCortex' program and the safe form."),
     _action("source", "i", "Source", "Profile the next server or file set that was found."),
-    _action("compare", "z", "Compare halves", "Compare the second half of the window with the first; again: stop."),
+    _action("compare", "a", "Compare halves", "Compare the second half of the window with the first; again: stop."),
     _action("what-if", "w", "What if", "Go to the what-if slider of the class under the cursor.", bar=9),
     _action("drop", "t", "Drop class", "In the what-if: take the class away altogether, or put it back."),
 )
