@@ -30,6 +30,11 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Screen tests first: they are the longest files, and with short ones at the end all processes are done together."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/tui/"))
+
+
 def pytest_collection_finish() -> None:
     """Leave what was imported out of garbage collection, and collect seldom: a third of the screen tests was collecting."""
     gc.collect()

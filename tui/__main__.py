@@ -53,6 +53,10 @@ def _dispatch(words: list[str]) -> int:
 
         with logs.to_file(folders()["log"]):  # a reader's mistake is a problem in the report, its traceback is here
             return report.report_view(arguments) if command == "report" else report.check_view(arguments)
+    if command == "fleet":
+        from tui.cli import fleet
+
+        return fleet.run_fleet(arguments)
     from tui.cli import dashboard
 
     exit_now(dashboard.show_demo(arguments) if command == "demo" else dashboard.show(arguments))

@@ -126,6 +126,8 @@ class Dashboard(AppActions):
         complaint = self.choose_looks()
         self.complaints: list[str] = [complaint] if complaint else []
         self.state = State(folders()["state"]) if state is None else state
+        if self.state.problem:
+            self.complaints.append(f"tab and choices cannot be saved: {self.state.problem}")
         self._saved = False
         self._guards = guards
         self._lost = lost

@@ -111,7 +111,7 @@ def _rules(parameters: JobParameters) -> heuristic_conf.Rules:
 
     conf = parameters.heuristic_conf
     chosen = heuristic_conf.default_rules() if conf is None else heuristic_conf.read(conf.name, conf.data)
-    chosen = replace(chosen, block_size=parameters.block_size)
+    chosen = replace(chosen, block_size=parameters.block_size).with_own()
     return chosen.with_queue_limit() if parameters.queue_limit else chosen
 
 

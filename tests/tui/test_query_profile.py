@@ -82,44 +82,43 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "see"),
+    "looks",
     [
-        ("fit", ["right_square_bracket"], "predicted over actual"),
-        ("methods", ["right_square_bracket"] * 2, "wlr"),
-        ("class", ["enter"], "WLR slope"),
-        ("scatter", ["enter", "right_square_bracket"], "1:1"),
-        ("what-if", ["w"], "utilisation"),
-        ("compare", ["a"], "before"),
+        [
+            ("fit", ["right_square_bracket"], "predicted over actual"),
+            ("methods", ["right_square_bracket"], "wlr"),
+        ],
+        [("class", ["enter"], "WLR slope"), ("scatter", ["right_square_bracket"], "1:1")],
+        [("what-if", ["w"], "utilisation")],
+        [("compare", ["a"], "before")],
     ],
+    ids=lambda looks: looks[0][0],
 )
-def test_sections_look(tmp_path: Path, name: str, keys: list[str], see: str, update: bool) -> None:
+def test_sections_look(tmp_path: Path, looks: list[tuple[str, list[str], str]], update: bool) -> None:
     async def story() -> None:
         async with tab(tmp_path, (100, 30)) as s:
-            await s.press(*keys)
-            await s.see(see)
-            await settle(s)
-            compare(f"query-profile-{name}", s.text(), update)
+            for name, keys, see in looks:
+                await s.press(*keys)
+                await s.see(see)
+                await settle(s)
+                compare(f"query-profile-{name}", s.text(), update)
 
     play(story)
 
 
-@pytest.mark.parametrize(
-    ("name", "ui"),
-    [("ascii", {"glyphs": "ascii"}), ("light", {"theme": "textual-light"}), ("ansi", {"theme": "ansi-dark"})],
-)
-def test_other_terminals(tmp_path: Path, name: str, ui: dict[str, Any], update: bool) -> None:
+def test_other_terminals(tmp_path: Path, update: bool) -> None:
     async def story() -> None:
         async with tab(tmp_path, (80, 24)) as s:
-            if "glyphs" in ui:
-                await s.press("f6", "f6")
-                await s.until(lambda: s.app.pane.glyphs.ascii)
-            else:
-                s.app.theme = ui["theme"]
+            for name, theme in (("light", "textual-light"), ("ansi", "ansi-dark")):
+                s.app.theme = theme
+                await settle(s)
+                compare(f"query-profile-{name}-80x24", s.text(), update)
+            s.app.theme = "loadlens-dark"
+            await s.press("f6", "f6")
+            await s.until(lambda: s.app.pane.glyphs.ascii)
             await settle(s)
-            text = s.text()
-            if name == "ascii":
-                assert text.isascii()
-            compare(f"query-profile-{name}-80x24", text, update)
+            assert s.text().isascii()
+            compare("query-profile-ascii-80x24", s.text(), update)
 
     play(story)
 

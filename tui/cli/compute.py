@@ -10,6 +10,7 @@ from tui.cli.output import FINE, UsageError, message
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from engine.live.files.first_scan import FirstScan
     from engine.live.pool.reading_pool import ReadingPool
@@ -84,20 +85,14 @@ def _computed(
     import time
 
     from engine import report, units
-    from engine.parameters import BadOption, parse
+    from engine.parameters import BadOption
     from engine.problems import fold
     from engine.settings import view_parameters
     from engine.view import NoInput, UnknownName
 
     parameters, wrong = view_parameters(settings, view.name, view.parameters)
     try:
-        pairs = []
-        for pair in arguments.option:
-            key, equals, value = pair.partition("=")
-            if not equals:
-                raise BadOption(f"-o {pair}: wanted KEY=VALUE; loadlens report {view.name} -o help lists the keys")
-            pairs.append((key, value))
-        parameters = parse(view.parameters, pairs, parameters)
+        parameters = chosen_parameters(view, arguments.option, parameters)
     except BadOption as error:
         raise UsageError(str(error)) from error
     try:
@@ -136,6 +131,19 @@ def _computed(
         return Computation(view, parameters, instant, result.problems, result)
     finally:
         session.close()
+
+
+def chosen_parameters(view: View, words: Sequence[str], base: Any = None) -> Any:
+    """Return the view's parameters with those that ``words`` (KEY=VALUE) set. Raises BadOption."""
+    from engine.parameters import BadOption, parse
+
+    pairs = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise BadOption(f"-o {word}: wanted KEY=VALUE; loadlens report {view.name} -o help lists the keys")
+        pairs.append((key, value))
+    return parse(view.parameters, pairs, base)
 
 
 def option_help(view: View) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual import events, on
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -38,6 +39,8 @@ log = logging.getLogger("loadlens.grid")
 
 INLINE_ROWS = 5_000
 """Number of rows up to which a frame is sorted and filtered at once, not in a thread."""
+STRUCK = Style(strike=True)
+"""Added to the cursor on what a scenario took down."""
 SORTING_AFTER_S = 0.3
 """Seconds before sorting is mentioned: quick sorting would flicker with every change of the data."""
 
@@ -326,6 +329,8 @@ class Grid(ScrollView, Painter):
             text = self.spell(text)
             if style in ("low", "moderate", "severe", "critical", "dim", "ok") and not self.has_focus:
                 segments.append(Segment(text, self.look(style) + cursor.background_style))
+            elif style == "failed":
+                segments.append(Segment(text, cursor + STRUCK))
             else:
                 segments.append(Segment(text, cursor))
         return Strip(segments, width).simplify()

@@ -109,7 +109,7 @@ def test_one_damaged_line_costs_itself_live_and_cold(tmp_path: Path, bad: bytes,
         live.scan(final=True)
     cold = opened("query-profile", tmp_path)
     for session in (live, cold):
-        result = session.compute("query-profile", VIEW.parameters(method="wlr"), now_ms=0)
+        result = session.compute("query-profile", VIEW.parameters(method="wlr", draws=0), now_ms=0)
         assert result.summary["rows_trained"] == trained
         assert {problem.line for problem in result.problems} <= {place + 1, place + 2}
     assert live.inputs("query-profile").problems == cold.inputs("query-profile").problems
