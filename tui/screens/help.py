@@ -95,7 +95,7 @@ NOTES = (
 class HelpScreen(Box[None]):
     """The box of the help; ``pane``: the shown tab."""
 
-    heading = "Help"
+    heading = "Help: keys, columns, signs"
     keys = "j/k scroll   Esc close"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark,f1", "close", show=False)]
 

@@ -66,7 +66,7 @@ class PaletteScreen(Box[Found]):
         """Describe the line under the cursor."""
         index = self.query_one(PickList).cursor
         chosen = self._matching[index] if index < len(self._matching) else None
-        self.query_one(Facts).show([(f"{chosen.mark} {chosen.title}", chosen.help, "")] if chosen is not None else [])
+        self.query_one(Facts).show([(chosen.mark, chosen.help, "")] if chosen is not None else [])
 
     def action_list(self, by: int) -> None:
         """Move the cursor of the list while the input has the focus."""

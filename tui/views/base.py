@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from tui.actions import bindings
 from tui.glyphs import Glyphs
 from tui.host import Host, host_of
+from tui.views.zoom import Zooms
 from tui.widgets.drawing.canvas import Frame, glyphs_of
 from tui.widgets.facts import TextPanel
 from tui.widgets.headline import HeadlineBar, NotesBar
@@ -21,8 +22,6 @@ from tui.widgets.sections import Sections, focus_first
 from tui.widgets.table.table import LiveTable
 
 if TYPE_CHECKING:
-    from textual.css.scalar import Scalar
-
     from engine.parameters import Parameters
     from engine.result import Result
     from engine.tables import Table
@@ -88,7 +87,7 @@ class DetailPanel(Frame):
     """
 
 
-class ViewPane(Frame):
+class ViewPane(Zooms):
     """One tab. docs/screen.md tells how to write one.
 
     Attributes: ``view`` (the engine's view, None until loaded), ``parameters``, ``result`` (the newest that was shown),
@@ -119,9 +118,13 @@ class ViewPane(Frame):
         self.stale_files = 0
         self.dirty = True
         self.levels: list[Level] = []
-        self._height: Scalar | None = None
         self._undo: list[Any] = []
         self._redo: list[Any] = []
+
+    @property
+    def on_top(self) -> Widget | None:
+        """The level on top; None before the first result."""
+        return self.levels[-1] if self.levels else None
 
     # -- what a view implements -----------------------------------------------------------------------------------
 
@@ -192,18 +195,6 @@ class ViewPane(Frame):
     def undo_depth(self) -> int:
         """Number of parameter changes that can be undone."""
         return len(self._undo)
-
-    @property
-    def zoomed(self) -> bool:
-        """Whether one of the pane's widgets has the whole screen."""
-        return self.screen.maximized is not None and self.screen.maximized in self.walk_children()
-
-    @on(Sections.Shown)
-    def unzoom(self) -> None:
-        """Show the whole tab again: what had the screen may be out of sight."""
-        if self.zoomed and self.screen.maximized is not None:
-            self.screen.maximized.styles.height = self._height
-            self.screen.maximized = None
 
     async def drill(self, level: Level) -> None:
         """Open ``level`` on top of the pane."""
@@ -422,21 +413,6 @@ class ViewPane(Frame):
         focus = self.app.focused
         if focus is None or not focus.display:
             self.focus_content()
-
-    def action_zoom(self) -> None:
-        """Give the whole screen to what has the focus, else to the section on screen; or take it back."""
-        if self.zoomed:
-            self.unzoom()
-            return
-        top = self.levels[-1] if self.levels else None
-        focused = self.app.focused
-        sections = next(iter(top.query(Sections)), None) if top is not None else None
-        inside = top is not None and focused is not None and top in focused.ancestors
-        target = focused if inside else sections.current if sections is not None else top
-        if target is not None:
-            self._height = target.styles.inline.height if target.styles.inline.has_rule("height") else None
-            target.styles.height = "1fr"
-            self.screen.maximized = target
 
     def action_section(self, step: int) -> None:
         """Step through the sections around the focus, else through the first ones of the level on top."""
