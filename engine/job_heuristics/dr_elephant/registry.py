@@ -10,7 +10,7 @@ from functools import cache
 from engine.job_heuristics.dr_elephant.heuristic import Heuristic
 from engine.job_heuristics.dr_elephant.side_stats import Measure
 
-PACKAGES = ("engine.job_heuristics.dr_elephant.mapreduce",)
+PACKAGES = ("engine.job_heuristics.dr_elephant.mapreduce", "engine.job_heuristics.dr_elephant.spark")
 """Packages with declarations, one module per topic."""
 
 
@@ -22,7 +22,7 @@ def _declared() -> dict[str, Heuristic]:
 def _collected() -> Iterator[Heuristic]:
     for package in PACKAGES:
         for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
-            yield from importlib.import_module(module.name).HEURISTICS
+            yield from getattr(importlib.import_module(module.name), "HEURISTICS", ())
 
 
 def heuristics() -> list[Heuristic]:

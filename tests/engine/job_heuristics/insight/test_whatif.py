@@ -13,7 +13,7 @@ from engine.job_heuristics.insight.whatif import Scenario, makespan, metrics, pe
 from engine.job_heuristics.model import job_arrays
 from tests.engine.job_heuristics.jobs import MB, model, task
 
-RULES = default_rules()
+RULES = default_rules().of("mapreduce")
 
 
 def job_of(tasks, conf=None, **row):
