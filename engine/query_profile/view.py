@@ -30,7 +30,7 @@ from engine.query_profile.workloads import windows
 from engine.query_profile.workloads.sources import Sources, find_sources
 from engine.query_profile.workloads.workload import Workload
 from engine.result import Headline, Result
-from engine.view import Context, NoInput
+from engine.view import Context, NoInput, UnknownName
 
 FITS_KEPT = 4
 """Number of workloads and parameters whose fits stay in memory, so that switching back is immediate."""
@@ -118,13 +118,13 @@ def _empty_result(inputs: Inputs, parameters: QueryProfileParameters, context: C
 
 
 def _chosen(sources: Sources, text: str) -> tuple[Workload, list[str]]:
-    """Return the best workload whose label contains ``text``, and notes on it and on those that are not shown. Raises NoInput."""
+    """Return the best workload whose label contains ``text``, and notes on it and on the others. Raises UnknownName."""
     wanted = text.lower()
     matching = [w for w in sources.workloads if wanted in w.label.lower()]
     matching.sort(key=lambda w: w.label.lower() != wanted)  # the name itself before longer ones
     if not matching:
         names = "; ".join(w.label for w in sources.workloads[:6])
-        raise NoInput(f"no source called {text!r}; there are: {names}")
+        raise UnknownName(f"no source called {text!r}; there are: {names}")
     work = matching[0]
     notes = list(work.notes)
     others = [w.label for w in sources.workloads if w is not work]
@@ -241,8 +241,8 @@ class _Computation:
         if self.parameters.what_if:
             finished["what_if"] = result_tables.what_if(finished["classes"], self.parameters, profile)
             if not finished["what_if"].height:
-                reason = "what-if: there is no such class, or nothing is attributed to it"
-                self.problems.append(Problem.at(self.parameters.what_if, "no-class", reason))
+                reason = f"there is no class {self.parameters.what_if!r}, or nothing is attributed to it"
+                self.problems.append(Problem.at("-o what-if", "bad-option", reason))
         return finished
 
     def _comparison(self, whole: Workload, window: np.ndarray) -> pl.DataFrame | None:

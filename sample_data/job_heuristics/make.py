@@ -49,7 +49,7 @@ def main(root: Path = FILES) -> None:
     for number, (plan, hours) in enumerate(SPARK_FINISHED, 1):
         put_spark(root, plan, number, END_MS - int(hours * 3_600_000))
     app_id = spark_id(len(SPARK_FINISHED) + 1)
-    events = spark_log.events(SPARK_LIVE[0], app_id, END_MS - 30_000, SEED)
+    events = spark_log.events(SPARK_LIVE[0], app_id, END_MS - 6_800, SEED)
     (root / "spark" / f"{app_id}.inprogress").write_bytes(b"".join(spark_log.grown(events, END_MS)))
 
 

@@ -191,7 +191,7 @@ SAMPLES: dict[str, dict[str, tuple[str, bytes]]] = {
         "sysbench": (
             "sysbench.txt",
             b"sysbench 1.0.20 (using system LuaJIT 2.1.0)\nGeneral statistics:\n    total time:      10.0003s\n"
-            b"Latency (ms):\n         min:      0.50\n         avg:      1.00\n",
+            b"Latency (ms):\n         min:      0.50\n         avg:      1.00\n         sum:      9.00\n",
         ),
     },
     "ring-placement": {

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from engine.query_profile.view import VIEW
 from sample_data.query_profile import live
 from sample_data.query_profile.make import KINDS
-from tests.tui.fakes import Stage, compare, opened, play, screen_lines, settle, still
+from tests.tui.fakes import Stage, compare, copied, opened, play, screen_lines, settle, still
 from tui.views.query_profile import drawing
 from tui.views.query_profile.level import SCATTER, WHAT_IF, ClassLevel
 from tui.views.query_profile.pane import COMPARISON, FIT, Pane
@@ -26,12 +26,9 @@ FILES = Path(__file__).parents[2] / "sample_data" / "query_profile" / "files"
 
 
 @asynccontextmanager
-async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), files: Path = FILES, **ui: Any) -> Any:
-    """The dashboard on a copy of the sample, on this tab, with its first result."""
-    root = tmp_path / "data"
-    shutil.copytree(files, root)
-    still(root, 60)
-    async with opened(root, VIEW, tmp_path, size, **ui) as s:
+async def tab(tmp_path: Path, size: tuple[int, int] = (120, 40), root: Path | None = None) -> Any:
+    """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
+    async with opened(root or copied(FILES), VIEW, tmp_path, size, once=root is None) as s:
         await s.see("attr")
         yield s
 
@@ -85,44 +82,43 @@ def test_a_narrow_header_takes_two_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "see"),
+    "looks",
     [
-        ("fit", ["right_square_bracket"], "predicted over actual"),
-        ("methods", ["right_square_bracket"] * 2, "wlr"),
-        ("class", ["enter"], "WLR slope"),
-        ("scatter", ["enter", "right_square_bracket"], "1:1"),
-        ("what-if", ["w"], "utilisation"),
-        ("compare", ["z"], "before"),
+        [
+            ("fit", ["right_square_bracket"], "predicted over actual"),
+            ("methods", ["right_square_bracket"], "wlr"),
+        ],
+        [("class", ["enter"], "WLR slope"), ("scatter", ["right_square_bracket"], "1:1")],
+        [("what-if", ["w"], "utilisation")],
+        [("compare", ["z"], "before")],
     ],
+    ids=lambda looks: looks[0][0],
 )
-def test_sections_look(tmp_path: Path, name: str, keys: list[str], see: str, update: bool) -> None:
+def test_sections_look(tmp_path: Path, looks: list[tuple[str, list[str], str]], update: bool) -> None:
     async def story() -> None:
         async with tab(tmp_path, (100, 30)) as s:
-            await s.press(*keys)
-            await s.see(see)
-            await settle(s)
-            compare(f"query-profile-{name}", s.text(), update)
+            for name, keys, see in looks:
+                await s.press(*keys)
+                await s.see(see)
+                await settle(s)
+                compare(f"query-profile-{name}", s.text(), update)
 
     play(story)
 
 
-@pytest.mark.parametrize(
-    ("name", "ui"),
-    [("ascii", {"glyphs": "ascii"}), ("light", {"theme": "textual-light"}), ("ansi", {"theme": "ansi-dark"})],
-)
-def test_other_terminals(tmp_path: Path, name: str, ui: dict[str, Any], update: bool) -> None:
+def test_other_terminals(tmp_path: Path, update: bool) -> None:
     async def story() -> None:
         async with tab(tmp_path, (80, 24)) as s:
-            if "glyphs" in ui:
-                await s.press("f6", "f6")
-                await s.until(lambda: s.app.pane.glyphs.ascii)
-            else:
-                s.app.theme = ui["theme"]
+            for name, theme in (("light", "textual-light"), ("ansi", "ansi-dark")):
+                s.app.theme = theme
+                await settle(s)
+                compare(f"query-profile-{name}-80x24", s.text(), update)
+            s.app.theme = "loadlens-dark"
+            await s.press("f6", "f6")
+            await s.until(lambda: s.app.pane.glyphs.ascii)
             await settle(s)
-            text = s.text()
-            if name == "ascii":
-                assert text.isascii()
-            compare(f"query-profile-{name}-80x24", text, update)
+            assert s.text().isascii()
+            compare("query-profile-ascii-80x24", s.text(), update)
 
     play(story)
 
@@ -249,11 +245,12 @@ def test_compare_and_fit_sections(tmp_path: Path) -> None:
 def test_a_new_snapshot_extends_the_view_and_a_reset_is_left_out(tmp_path: Path) -> None:
     player = live.steps(tmp_path / "made")
     next(player)
+    root = Path(shutil.copytree(tmp_path / "made", tmp_path / "data"))
+    still(root, 60)
 
     async def story() -> None:
-        async with tab(tmp_path, files=tmp_path / "made") as s:
+        async with tab(tmp_path, root=root) as s:
             assert summary(s)["intervals"] == 47
-            root = tmp_path / "data"
             next(player)
             shutil.copytree(tmp_path / "made", root, dirs_exist_ok=True)
             await s.press("f5")

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from engine.live.session import Session
 from engine.ring_placement.view import VIEW
-from engine.views import entry
 from sample_data.ring_placement.make import Cluster, put
-from tests.tui.fakes import Stage, compare, play, stage
+from tests.tui.fakes import Stage, compare, copied, opened, play, session_over
 from tui.views.ring_placement.drawing import ShardMap, arranged, cells_of, squeeze
 from tui.views.ring_placement.pane import Pane
 from tui.views.ring_placement.tables import NUMBER, TABLES
@@ -26,15 +24,11 @@ SAMPLE = Path(__file__).parents[2] / "sample_data" / "ring_placement" / "files"
 
 
 @asynccontextmanager
-async def ring(tmp_path: Path, size: tuple[int, int] = (80, 24), **ui: Any) -> AsyncIterator[Stage]:
-    data = tmp_path / "data"
-    if not data.exists():
-        shutil.copytree(SAMPLE, data)
-    session = Session([data], [VIEW])
-    session.scan(final=True)
-    async with stage(
-        tmp_path, size, session=session, entries=(entry("ring-placement"),), view="ring-placement", **ui
-    ) as found:
+async def ring(
+    tmp_path: Path, size: tuple[int, int] = (80, 24), root: Path | None = None, **ui: Any
+) -> AsyncIterator[Stage]:
+    """The dashboard on the sample, or on ``root`` whose files change, on this tab, with its first result."""
+    async with opened(root or copied(SAMPLE), VIEW, tmp_path, size, once=root is None, **ui) as found:
         await found.until(lambda: table(found, "nodes").window is not None)
         yield found
 
@@ -279,8 +273,10 @@ def test_every_section_draws(tmp_path: Path) -> None:
 
 
 def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
+    root = Path(shutil.copytree(SAMPLE, tmp_path / "data"))
+
     async def story() -> None:
-        async with ring(tmp_path) as s:
+        async with ring(tmp_path, root=root) as s:
             await s.press("space")
             await down(s, "segment-writer-0")
             cluster = Cluster.fresh(size=15)
@@ -288,7 +284,7 @@ def test_a_new_ring_file_keeps_the_scenario(tmp_path: Path) -> None:
             cluster.members = [
                 type(m)(m.id, m.state, m.zone, m.tokens, m.address, cluster.now_s) for m in cluster.members
             ]
-            put(tmp_path / "data" / "ring.json", cluster.page())
+            put({root / "ring.json": cluster.page()})
             await s.until(lambda: pane(s).result.summary["members"] == 15, 15)
             assert pane(s).result.summary["down"] == ["segment-writer-0"]
             assert pane(s).parameters.fail == ("segment-writer-0",)
@@ -310,7 +306,7 @@ def test_hostile_and_odd_rings(tmp_path: Path) -> None:
         ]
         (data / "ring.json").write_text(json.dumps({"shards": shards, "now": "2026-01-01T00:00:10Z"}))
         (data / "l.csv").write_text("tenant,dataset,bytes_per_s\n[bold]t,\x1b]0;x\x07,5\n")
-        async with ring(tmp_path) as s:
+        async with ring(tmp_path, root=data) as s:
             for _ in range(5):
                 await s.press("space", "j", "z")
             await s.press("d", "d", "x", "t")
@@ -392,7 +388,7 @@ def test_the_tab_shows_what_report_says(tmp_path: Path) -> None:
         async with ring(tmp_path) as s:
             await s.press("z", "t")
             await s.until(lambda: pane(s).result.summary["regime"] == "left")
-            session = Session([tmp_path / "data"], [VIEW])
+            session = session_over(copied(SAMPLE), VIEW)
             session.scan(final=True)
             plain = session.compute("ring-placement", pane(s).parameters)
             assert plain.summary == pane(s).result.summary
@@ -437,15 +433,17 @@ def test_a_token_ring_on_the_same_tab(tmp_path: Path) -> None:
 
 
 def test_a_ring_of_unknown_kind_asks(tmp_path: Path) -> None:
+    root = Path(shutil.copytree(SAMPLE, tmp_path / "data"))
+
     async def story() -> None:
-        async with ring(tmp_path, (120, 40)) as s:
-            shutil.rmtree(tmp_path / "data" / "mimir")
+        async with ring(tmp_path, (120, 40), root) as s:
+            shutil.rmtree(root / "mimir")
             for name in ("overrides.yaml", "metrics.prom"):
-                (tmp_path / "data" / name).unlink()
+                (root / name).unlink()
             for name in ("adaptive_placement", "segments"):
-                shutil.rmtree(tmp_path / "data" / name)
-            text = (tmp_path / "data" / "ring.json").read_text().replace("segment-writer", "node")
-            put(tmp_path / "data" / "ring.json", text.encode())
+                shutil.rmtree(root / name)
+            text = (root / "ring.json").read_text().replace("segment-writer", "node")
+            put({root / "ring.json": text.encode()})
             await s.until(lambda: pane(s).result.summary.get("strategy") == "")
             await s.see("of unknown kind")
             await s.press("space", "t", "x", "v", "escape")

@@ -127,7 +127,7 @@ class MetricScrape:
     id = "metric-scrape"
     title = "JMX exporter and node_exporter scrapes (one-minute rates or counters)"
     append = False
-    version = 3
+    version = 4
     tables: tuple[Table, ...] = (METRICS,)
 
     def recognise(self, name: str, head: bytes) -> bool:
@@ -180,7 +180,7 @@ class MetricScrape:
             problems.append(self._problem(source, "not-finite", "NaN or infinite sample left out", odd))
         rows_of_interest = rows_of_interest.filter(pl.col("value").is_finite())
         # A rate given both as one-minute rate and as counter counts once, as the rate.
-        place = ["instance", "id_of", "topic", "number"]
+        place = ["instance", "id_of", "topic", "number", "time_ms"]
         rows_of_interest = (
             rows_of_interest.sort("counter", maintain_order=True)
             .unique(place, keep="first", maintain_order=True)
@@ -189,9 +189,7 @@ class MetricScrape:
         twice = odd.height + rows_of_interest.height < named.height + idle.height
         if twice:
             counted = named.height + idle.height - odd.height - rows_of_interest.height
-            double = named.filter(~pl.col("counter")).select(
-                pl.struct("instance", "id_of", "topic", "number").is_duplicated().sum()
-            )
+            double = named.filter(~pl.col("counter")).select(pl.struct(place).is_duplicated().sum())
             if double.item():
                 problems.append(
                     Problem.at(source.path, "duplicate-series", "series given twice; the first counts", count=counted)

@@ -20,9 +20,8 @@ from engine.job_heuristics.model.model import Model
 from engine.job_heuristics.model.spark.assembly import Apps
 from engine.job_heuristics.parameters import JobParameters
 from engine.job_heuristics.tables.insight import COSTS, LISTING, RECOMMENDATIONS, ROLLUP
-from engine.job_heuristics.tables.result import JOBS
+from engine.job_heuristics.tables.result import JOBS, SEVERITIES
 from engine.tables import Table
-from engine.text import clean
 from engine.view import Context
 
 if TYPE_CHECKING:
@@ -99,8 +98,6 @@ def extend(
         of_both = (rules.of("mapreduce"), changed.of("mapreduce"))
         job_detail, of_job = job_tables.of_job(model, verdicts, of_both, job_id, parameters, context)
         tables.update(of_job)
-    if job_id is not None and parameters.compare is not None and parameters.compare not in (*model.parts, *apps.apps):
-        complaints += (f"Nothing is compared: there is no job {clean(parameters.compare, 100)!r}.",)
     chosen = job_detail or app_detail
     stamp = (*versions, parameters, chosen.stamp if chosen is not None else None)
     detail = Detail(stamp, names, listing, LISTING, job_detail, app_detail)
@@ -173,6 +170,10 @@ _FROM_JOBS = tuple(name for name in LISTING.schema if name in JOBS.schema)
 
 
 def _listing(verdicts: JudgedFleet, totals: pl.DataFrame) -> pl.DataFrame:
-    """LISTING rows of all jobs."""
+    """LISTING rows of all jobs, the most wasteful first, the worse verdict first where they waste the same."""
     jobs = verdicts.jobs.select(_FROM_JOBS)
-    return LISTING.frame(jobs.with_columns(verdicts.strips["strip"], *totals.drop("job_id").get_columns()))
+    places = pl.col("severity").replace_strict({word: place for place, word in enumerate(SEVERITIES, 1)}, default=0)
+    listed = jobs.with_columns(
+        verdicts.strips["strip"], *totals.drop("job_id").get_columns(), places.cast(pl.Int64).alias("rank")
+    )
+    return LISTING.sorted(LISTING.frame(listed))

@@ -155,20 +155,34 @@ class NodeExporter(HostKind):
     def read(self, source: Source, data: bytes, state: Any, final: bool) -> Reading:
         """Read the counters of all CPUs by mode."""
         rows = HostRows(source, "node_exporter")
-        scrape = parse(source.path, data, labels=("cpu", "mode"), names="^node_cpu_seconds_total")
+        scrape = parse(source.path, data, labels=("cpu", "mode", "instance"), names="^node_cpu_seconds_total")
         rows.problems += scrape.problems
         samples = scrape.samples.filter(pl.col("value").is_between(0, LARGEST) & pl.col("mode").is_not_null())
-        if samples.height:
-            rows.cores = float(samples["cpu"].n_unique())
-            stamped = samples["time_ms"].filter(samples["time_ms"].is_between(0, LAST_MS))
-            at_ms = int(stamped[0]) if len(stamped) else name_instant_ms(source.name) or source.mtime_ms
-            mode = dict(samples.group_by("mode", maintain_order=True).agg(pl.col("value").sum()).iter_rows())
-            states = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
+        timely = pl.col("time_ms").is_between(0, LAST_MS)
+        at_ms = pl.when(timely).then("time_ms").otherwise(name_instant_ms(source.name) or source.mtime_ms)
+        samples = samples.with_columns(at_ms.alias("at_ms"), pl.col("instance").fill_null(""))
+        # A text may hold several moments of several machines: each is one row of counters.
+        samples = samples.unique(["instance", "at_ms", "cpu", "mode"], keep="first", maintain_order=True)
+        cores = dict(samples.group_by("instance").agg(pl.col("cpu").n_unique()).iter_rows())
+        by_mode = samples.group_by("instance", "at_ms", "mode", maintain_order=True).agg(pl.col("value").sum())
+        for (instance, moment), part in by_mode.group_by("instance", "at_ms", maintain_order=True):
+            mode = dict(part.select("mode", "value").iter_rows())
+            rows.host, rows.cores = host_of(str(instance)), float(cores[instance])
             rows.states(
-                at_ms,
-                [sum(mode.get(m, 0.0) for m in modes) * 1e6 if modes[0] in mode else None for modes in states],
+                int(str(moment)),
+                [sum(mode.get(m, 0.0) for m in modes) * 1e6 if modes[0] in mode else None for modes in _STATES],
             )
         return rows.reading()
+
+
+_STATES = (("user", "nice"), ("system", "irq", "softirq"), ("iowait",), ("idle",), ("steal",))
+"""Modes of node_exporter that make up each of ``STATES``; the first of them must be there."""
+
+
+def host_of(instance: str) -> str:
+    """Return the host of an ``instance`` label, which mostly ends in a port."""
+    host, colon, port = instance.rpartition(":")
+    return host if colon and port.isdigit() else instance
 
 
 def _without_number(name: str, number: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import zstandard
 
 from engine.inputs import FILE, FileInfo, Inputs
 from engine.job_heuristics.reading.kinds import KINDS
@@ -85,6 +86,8 @@ class Store:
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file, unpacked."""
     data = path.read_bytes()
+    if path.suffix == ".zstd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
 

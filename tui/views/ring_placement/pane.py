@@ -348,7 +348,7 @@ class Pane(ViewPane):
         self._goto = "sweep"
         self.change(sweep=scenario.following(scenario.SWEEPS, current))
 
-    def action_explain(self) -> None:
+    async def action_explain(self) -> None:
         """Ask for a key and follow it."""
         if self.parameters is None or not self.levels:
             return
@@ -362,7 +362,7 @@ class Pane(ViewPane):
 
         origin = self.app.focused or self
         hint = KEY_HINTS["segments" if self._kind == "segment-writer" else "replicas"]
-        ask(origin, "explain ", self.parameters.explain or self._key_under_cursor(), hint, done=done)
+        await ask(origin, "explain ", self.parameters.explain or self._key_under_cursor(), hint, done=done)
 
     def _key_under_cursor(self) -> str:
         current = self.query_one("#ring-sections", Sections).current

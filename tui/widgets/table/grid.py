@@ -96,6 +96,7 @@ class Grid(ScrollView, Painter):
         self.cursor_key: Key | None = None
         self.current = ""
         self.search = ""
+        self.waiting = False
         self._building_since = 0.0
         self._offset = 0
         self._generation = 0
@@ -146,6 +147,13 @@ class Grid(ScrollView, Painter):
                 self.post_message(self.Built(built, generation))
 
         self.run_worker(build_window, thread=True, group="build", exit_on_error=False, description="sort and filter")
+
+    def wait(self, waiting: bool) -> None:
+        """Note whether a result is being computed: a table without rows then says so, not that there are none."""
+        if waiting != self.waiting:
+            self.waiting = waiting
+            if self.window is not None and not self.window.height:
+                self._refresh_row(0)
 
     def on_live_table_built(self, event: Built) -> None:
         """Show a window from the thread unless a newer one was requested."""
@@ -282,7 +290,8 @@ class Grid(ScrollView, Painter):
             return line
         window = self.window
         if window is None or row >= window.height:
-            return fit_line([(windows.without_rows(window), "dim")] if row == 0 else [], self._width)
+            why = "computing" + self.glyphs.ellipsis if self.waiting else windows.without_rows(window)
+            return fit_line([(why, "dim")] if row == 0 else [], self._width)
         start = row
         stop = min(max(self.scroll_offset.y + self._page, row + 1), row + 400)
         made = windows.lines(window, start, stop, self._layout, self._width, self.glyphs, self.renderers)

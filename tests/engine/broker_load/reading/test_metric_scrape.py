@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
-from engine.broker_load.reading.metric_scrape import instance
+from engine.broker_load.reading.metric_scrape import MetricScrape, instance
 from engine.reading import Source
 
 
@@ -21,3 +22,18 @@ from engine.reading import Source
 def test_whose_scrape_it_is(path: str, host: str) -> None:
     """The file's name, or the folder's where that says more."""
     assert instance(Source(f"/metrics/{path}", path.rpartition("/")[2], 0, 0)) == host
+
+
+def test_a_series_given_at_several_times_is_that_many_readings() -> None:
+    """As ``/federate`` and VictoriaMetrics' export write it, with times in milliseconds."""
+    text = (
+        b'kafka_log_log_size{instance="b1:7071",topic="t",partition="0"} 5 1700000040000\n'
+        b'kafka_log_log_size{instance="b1:7071",topic="t",partition="0"} 7 1700000100000\n'
+    )
+    reading = MetricScrape().read(Source("/m/x.prom", "x.prom", 0, 0), text, None, True)
+    rows = reading.rows["metrics"]
+    assert isinstance(rows, pl.DataFrame) and not reading.problems
+    assert rows.select("time_ms", "host", "value").rows() == [
+        (1700000040000, "b1:7071", 5.0),
+        (1700000100000, "b1:7071", 7.0),
+    ]

@@ -191,6 +191,18 @@ def test_node_exporter_counts_all_cpus() -> None:
     assert rows["at_ms"][0] == instant_ms("2026-11-20T23:54:08Z")
 
 
+def test_node_exporter_counts_each_moment_of_each_machine() -> None:
+    """As ``/federate`` and VictoriaMetrics' export write it, with times in milliseconds."""
+    lines = [
+        f'node_cpu_seconds_total{{cpu="{cpu}",instance="{host}:9100",mode="user"}} {value} {at}\n'
+        for host, at, values in (("a", 60_000, (1, 2)), ("a", 120_000, (4, 8)), ("b", 60_000, (16, 32)))
+        for cpu, value in enumerate(values)
+    ]
+    rows = read("cpu.prom", "".join(lines).encode(), "node-exporter-cpu").rows["host"]
+    found = list(zip(rows["host"], rows["at_ms"], rows["value"], rows["cores"], strict=True))
+    assert found == [("a", 60_000, 3e6, 2.0), ("a", 120_000, 12e6, 2.0), ("b", 60_000, 48e6, 2.0)]
+
+
 def test_a_growing_table_is_read_line_by_line() -> None:
     data = (reference("query-profile") / "001.csv").read_bytes()
     kind = WlrCsv()

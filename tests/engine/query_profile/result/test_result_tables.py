@@ -85,7 +85,7 @@ def test_what_if_halves_or_removes() -> None:
     dropped = compute(sample(), what_if="q.a", drop="true").tables["what_if"].row(0, named=True)
     assert math.isclose(dropped["saved"], total)
     assert dropped["saved_low"] <= total <= dropped["saved_high"]
-    assert "no-class" in kinds(compute(sample(), what_if="nope"))
+    assert "bad-option" in kinds(compute(sample(), what_if="nope"))
 
 
 def test_check_finds_a_class_that_surely_takes_too_much() -> None:
